@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.facts import EVALUATION_SHARE, MECHANISM_SHARE
 from jam_dagster.mechanisms import mechanism_class
-from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
-from jam_dagster.privacy import (
-    exponential_epsilon,
-    gaussian_sigma,
-    permute_and_flip_epsilon,
-)
+from jam_dagster.privacy import exponential_epsilon, gaussian_sigma
+from jam_dagster.privacy.noise.calls import SELECTION
 from jam_dagster.tables import Workload
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
-    from jam_dagster.mechanisms import Round, Transcript
+    from jam_dagster.mechanisms import Transcript
     from jam_dagster.privacy import Neighbours, NoiseCall
     from jam_dagster.tables import Domain
 
@@ -35,12 +31,6 @@ _TABLES_EVALUATED = (1, 2)
 
 _SELECTION = re.compile(r"round-(\d+)/select(?:-\d+)?")
 
-SELECTIONS: dict[str, Callable[[float], float]] = {
-    "exponential mechanism": exponential_epsilon,
-    "permute-and-flip": permute_and_flip_epsilon,
-}
-"""The epsilon of each kind of selection for its rho."""
-
 
 def draw_faults(certificate: Certificate, transcript: Transcript, domain: Domain) -> Iterator[str]:
     """Yield the faults of a release's draws, in sentences.
@@ -49,17 +39,16 @@ def draw_faults(certificate: Certificate, transcript: Transcript, domain: Domain
     private measurement in the transcript must match a draw.
     """
     selections = _selections(certificate, transcript, domain)
-    rounds = {step_of(one.index, "measure"): one for one in transcript.rounds}
     for one in certificate.draws:
         call = one.call
         if one.share == EVALUATION_SHARE:
             wanted = _of_evaluation(call, certificate)
         elif one.share != MECHANISM_SHARE:
             wanted = None
-        elif call.kind in SELECTIONS:
+        elif call.kind == SELECTION:
             wanted = selections.get(call.step)
         else:
-            wanted = _of_measurement(call, rounds.get(call.step), domain, certificate.neighbours)
+            wanted = _of_measurement(call, certificate.neighbours)
         if wanted is None:
             yield f"{call.step} is a draw that share {one.share} does not make"
         elif not math.isclose(call.sensitivity, wanted, rel_tol=_CLOSE):
@@ -75,7 +64,7 @@ def _selections(
     certificate: Certificate, transcript: Transcript, domain: Domain
 ) -> dict[str, float]:
     """Return the required sensitivity of each selection by its step, from its mechanism."""
-    steps = [one.call.step for one in certificate.draws if one.call.kind in SELECTIONS]
+    steps = [one.call.step for one in certificate.draws if one.call.kind == SELECTION]
     rounds = {step: int(found[1]) for step in steps if (found := _SELECTION.fullmatch(step))}
     if not rounds:
         return {}
@@ -94,29 +83,20 @@ def _of_evaluation(call: NoiseCall, certificate: Certificate) -> float | None:
     return certificate.neighbours.mean_errors_l2(certificate.records, call.cells)
 
 
-def _of_measurement(
-    call: NoiseCall, of: Round | None, domain: Domain, neighbours: Neighbours
-) -> float | None:
+def _of_measurement(call: NoiseCall, neighbours: Neighbours) -> float | None:
     """Return the required sensitivity of a measurement; None for an unknown draw."""
     if call.kind != "discrete Gaussian":
         return None
     if call.step.split("-")[0] == "records":
         return neighbours.records
-    if of is None:
-        # Charged and lost when the run was closed: a marginal has the larger sensitivity.
-        return neighbours.marginal_l2
-    if of.measurement is None:
-        single = call.cells == 1 < domain.size(of.clique)
-    else:
-        single = of.measurement.cell is not None
-    return neighbours.cell if single else neighbours.marginal_l2
+    return neighbours.marginal_l2
 
 
 def _noisier(call: NoiseCall) -> float:
     """Return the relative excess of a draw's noise over the noise for its rho."""
     assert call.scale is not None  # noqa: S101  # the caller has looked
-    if call.kind in SELECTIONS:
-        return SELECTIONS[call.kind](call.rho) / call.scale - 1.0
+    if call.kind == SELECTION:
+        return exponential_epsilon(call.rho) / call.scale - 1.0
     return call.scale / gaussian_sigma(call.sensitivity, call.rho) - 1.0
 
 
@@ -143,9 +123,7 @@ def _round_faults(transcript: Transcript, domain: Domain) -> Iterator[str]:
     ):
         yield "the private measurements are not the draws of the transcript"
     for one in private:
-        if one.measurement is not None:
-            cells = 1 if one.measurement.cell is not None else domain.size(one.clique)
-            if one.measurement.values.size != cells:
-                yield f"round {one.index + 1} records another measurement than it drew"
+        if one.measurement is not None and one.measurement.values.size != domain.size(one.clique):
+            yield f"round {one.index + 1} records another measurement than it drew"
     if any(one.measurement is not None and one.sigma != one.measurement.sigma for one in private):
         yield "a round records another sigma than its measurement"

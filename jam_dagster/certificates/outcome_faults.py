@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.certificates.draw_faults import SELECTIONS
 from jam_dagster.certificates.facts import STORED
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING, NOTHING_HELPS, subject_of
+from jam_dagster.privacy.noise.calls import SELECTION
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def compare_outcomes(
 
 def _round_faults(transcript: Transcript, kept: Sequence[NoiseCall]) -> Iterator[str]:
     """Yield the rounds that stand in another place than their number, or that nothing paid for."""
-    chosen = {_place_of(one.step) for one in kept if one.kind in SELECTIONS}
-    measured = {one.step for one in kept if one.kind not in SELECTIONS}
+    chosen = {_place_of(one.step) for one in kept if one.kind == SELECTION}
+    measured = {one.step for one in kept if one.kind != SELECTION}
     for place, one in enumerate(transcript.rounds):
         if one.index != place:
             yield f"round {one.index + 1} of the transcript stands in place {place + 1}"
@@ -127,7 +127,7 @@ def _place_of(step: str) -> tuple[int, str] | None:
 
 
 def _round_of(call: NoiseCall, transcript: Transcript) -> Round | None:
-    action = "select" if call.kind in SELECTIONS else "measure"
+    action = "select" if call.kind == SELECTION else "measure"
     place = _place_of(call.step)
     if place is None or place[1] != action or not 0 <= place[0] < len(transcript.rounds):
         return None
@@ -137,14 +137,10 @@ def _round_of(call: NoiseCall, transcript: Transcript) -> Round | None:
 def _is_unused(call: NoiseCall, transcript: Transcript) -> bool:
     """Return whether what a draw chose was never measured.
 
-    A run that was closed may have ended between a choice and its measurement. The round of a
-    measurement that was lost does not say which cell of its marginal was chosen.
+    A run that was closed may have ended between a choice and its measurement.
     """
-    if call.kind not in SELECTIONS:
+    if call.kind != SELECTION or _round_of(call, transcript) is not None:
         return False
-    done = _round_of(call, transcript)
-    if done is not None:
-        return done.measurement is None and _lost_cells(done, transcript) == 1
     return transcript.ended == "closed" and _is_next_choice(call, transcript)
 
 
@@ -153,10 +149,10 @@ def _is_next_choice(call: NoiseCall, transcript: Transcript) -> bool:
     return _place_of(call.step) == (len(transcript.rounds), "select")
 
 
-def _lost_cells(done: Round, transcript: Transcript) -> int:
-    """Return how many cells a round's lost measurement was to have; 0 if none was lost."""
+def _was_lost(done: Round, transcript: Transcript) -> bool:
+    """Return whether the measurement of a round was drawn and lost."""
     step = step_of(done.index, "measure")
-    return sum(one.cells for one in transcript.calls if one.step == step and one.lost)
+    return any(one.step == step and one.lost for one in transcript.calls)
 
 
 def _digest_of(
@@ -171,15 +167,14 @@ def _digest_of(
     if done is None:
         ends = _is_next_choice(call, transcript) and transcript.ended == NOTHING_HELPS
         return choice_digest(NOTHING, call.rho) if ends else None
-    if done.measurement is None:
-        # Only a choice of a whole marginal, whose measurement was lost, is on record.
-        if call.kind not in SELECTIONS or _lost_cells(done, transcript) < 2:
-            return None
-        return choice_digest(subject_of(done.clique, done.source, done.table), call.rho)
     measurement = done.measurement
-    subject = subject_of(done.clique, done.source, done.table, measurement.cell)
-    if call.kind in SELECTIONS:
+    if measurement is None and not _was_lost(done, transcript):
+        return None
+    subject = subject_of(done.clique, done.source, done.table)
+    if call.kind == SELECTION:
         return choice_digest(subject, call.rho)
+    if measurement is None:
+        return None
     return values_digest(measurement.values, measurement.sigma, call.rho, subject)
 
 

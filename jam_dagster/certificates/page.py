@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 _USES = {
     "exponential mechanism": ("Choosing what to measure", "selection"),
-    "permute-and-flip": ("Choosing what to measure", "selection"),
     "discrete Gaussian": ("Measuring", "measurement"),
     "Gaussian": ("Evaluating the tables", "evaluation"),
 }

@@ -78,9 +78,8 @@ def released_marginal(transcript: Transcript, clique: Clique) -> ReleasedMargina
 
 
 def covers(measurement: Measurement, clique: Clique) -> bool:
-    """Return whether a private measurement covers a whole marginal; a single cell does not."""
-    whole = measurement.source == "private" and measurement.cell is None
-    return whole and set(clique) <= set(measurement.clique)
+    """Return whether a private measurement covers a marginal."""
+    return measurement.source == "private" and set(clique) <= set(measurement.clique)
 
 
 @dataclass(frozen=True, eq=False)

@@ -189,8 +189,7 @@ class Mechanism(Protocol):
 
         The verification of a certificate checks every selection against it: that of round t, by
         the numbers of `run.step_of`, against the element t - 1. The iterator may be endless. The
-        sensitivity of a measurement follows from the transcript: `Neighbours.marginal_l2` for a
-        marginal, and `Neighbours.cell` for a single cell.
+        sensitivity of a measurement is `Neighbours.marginal_l2`.
         """
 
     @classmethod

@@ -27,7 +27,7 @@ class Gem(MixtureMechanism):
 
     Attributes
     ----------
-    rounds, alpha, queries, components, loss, learning_rate, iterations, threshold, generator_seed
+    rounds, alpha, components, loss, learning_rate, iterations, threshold, generator_seed
         See `MixtureMechanism`. The paper's runs have ``components=1000``,
         ``learning_rate=1e-4`` and ``iterations=100``.
     width

@@ -28,7 +28,7 @@ class Mwem(HistogramMechanism):
 
     Attributes
     ----------
-    rounds, alpha, queries, selection
+    rounds, alpha
         See `HistogramMechanism`. The paper uses Laplace noise; here it is discrete Gaussian, as in
         all mechanisms of zCDP.
     passes

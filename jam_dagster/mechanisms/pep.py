@@ -28,7 +28,7 @@ class Pep(HistogramMechanism):
 
     Attributes
     ----------
-    rounds, alpha, queries, selection
+    rounds, alpha
         See `HistogramMechanism`.
     gamma
         Allowed distance of an answer from its measurement, in standard deviations of the noise.

@@ -50,7 +50,7 @@ class PmwPub(HistogramMechanism):
 
     Attributes
     ----------
-    rounds, alpha, queries, selection
+    rounds, alpha
         See `HistogramMechanism`.
     passes
         Number of passes over all measurements after each new one (Appendix C.3 of the paper has

@@ -23,7 +23,7 @@ class RapSoftmax(MixtureMechanism):
 
     Attributes
     ----------
-    rounds, alpha, queries, components, loss, learning_rate, iterations, threshold, generator_seed
+    rounds, alpha, components, loss, learning_rate, iterations, threshold, generator_seed
         See `MixtureMechanism`. The logits begin standard normal; K and the learning rate are those
         of the authors' runs.
 

@@ -36,9 +36,6 @@ class Measurement:
         Standard deviation of the noise of each cell, in counts; 0 for public.
     round
         The round that measured it, from 0.
-    cell
-        If only one cell was measured, its index in the flattened marginal; then `values` has shape
-        ``(1,)``.
     """
 
     clique: Clique
@@ -46,4 +43,3 @@ class Measurement:
     values: np.ndarray
     sigma: float
     round: int
-    cell: int | None = None

@@ -15,7 +15,6 @@ from jam_dagster.privacy.accounting import (
     epsilon_from_rho,
     exponential_epsilon,
     gaussian_sigma,
-    permute_and_flip_epsilon,
     rho_from_epsilon,
     rho_within,
     units_down,
@@ -30,7 +29,7 @@ from jam_dagster.privacy.draws import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey
 from jam_dagster.privacy.noise.base import Noise, NoiseName
-from jam_dagster.privacy.noise.calls import NoiseCall, SelectionKind
+from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.privacy.noise.exact import ExactNoise
 from jam_dagster.privacy.noise.make import make_noise
 from jam_dagster.privacy.noise.seeded import SeededNoise
@@ -79,7 +78,6 @@ __all__ = [
     "Release",
     "ReleaseKey",
     "SeededNoise",
-    "SelectionKind",
     "UnledgeredAccount",
     "Verification",
     "describe_rho",
@@ -87,7 +85,6 @@ __all__ = [
     "exponential_epsilon",
     "gaussian_sigma",
     "make_noise",
-    "permute_and_flip_epsilon",
     "rho_from_epsilon",
     "rho_within",
     "units_down",

@@ -214,16 +214,6 @@ def exponential_epsilon(rho: float) -> float:
     return math.sqrt(8.0 * check_rho(rho))
 
 
-def permute_and_flip_epsilon(rho: float) -> float:
-    """Return the epsilon of permute-and-flip that costs `rho`.
-
-    Permute-and-flip (McKenna and Sheldon 2020) is epsilon-DP, hence ``epsilon^2 / 2``-zCDP (Bun
-    and Steinke 2016, Proposition 1.4): ``epsilon = sqrt(2 rho)``. The better ``epsilon^2 / 8`` of
-    the exponential mechanism rests on its bounded range, which permute-and-flip does not have.
-    """
-    return math.sqrt(2.0 * check_rho(rho))
-
-
 def gaussian_sigma(l2_sensitivity: float, rho: float) -> float:
     """Return the scale of the (discrete or continuous) Gaussian mechanism that costs `rho`.
 

@@ -23,13 +23,12 @@ from jam_dagster.errors import LedgerIntegrityError, LostDrawError, Specificatio
 from jam_dagster.privacy.accounting import (
     UNITS_PER_RHO,
     exponential_epsilon,
-    permute_and_flip_epsilon,
     rho_within,
     units_down,
     units_up,
 )
 from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
-from jam_dagster.privacy.noise.calls import DrawKind, NoiseCall, SelectionKind
+from jam_dagster.privacy.noise.calls import SELECTION, DrawKind, NoiseCall
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
@@ -221,10 +220,9 @@ class Draws:
         *,
         rho: float,
         sensitivity: float,
-        kind: SelectionKind = "exponential mechanism",
         named: Callable[[int], str] = str,
     ) -> int:
-        """Choose an index by the exponential mechanism, or by permute-and-flip.
+        """Choose an index by the exponential mechanism.
 
         Parameters
         ----------
@@ -233,12 +231,9 @@ class Draws:
         scores
             Shape ``(m,)``; the higher, the likelier.
         rho
-            What the choice may cost; the exponential mechanism runs with ``eps = sqrt(8 rho)``,
-            permute-and-flip with ``eps = sqrt(2 rho)``.
+            What the choice may cost; the mechanism runs with ``eps = sqrt(8 rho)``.
         sensitivity
             How far one person's replacement moves any score.
-        kind
-            Which of the two.
         named
             Returns the name of the candidate at an index, which the ledger's digest covers.
 
@@ -262,11 +257,9 @@ class Draws:
         # Invalid scores must fail before the charge.
         scores = check_values(scores, name="scores")
         check_sensitivity(sensitivity)
-        flips = kind == "permute-and-flip"
-        stored = self._open(step, rho, kind, sensitivity, scores.size)
+        stored = self._open(step, rho, SELECTION, sensitivity, scores.size)
         if stored is None:
-            choose = self._noise.permute_and_flip if flips else self._noise.select
-            index = choose(scores, rho, sensitivity, step)
+            index = self._noise.select(scores, rho, sensitivity, step)
             stored = {"index": int(index), "rho": rho}
             self._store.put(step, stored)
         chosen = int(stored["index"])
@@ -276,7 +269,7 @@ class Draws:
                 "changed after it was drawn. Restore the stored outcomes from a copy"
             )
         self._account.confirm(step, choice_digest(named(chosen), float(stored["rho"])))
-        self._note(step, (permute_and_flip_epsilon if flips else exponential_epsilon)(rho))
+        self._note(step, exponential_epsilon(rho))
         return chosen
 
     def measure(
@@ -308,35 +301,6 @@ class Draws:
         """
         counts = check_counts(counts)
         return self._measure(step, counts, self.neighbours.marginal_l2, rho, subject)
-
-    def measure_cell(
-        self, step: str, count: Any, *, rho: float, subject: str = ""
-    ) -> tuple[np.ndarray, float]:
-        """Measure one cell of a marginal with discrete Gaussian noise.
-
-        Parameters
-        ----------
-        step
-            The name of this draw within its release.
-        count
-            The cell's integer count.
-        rho
-            What the measurement may cost; with one row a person ``sigma^2 = 1 / (2 rho)``.
-        subject
-            What is measured, which the ledger's digest covers.
-
-        Returns
-        -------
-        tuple of ndarray and float
-            The noisy count (float64, shape ``(1,)``) and sigma in counts.
-
-        Raises
-        ------
-        BudgetExceededError, LostDrawError, LedgerIntegrityError, ReleaseClosedError
-            As for `select`.
-        """
-        counts = check_counts(np.atleast_1d(count))
-        return self._measure(step, counts, self.neighbours.cell, rho, subject)
 
     def records(self, records: int) -> int:
         """Return the number of rows, measured where it is private.

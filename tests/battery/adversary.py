@@ -31,11 +31,6 @@ class Adversary:
         assert np.isfinite(scores).all()
         return self.data.draw(st.integers(0, len(scores) - 1), label=step)
 
-    def permute_and_flip(
-        self, scores: np.ndarray, rho: float, sensitivity: float, step: str
-    ) -> int:
-        return self.select(scores, rho, sensitivity, step)
-
     def gaussian_counts(
         self, counts: np.ndarray, l2_sensitivity: float, rho: float, step: str
     ) -> tuple[np.ndarray, float]:

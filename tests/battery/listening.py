@@ -17,7 +17,7 @@ class Call:
 
     `reach` is how far apart two inputs may be for the noise that was added to cost `rho`: in L2
     for measurements, as what their sigma says; in the maximum norm for selections, as it was
-    stated. `flips` tells a selection by permute-and-flip from one by the exponential mechanism.
+    stated.
     """
 
     kind: str
@@ -26,7 +26,6 @@ class Call:
     rho: float
     reach: float
     answer: Any
-    flips: bool = False
 
     def moved(self, other: Call) -> float:
         """Return how far the inputs of two calls are apart, in the norm that their law needs."""
@@ -62,23 +61,12 @@ class Listening:
         return self.noise.releasable
 
     def select(self, scores: np.ndarray, rho: float, sensitivity: float, step: str) -> int:
-        return self._chosen(scores, rho, sensitivity, step, flips=False)
-
-    def permute_and_flip(
-        self, scores: np.ndarray, rho: float, sensitivity: float, step: str
-    ) -> int:
-        return self._chosen(scores, rho, sensitivity, step, flips=True)
-
-    def _chosen(
-        self, scores: np.ndarray, rho: float, sensitivity: float, step: str, *, flips: bool
-    ) -> int:
         answer = self._answer(step)
         if answer is None:
             choose = self.choose
-            draw = self.noise.permute_and_flip if flips else self.noise.select
-            drawn = draw(scores, rho, sensitivity, step)
+            drawn = self.noise.select(scores, rho, sensitivity, step)
             answer = drawn if choose is None else choose(scores)
-        self._keep("select", step, scores, rho, sensitivity, answer, flips=flips)
+        self._keep("select", step, scores, rho, sensitivity, answer)
         return int(answer)
 
     @property
@@ -112,14 +100,6 @@ class Listening:
         return self.answers[step]
 
     def _keep(
-        self,
-        kind: str,
-        step: str,
-        asked: np.ndarray,
-        rho: float,
-        reach: float,
-        answer: Any,
-        *,
-        flips: bool = False,
+        self, kind: str, step: str, asked: np.ndarray, rho: float, reach: float, answer: Any
     ) -> None:
-        self.calls.append(Call(kind, step, np.array(asked), rho, float(reach), answer, flips))
+        self.calls.append(Call(kind, step, np.array(asked), rho, float(reach), answer))

@@ -141,23 +141,20 @@ def jam_pgm() -> Case:
     )
 
 
-def histogram(name: str, queries: str, **settings: Any) -> Case:
-    """A mechanism that weighs records, whole marginals a round or single cells."""
-    single = queries == "cell"
+def histogram(name: str, **settings: Any) -> Case:
+    """A mechanism that weighs records."""
     return Case(
-        f"{name}-{queries}",
-        partial(_histogram, name, queries=queries, **settings),
+        name,
+        partial(_histogram, name, **settings),
         variants=(
             {"rounds": 1},
             {"rounds": 2},
             {"rounds": 7},
             {"rounds": 3, "alpha": 0.01},
             {"rounds": 3, "alpha": 0.99},
-            {"rounds": 3, "selection": "permute-and-flip"},
         ),
-        audits=(ONE_CELL,) if single else (CHOOSING, FLIPPING, WHOLE_MARGINAL),
-        score=None if single else "marginal_l1",
-        measured="cell" if single else "marginal_l2",
+        audits=(CHOOSING, WHOLE_MARGINAL),
+        score="marginal_l1",
     )
 
 
@@ -267,12 +264,11 @@ def gaussian() -> Case:
     )
 
 
-def mixture(name: str, queries: str = "marginal") -> Case:
-    """A mechanism that trains a mixture of products, on whole marginals or single cells."""
-    single = queries == "cell"
+def mixture(name: str) -> Case:
+    """A mechanism that trains a mixture of products."""
     return Case(
-        f"{name}-{queries}",
-        partial(_mixture, name, queries=queries),
+        name,
+        partial(_mixture, name),
         variants=(
             {"rounds": 1},
             {"rounds": 2},
@@ -280,11 +276,11 @@ def mixture(name: str, queries: str = "marginal") -> Case:
             {"rounds": 3, "alpha": 0.01},
             {"rounds": 3, "alpha": 0.99},
         ),
-        # The network learns nothing from one step; free logits tell what rounds are worth.
-        audits=AUDITS_OF_MIXTURES[name, queries],
+        # From free logits that are almost even, the errors move as from an even start; the network
+        # learns nothing from one step.
+        audits=(CHOOSING, WHOLE_MARGINAL) if name == "rap_softmax" else (WHOLE_MARGINAL,),
         steady={"rounds": 4, "iterations": 6, "threshold": 0.0},
         score="marginal_l1" if name == "rap_softmax" else None,
-        measured="cell" if single else "marginal_l2",
     )
 
 
@@ -341,13 +337,6 @@ CHOOSING = Audit(
     tight=0.85,
     settings={"rounds": 1, "alpha": 0.001},
 )
-# Less than half of what is paid: permute-and-flip is as private as its price under other tables.
-FLIPPING = replace(
-    CHOOSING,
-    name="flipping",
-    tight=0.55,
-    settings={**CHOOSING.settings, "selection": "permute-and-flip"},
-)
 # The error is large in either attribute, and both move.
 WHOLE_MARGINAL = Audit(
     "whole marginal",
@@ -357,9 +346,6 @@ WHOLE_MARGINAL = Audit(
     tight=0.9,
     settings={"rounds": 1, "alpha": 0.95},
 )
-# A single cell moves by one, for which its noise is made.
-ONE_CELL = replace(WHOLE_MARGINAL, name="one cell")
-
 
 # What is measured is far from the public table, so every measurement tells the record.
 FOLLOWED = Audit(
@@ -370,14 +356,6 @@ FOLLOWED = Audit(
     tight=0.7,
     settings={"iterations": 2},
 )
-
-# From free logits that are almost even, the errors move as from an even start.
-AUDITS_OF_MIXTURES: Mapping[tuple[str, str], tuple[Audit, ...]] = {
-    ("rap_softmax", "marginal"): (CHOOSING, WHOLE_MARGINAL),
-    ("gem", "marginal"): (WHOLE_MARGINAL,),
-    ("gem", "cell"): (ONE_CELL,),
-    ("gem_pub", "marginal"): (WHOLE_MARGINAL,),
-}
 
 
 def _mixture(mechanism: str, **settings: Any) -> Mechanism:
@@ -424,10 +402,10 @@ _SPECIAL_CASES = [
     gaussian(),
     tilt(),
     public_prior(),
-    histogram("pmw_pub", "marginal"),
-    histogram("mwem", "marginal"),
-    histogram("pep", "marginal", iterations=20),
-    histogram("pep_pub", "cell", iterations=20),
+    histogram("pmw_pub"),
+    histogram("mwem"),
+    histogram("pep", iterations=20),
+    histogram("pep_pub", iterations=20),
     mixture("gem"),
     mixture("gem_pub"),
     mixture("rap_softmax"),
@@ -441,8 +419,6 @@ QUICK_CASES = [
 
 SLOW_CASES = [
     jam_pgm_of_two_tables(),
-    histogram("pmw_pub", "cell", selection="permute-and-flip"),
-    mixture("gem", "cell"),
 ]
 """Further ways in which some of them run."""
 

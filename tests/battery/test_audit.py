@@ -27,7 +27,6 @@ from jam_dagster.privacy import (
     UnledgeredAccount,
     epsilon_from_rho,
     exponential_epsilon,
-    permute_and_flip_epsilon,
 )
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.listening import Call, Listening
@@ -78,30 +77,13 @@ def log_likelihood(calls: list[Call], outcomes: list[Call]) -> float:
     """Return the log probability of outcomes, but for constants, where draws ask as in `calls`."""
     total = 0.0
     for asked, drawn in zip(calls, outcomes, strict=True):
-        if drawn.flips:
-            total += math.log(permute_and_flip(asked.asked, drawn.rho, drawn.reach)[drawn.answer])
-        elif drawn.kind == "select":
+        if drawn.kind == "select":
             logits = exponential_epsilon(drawn.rho) * asked.asked / (2 * drawn.reach)
             total += float(logits[drawn.answer] - np.logaddexp.reduce(logits))
         else:
             values, sigma = drawn.answer
             total -= float(((values - asked.asked) ** 2).sum()) / (2 * sigma**2)
     return total
-
-
-def permute_and_flip(scores: np.ndarray, rho: float, sensitivity: float) -> np.ndarray:
-    """Return the probabilities of permute-and-flip: ``p_i int_0^1 prod_{j != i} (1 - p_j t) dt``.
-
-    In random order each candidate comes at a time t, uniform in [0, 1], and is chosen if none that
-    came before was kept. The integrand is a polynomial, which the quadrature integrates exactly.
-    """
-    scaled = scores * permute_and_flip_epsilon(rho) / (2 * sensitivity)
-    keep = np.exp(scaled - scaled.max())
-    nodes, weights = np.polynomial.legendre.leggauss(len(scores) // 2 + 1)
-    left = 1 - keep[:, None] * (nodes + 1) / 2
-    others = [np.prod(np.delete(left, i, axis=0), axis=0) for i in range(len(scores))]
-    probabilities: np.ndarray = keep * (np.array(others) @ weights) / 2
-    return probabilities
 
 
 def log_ratios(case: Case, audit: Audit, truth: int, runs: int) -> np.ndarray:

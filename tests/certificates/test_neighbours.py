@@ -97,7 +97,7 @@ def test_a_run_under_every_relation_certifies(
         replace(certificate, neighbours=wrong).save(tmp_path)
         noticing = {"the draws", "the transcript", "the settings"}
         if case.measured == "cell" and wrong.cell == neighbours.cell:
-            # The draws of single cells are the same, but for the number of records.
+            # The draw of the number of records is the same.
             noticing.remove("the draws")
         if not certificate.draws:
             noticing.discard("the draws")

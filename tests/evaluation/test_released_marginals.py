@@ -57,19 +57,6 @@ def test_public_and_lost_measurements_release_nothing(domain: Domain) -> None:
     assert released_marginal(transcript_of(domain, rounds), ("b",)) is None
 
 
-def test_a_single_cell_tells_no_marginal(domain: Domain) -> None:
-    from dataclasses import replace
-
-    whole = measured_round(0, ("b", "c"), "private", np.full((3, 4), 5.0), 1.0)
-    alone = measured_round(1, ("b", "c"), "private", np.array([7.0]), 1.0)
-    assert alone.measurement is not None
-    alone = replace(alone, measurement=replace(alone.measurement, cell=3))
-    released = released_marginal(transcript_of(domain, [whole, alone]), ("b",))
-    assert released is not None
-    assert released.rounds == (0,)
-    assert released_marginal(transcript_of(domain, [alone]), ("b",)) is None
-
-
 def test_the_estimate_has_the_stated_standard_deviation(domain: Domain) -> None:
     """Over 3,000 noise draws of three cells; 8% is more than 10 standard errors of an SD."""
     drawn = []

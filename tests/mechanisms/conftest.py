@@ -23,21 +23,12 @@ class ScriptedNoise:
     selections: list[dict] = field(default_factory=list)
     measurements: list[dict] = field(default_factory=list)
 
-    def select(self, scores, rho, sensitivity, step, law="exponential mechanism"):
+    def select(self, scores, rho, sensitivity, step):
         index = self.choices[len(self.selections)] % len(scores)
         self.selections.append(
-            {
-                "scores": scores.copy(),
-                "rho": rho,
-                "sensitivity": sensitivity,
-                "step": step,
-                "law": law,
-            }
+            {"scores": scores.copy(), "rho": rho, "sensitivity": sensitivity, "step": step}
         )
         return index
-
-    def permute_and_flip(self, scores, rho, sensitivity, step):
-        return self.select(scores, rho, sensitivity, step, "permute-and-flip")
 
     def gaussian_counts(self, counts, l2_sensitivity, rho, step):
         self.measurements.append({"counts": counts.copy(), "rho": rho, "step": step})

@@ -41,18 +41,16 @@ domains = st.sampled_from(DOMAINS)
 
 
 def measured(
-    cliques: Iterable[tuple[str, ...]] = CLOSURE, *, cells: bool = False
+    cliques: Iterable[tuple[str, ...]] = CLOSURE,
 ) -> st.SearchStrategy[list[Measurement]]:
-    """Return measurements in a row; of single cells too, where asked."""
+    """Return measurements in a row."""
 
     @st.composite
     def one(draw: st.DrawFn) -> Measurement:
         clique = draw(st.sampled_from(list(cliques)))
-        size = PLAIN.size(clique)
-        cell = draw(st.none() | st.integers(0, size - 1)) if cells else None
-        values = np.array(draw(marginals(size if cell is None else 1)), dtype=np.float64)
-        shape = [PLAIN.sizes[name] for name in clique] if cell is None else [1]
-        return Measurement(clique, "private", values.reshape(shape), draw(SIGMAS), 0, cell)
+        values = np.array(draw(marginals(PLAIN.size(clique))), dtype=np.float64)
+        shape = [PLAIN.sizes[name] for name in clique]
+        return Measurement(clique, "private", values.reshape(shape), draw(SIGMAS), 0)
 
     return st.lists(one(), min_size=1, max_size=6)
 
@@ -121,7 +119,7 @@ def check_graphical(
 @examples(30)
 @given(
     domain=domains,
-    said=measured(cells=True),
+    said=measured(),
     total=TOTALS,
     gamma=st.sampled_from([0.0, 1.0, 3.0]),
     logs=st.lists(
@@ -166,7 +164,7 @@ def test_measured_answers(
 @pytest.mark.parametrize("name", ["gem", "rap_softmax"])
 @pytest.mark.parametrize("loss", ["l1", "l2"])
 @examples(5)
-@given(said=measured(cells=True), total=TOTALS, rate=st.sampled_from([3e-4, 1.0, 1e30]))
+@given(said=measured(), total=TOTALS, rate=st.sampled_from([3e-4, 1.0, 1e30]))
 def test_a_mixture_of_products(
     name: str, loss: str, said: list[Measurement], total: int, rate: float
 ) -> None:

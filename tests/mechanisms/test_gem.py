@@ -62,32 +62,13 @@ def test_marginals_are_scored_by_error_above_noise(private, public, workload) ->
         assert noise.selections[0]["scores"][number] == pytest.approx(wanted)
 
 
-def test_cells_are_scored_by_error_and_measured_alone(private, public, workload) -> None:
-    # Six cells of a x b come first, then four of a x c: 8 is (1, 0) of the latter.
-    result, noise = run("gem", private, public, workload, [8, 0], 0.5, queries="cell", rounds=2)
-    assert len(noise.selections[0]["scores"]) == 6 + 4 + 6
-    assert {one["sensitivity"] for one in noise.selections} == {1.0}
-    (first, second) = result.transcript.measurements
-    assert (first.clique, first.cell, first.values.tolist()) == (
-        ("a", "c"),
-        2,
-        [private.marginal(("a", "c"))[1, 0]],
-    )
-    assert (second.clique, second.cell) == (("a", "b"), 0)
-    start = make_mechanism("gem", **NETWORK).trainer(private.domain, None)
-    mixture = ProductMixture(private.domain, private.records, start.tables())
-    apart = np.abs(private.marginal(("a", "c")) - mixture.marginal(("a", "c")))
-    np.testing.assert_allclose(noise.selections[0]["scores"][6:10], apart.ravel())
-
-
 @pytest.mark.slow
 @every_mixture
-@pytest.mark.parametrize("queries", ["marginal", "cell"])
 def test_transcripts_are_enough_to_train_again(
-    name: str, queries: str, domain, private, public, workload
+    name: str, domain, private, public, workload
 ) -> None:
     draws = Draws(SeededNoise(4), UnledgeredAccount(5.0))
-    mechanism = make_mechanism(name, **ALL[name], queries=queries)
+    mechanism = make_mechanism(name, **ALL[name])
     made = mechanism.run(private, public, workload, draws)
     again = refit(made.transcript, domain, public)
     for one, other in zip(made.model.tables, again.tables, strict=True):
@@ -203,7 +184,7 @@ def test_impossible_combinations_are_refused_before_a_draw(name: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"queries": "row"}, {"loss": "l3"}, {"components": 0}, {"threshold": -1.0}, {"alpha": 1.0}],
+    [{"loss": "l3"}, {"components": 0}, {"threshold": -1.0}, {"alpha": 1.0}],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(SpecificationError):

@@ -28,9 +28,9 @@ SHORT = {
     "mst": {"iterations": 20},
     "independent": {"iterations": 20},
     "pmw_pub": {"rounds": 4},
-    "mwem": {"rounds": 4, "queries": "cell"},
+    "mwem": {"rounds": 4},
     "pep": {"rounds": 4},
-    "pep_pub": {"rounds": 4, "queries": "cell", "selection": "permute-and-flip"},
+    "pep_pub": {"rounds": 4},
 }
 
 

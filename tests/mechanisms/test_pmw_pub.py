@@ -28,14 +28,6 @@ def test_one_update_of_a_marginal(private, public):
     assert made.model.marginal(("a",))[0] == pytest.approx(12 * logistic(1 / 6), rel=1e-12)
 
 
-def test_one_update_of_a_cell(private, public):
-    """Only the records in the cell are multiplied: (8/12 - 1/2) / 2 again."""
-    made, noise = run("pmw_pub", private, public, [0], queries="cell", iterate="last")
-    assert made.transcript.rounds[0].measurement.cell == 0
-    assert noise.measurements[0]["counts"].tolist() == [8]
-    assert made.model.marginal(("a",))[0] == pytest.approx(12 * logistic(1 / 12), rel=1e-12)
-
-
 def test_mwem_begins_with_the_even_distribution(private):
     made, _ = run("mwem", private, None, [0], passes=1)
     assert made.model.support.size == 12

@@ -49,9 +49,6 @@ class Recorder:
         self.calls.append(("draw", step, rho))
         return 1
 
-    def permute_and_flip(self, scores, rho, sensitivity, step):
-        return self.select(scores, rho, sensitivity, step)
-
     def gaussian_values(self, values, l2_sensitivity, rho, step):
         self.calls.append(("draw", step, rho))
         return values, 1.0
@@ -67,12 +64,9 @@ def each_draw(draws, step):
     yield lambda: draws.measure(step, COUNTS, rho=0.1)
     yield lambda: draws.select(step, np.array([1.0, 2.0]), rho=0.1, sensitivity=4)
     yield lambda: draws.means(step, np.array([0.1]), l2_sensitivity=0.01, rho=0.1)
-    yield lambda: draws.select(
-        step, np.array([1.0, 2.0]), rho=0.1, sensitivity=4, kind="permute-and-flip"
-    )
 
 
-@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("kind", range(3))
 def test_a_draw_is_charged_before_it_is_made_and_stored_after(kind):
     recorder = Recorder()
     draws = Draws(recorder, recorder, recorder)
@@ -86,7 +80,7 @@ def test_a_draw_is_charged_before_it_is_made_and_stored_after(kind):
     assert {rho for *_, rho in recorder.calls} == {0.1}
 
 
-@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("kind", range(3))
 def test_a_refused_charge_draws_nothing(kind):
     class Broke(Recorder):
         def charge(self, step, rho):
@@ -100,7 +94,7 @@ def test_a_refused_charge_draws_nothing(kind):
     assert draws.calls == ()
 
 
-@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("kind", range(3))
 def test_a_charged_draw_without_an_outcome_is_lost_and_still_counts(kind):
     """At the price that was paid, too: exact noise would draw something else."""
     for charged in (0.1, 0.25):
@@ -128,7 +122,7 @@ def account(request, tmp_path):
     return ledger.open_release(ReleaseKey("people", "x", "s"), {"all": 1.0}).account("all")
 
 
-@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("kind", range(3))
 def test_seeded_noise_repeats_what_was_charged_without_a_charge(kind, account):
     uninterrupted = Draws(SeededNoise(3), UnledgeredAccount(1.0))
     expected = list(each_draw(uninterrupted, "s"))[kind]()
@@ -148,7 +142,7 @@ def test_seeded_noise_repeats_what_was_charged_without_a_charge(kind, account):
         assert account.spent == account.charged("s")
 
 
-@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("kind", range(3))
 @pytest.mark.parametrize("charged", [0.1 - 1e-14, 0.1 + 1e-14, 0.025, 0.4])
 def test_seeded_noise_repeats_nothing_at_another_price(kind, account, charged):
     """Two answers with one noise at two scales would tell the counts."""
@@ -174,7 +168,7 @@ def store(request, tmp_path):
     return MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "outcomes")
 
 
-@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("kind", range(3))
 def test_a_stored_outcome_is_handed_out_again_free(kind, store):
     account = UnledgeredAccount(1.0)
     first = list(each_draw(Draws(SeededNoise(0), account, store), "a/b"))[kind]()
@@ -223,14 +217,3 @@ def test_directory_store_leaves_no_partial_file(tmp_path):
     np.testing.assert_array_equal(outcome["values"], COUNTS)
     assert (outcome["sigma"], outcome["rho"]) == (2.5, 0.1)
     assert store.get("round-002/measure") is None
-
-
-def test_each_kind_of_selection_is_told_with_its_epsilon():
-    draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
-    scores = np.array([1.0, 2.0])
-    draws.select("a", scores, rho=0.5, sensitivity=4)
-    draws.select("b", scores, rho=0.5, sensitivity=4, kind="permute-and-flip")
-    assert [(call.kind, call.scale, call.rho) for call in draws.calls] == [
-        ("exponential mechanism", pytest.approx(2.0), 0.5),
-        ("permute-and-flip", pytest.approx(1.0), 0.5),
-    ]

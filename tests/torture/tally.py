@@ -92,13 +92,6 @@ class TalliedNoise:
     def select(self, scores: np.ndarray, rho: float, sensitivity: float, step: str) -> int:
         return self._made(step, rho, lambda: self._noise.select(scores, rho, sensitivity, step))
 
-    def permute_and_flip(
-        self, scores: np.ndarray, rho: float, sensitivity: float, step: str
-    ) -> int:
-        return self._made(
-            step, rho, lambda: self._noise.permute_and_flip(scores, rho, sensitivity, step)
-        )
-
     def _made(self, step: str, rho: float, draw: Callable[[], Any]) -> Any:
         self._reach("draw: before", step)
         made = draw()

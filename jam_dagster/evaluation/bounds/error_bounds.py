@@ -214,7 +214,7 @@ def _bound_by_measurements(
     """Bound the marginals within measured ones, shape ``(m,)``; infinity for the others."""
     held: dict[Clique, list[Measurement]] = {}
     for one in transcript.measurements:
-        if one.source == "private" and one.cell is None:
+        if one.source == "private":
             held.setdefault(one.clique, []).append(one)
     # The precision of one marginal that takes the whole budget.
     most = 1 / gaussian_sigma(transcript.neighbours.marginal_l2, transcript.rho_budget) ** 2

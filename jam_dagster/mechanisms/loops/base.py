@@ -27,13 +27,9 @@ from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, margina
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
-    from jam_dagster.privacy.noise.calls import SelectionKind
 
 SMALLEST_RHO = 1e-12
 """The least rho of a draw: below it the noise hides everything, and ledger units matter."""
-
-LARGEST_QUERIES = 2**24
-"""The most cells to choose from one by one: exact noise takes 100 bytes for each."""
 
 HELD_CELLS = 2**29
 """Two gibibytes of counts: with more, private marginals are counted again in every round."""
@@ -63,17 +59,6 @@ def check_countable(
         raise SpecificationError(
             f"{prefix} {' x '.join(largest)} has {sizes[largest]:,} cells; at most "
             f"{LARGEST_MARGINAL_CELLS:,} can be counted. {remedy}"
-        )
-
-
-def check_queries(domain: Domain, workload: Workload) -> None:
-    """Raise SpecificationError if a workload has too many cells to be chosen from one by one."""
-    cells = sum(domain.size(clique) for clique in workload.cliques)
-    if cells > LARGEST_QUERIES:
-        raise SpecificationError(
-            f"The workload has {cells:,} cells, more than the {LARGEST_QUERIES:,} that can be "
-            "chosen from one by one. Set queries to marginal, lower the workload's degree, or "
-            "give the attributes fewer values."
         )
 
 
@@ -324,7 +309,6 @@ class MechanismRun(ABC):
         rho: float,
         sensitivity: float,
         named: Callable[[int], str],
-        kind: SelectionKind = "exponential mechanism",
     ) -> int:
         """Choose a candidate in one draw, and return its place.
 
@@ -338,34 +322,25 @@ class MechanismRun(ABC):
             Sensitivity of a score, in counts.
         named
             Returns the `subject_of` the candidate at a place.
-        kind
-            The selection mechanism.
         """
         step = step_of(self.index, "select", self.attempt)
         scores = representable(scores, sensitivity)
         with self.stage("select"):
-            return self.draws.select(
-                step, scores, rho=rho, sensitivity=sensitivity, kind=kind, named=named
-            )
+            return self.draws.select(step, scores, rho=rho, sensitivity=sensitivity, named=named)
 
-    def measure(self, clique: Clique, rho: float, cell: int | None = None) -> Measurement | None:
-        """Measure a private marginal, or one cell of it; None for a lost draw."""
+    def measure(self, clique: Clique, rho: float) -> Measurement | None:
+        """Measure a private marginal; None for a lost draw."""
         counts = self.private.marginal(clique) if self.counts is None else self.counts[clique]
         # The charge of the selection was rounded up: the last round may be a unit short.
         rho = min(rho, self.draws.remaining)
-        step, subject = step_of(self.index, "measure"), subject_of(clique, cell=cell)
+        step, subject = step_of(self.index, "measure"), subject_of(clique)
         try:
             with self.stage("measure"):
-                if cell is None:
-                    noisy, sigma = self.draws.measure(step, counts, rho=rho, subject=subject)
-                else:
-                    noisy, sigma = self.draws.measure_cell(
-                        step, counts.ravel()[cell], rho=rho, subject=subject
-                    )
+                noisy, sigma = self.draws.measure(step, counts, rho=rho, subject=subject)
         except LostDrawError:
             # The draw was charged and lost: the round ends without a measurement.
             return None
-        return Measurement(clique, "private", noisy, sigma, self.index, cell)
+        return Measurement(clique, "private", noisy, sigma, self.index)
 
     def finish(
         self,
@@ -410,8 +385,6 @@ class MechanismRun(ABC):
         if measurement is None:
             return math.nan
         fitted = self.model.marginal(measurement.clique)
-        if measurement.cell is not None:
-            fitted = fitted.ravel()[[measurement.cell]]
         return l1_distance(fitted, measurement.values) / self.records
 
     def result(self, on_round: OnRound | None = None) -> MechanismResult:

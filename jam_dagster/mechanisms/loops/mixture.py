@@ -43,7 +43,7 @@ class MixtureMechanism(QueryMechanism):
 
     Attributes
     ----------
-    rounds, alpha, queries
+    rounds, alpha
         See `QueryMechanism`.
     components
         K, the number of products in the mixture.

@@ -239,8 +239,6 @@ class Transcript:
             if not r.table:
                 del described["table"]
             described["measured"] = r.measurement is not None
-            if r.measurement is not None and r.measurement.cell is not None:
-                described["cell"] = r.measurement.cell
             if r.measurement is None:
                 described["l1_residual"] = described["loss"] = None
             rounds.append(described)
@@ -293,7 +291,6 @@ class Transcript:
         rounds = []
         for described in listed:
             clique = tuple(described.pop("clique"))
-            cell = described.pop("cell", None)
             measurement = None
             if described.pop("measured"):
                 measurement = Measurement(
@@ -302,7 +299,6 @@ class Transcript:
                     stored[f"round_{described['index']}"],
                     described["sigma"],
                     described["index"],
-                    cell,
                 )
             else:
                 described["l1_residual"] = described["loss"] = math.nan
@@ -313,11 +309,9 @@ class Transcript:
         return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)
 
 
-def subject_of(
-    clique: Clique, source: Origin = "private", table: str = "", cell: int | None = None
-) -> str:
-    """Return the name of a round's marginal or cell in the digests of outcomes."""
-    return canonical_json([list(clique), source, table, cell])
+def subject_of(clique: Clique, source: Origin = "private", table: str = "") -> str:
+    """Return the name of a round's marginal in the digests of outcomes."""
+    return canonical_json([list(clique), source, table, None])
 
 
 NOTHING = subject_of(("nothing",), "public")
@@ -345,7 +339,5 @@ def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._H
     hashed = hashlib.sha256(prefix)
     for measurement in transcript.measurements:
         hashed.update(repr((measurement.clique, measurement.source)).encode())
-        if measurement.cell is not None:
-            hashed.update(repr(measurement.cell).encode())
         hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
     return hashed

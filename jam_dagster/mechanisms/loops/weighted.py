@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from jam_dagster.mechanisms.loops.base import public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
-from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
+from jam_dagster.mechanisms.loops.settings import recorded_settings
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
@@ -24,16 +24,10 @@ from jam_dagster.models.weighted.support import (
     log_frequencies,
     public_records,
 )
-from jam_dagster.privacy.noise.calls import SelectionKind
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
-
-_SELECTIONS: dict[str, SelectionKind] = {
-    "exponential": "exponential mechanism",
-    "permute-and-flip": "permute-and-flip",
-}
 
 
 @dataclass(frozen=True)
@@ -42,11 +36,9 @@ class HistogramMechanism(QueryMechanism):
 
     Attributes
     ----------
-    rounds, alpha, queries
+    rounds, alpha
         See `QueryMechanism`. T is 10 by default, as in the code of Liu et al. Few rounds suit small
         budgets: the weights keep the noise of every measurement.
-    selection
-        ``exponential`` or ``permute-and-flip``.
 
     Raises
     ------
@@ -55,20 +47,15 @@ class HistogramMechanism(QueryMechanism):
 
     Notes
     -----
-    Choices where the papers are silent: a query is measured again only after all queries have been
-    measured equally often, and queries with a fixed answer for all weights (no record lies in the
-    cell, or all do) are no candidates.
+    Choices where the papers are silent: a marginal is measured again only after all have been
+    measured equally often, and one with a fixed answer for all weights (all records lie in one
+    cell) is no candidate.
     """
 
     alpha: float = alpha_setting(0.5)
-    selection: str = setting(
-        "exponential",
-        "how a query is chosen: by the exponential mechanism, or by permute-and-flip, which has"
-        " half the epsilon for the same price",
-        choices=tuple(_SELECTIONS),
-    )
 
     page: ClassVar[str] = "histograms.md"
+    choices: ClassVar[dict[str, Any]] = {"queries": "marginal", "selection": "exponential"}
 
     @abstractmethod
     def start(
@@ -118,7 +105,7 @@ class HistogramMechanism(QueryMechanism):
 
 
 class _Run(QueryRun):
-    """The run of a mechanism that weights records, with the queries that weights can change."""
+    """The run of a mechanism that weights records, with the marginals that weights can change."""
 
     def __init__(
         self,
@@ -130,16 +117,8 @@ class _Run(QueryRun):
         log_start: npt.NDArray[np.float64],
     ) -> None:
         super().__init__(mechanism, private, workload, draws)
-        self.kind = _SELECTIONS[mechanism.selection]
         self.fitted = mechanism.start(support, log_start, self.records)
-        occupied = [support.occupied(clique) for clique in self.closure]
-        varied = [cells.sum() > 1 for cells in occupied]
-        if self.single:
-            self.open = np.concatenate(
-                [cells & more for cells, more in zip(occupied, varied, strict=True)]
-            )
-        else:
-            self.open = np.array(varied)
+        self.open = np.array([support.occupied(clique).sum() > 1 for clique in self.closure])
 
     @property
     def model(self) -> WeightedTable:
@@ -155,8 +134,9 @@ class _Run(QueryRun):
         """Fit the weights to a further measurement."""
         return self.fitted.add(measurement)
 
-    def queries(self) -> npt.NDArray[np.intp]:
-        """Return the numbers of the queries that were measured least often."""
+    def candidates(self) -> list[int]:
+        """Return the numbers of the marginals that were measured least often."""
         if not self.open.any():
-            return np.zeros(0, dtype=np.intp)
-        return np.flatnonzero(self.open & (self.times == self.times[self.open].min()))
+            return []
+        least = self.times[self.open].min()
+        return np.flatnonzero(self.open & (self.times == least)).tolist()

@@ -51,18 +51,6 @@ def pulled_back(tables: Sequence[np.ndarray], direction: np.ndarray) -> list[np.
     return gradients
 
 
-def expected_cell(columns: Sequence[np.ndarray]) -> float:
-    """Return one cell of a marginal, given its column of each table, shape ``(K,)``."""
-    return float(np.prod(columns, axis=0).mean())
-
-
-def pulled_back_cell(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the gradient of `expected_cell` by each of its columns."""
-    stacked = np.stack(columns)
-    others = [np.delete(stacked, place, axis=0) for place in range(len(columns))]
-    return [np.prod(other, axis=0) / stacked.dtype.type(stacked.shape[1]) for other in others]
-
-
 def _split(sizes: Sequence[int]) -> tuple[int, list[int]]:
     """Return the axis with most values, the last of them, and the other axes."""
     widest = max(range(len(sizes)), key=lambda axis: (sizes[axis], axis))

@@ -13,12 +13,7 @@ from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.kernels import one_thread
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.models.mixture.adam_step import Weights, programs
-from jam_dagster.models.mixture.answers import (
-    expected,
-    expected_cell,
-    pulled_back,
-    pulled_back_cell,
-)
+from jam_dagster.models.mixture.answers import expected, pulled_back
 from jam_dagster.tables import Clique, Domain
 
 _ROUNDING = 1e-10
@@ -40,17 +35,14 @@ class Target:
     clique
         Attributes, in domain order.
     values
-        Fractions of the records (float32), of the marginal's shape; of shape ``(1,)`` for a cell.
+        Fractions of the records (float32), of the marginal's shape.
     sigma
         Of the noise in each value, a fraction; 0 where there is none.
-    cell
-        The place in the flattened marginal where only that one was measured.
     """
 
     clique: Clique
     values: np.ndarray
     sigma: float
-    cell: int | None = None
 
     def explained(self, loss: str, deviations: float) -> float:
         """Return the error that noise alone explains: its mean and so many standard deviations.
@@ -59,7 +51,7 @@ class Target:
         """
         mean, deviation = _MOMENTS[loss]
         scale = self.sigma**2 if loss == "l2" else self.sigma
-        free = self.values.size - (self.cell is None)
+        free = self.values.size - 1
         return scale * (mean * free + deviations * deviation * math.sqrt(free))
 
     @classmethod
@@ -69,14 +61,8 @@ class Target:
         The noise in a marginal's sum is known, for the sum is: it is taken out of all cells alike.
         """
         values = measurement.values / records
-        if measurement.cell is None:
-            values = values + (1 - values.sum()) / values.size
-        return cls(
-            measurement.clique,
-            values.astype(np.float32),
-            measurement.sigma / records,
-            measurement.cell,
-        )
+        values = values + (1 - values.sum()) / values.size
+        return cls(measurement.clique, values.astype(np.float32), measurement.sigma / records)
 
 
 class MixtureTrainer:
@@ -186,22 +172,12 @@ class MixtureTrainer:
 
     def _error(self, target: Target) -> np.ndarray:
         """Return answer less target, of the target's shape, single precision."""
-        if target.cell is not None:
-            columns = [self._side_by_side[:, place] for place in self._places(target, target.cell)]
-            answer = np.full(1, expected_cell(columns), np.float32)
-        else:
-            answer = expected([self._side_by_side[:, span] for span in self._at(target)])
+        answer = expected([self._side_by_side[:, span] for span in self._at(target)])
         error: np.ndarray = answer - target.values
         return error
 
     def _pull(self, target: Target, direction: np.ndarray, gradient: np.ndarray) -> None:
         """Add what `direction`, the gradient by the answer, comes to by the probabilities."""
-        if target.cell is not None:
-            places = self._places(target, target.cell)
-            columns = [self._side_by_side[:, place] for place in places]
-            for place, pulled in zip(places, pulled_back_cell(columns), strict=True):
-                gradient[:, place] += direction[0] * pulled
-            return
         spans = self._at(target)
         parts = pulled_back([self._side_by_side[:, span] for span in spans], direction)
         for span, part in zip(spans, parts, strict=True):
@@ -209,9 +185,3 @@ class MixtureTrainer:
 
     def _at(self, target: Target) -> list[slice]:
         return [self._spans[self.domain.positions[name]] for name in target.clique]
-
-    def _places(self, target: Target, cell: int) -> list[int]:
-        """Return the columns of the probabilities that multiply to the target's cell."""
-        shape = [self.domain.sizes[name] for name in target.clique]
-        codes = np.unravel_index(cell, shape)
-        return [span.start + int(code) for span, code in zip(self._at(target), codes, strict=True)]

@@ -11,6 +11,7 @@ from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.weighted.fit import Answer, HistogramFit
 from jam_dagster.models.weighted.support import Support
+from jam_dagster.tables import Clique
 
 EXTREME = 1e-6
 """The least distance from 0 or 1 of a band that noise moved outside the possible answers."""
@@ -54,17 +55,16 @@ class EntropyProjection(HistogramFit):
         super().__init__(support, log_start, total)
         self._gamma = gamma
         self._iterations = iterations
-        self._bands: dict[tuple[object, ...], _Band] = {}
+        self._bands: dict[Clique, _Band] = {}
 
     def _fit(self, measurement: Measurement) -> Convergence:
         newest = self.answers[-1]
         movable = newest.movable(np.isfinite(self.logs))
         band = _Band(newest, measurement, self.total, self._gamma, movable)
-        key = (measurement.clique, measurement.cell)
-        if key in self._bands:
-            self._bands[key].combine(band)
+        if measurement.clique in self._bands:
+            self._bands[measurement.clique].combine(band)
         else:
-            self._bands[key] = band
+            self._bands[measurement.clique] = band
         for step in range(self._iterations):
             found = (band.worst(self.weights) for band in self._bands.values())
             error, worst, cell, said = max(found, key=lambda one: one[0])
@@ -82,7 +82,7 @@ class EntropyProjection(HistogramFit):
 
 
 class _Band:
-    """The answers that agree with the measurement of a marginal or a cell, as fractions.
+    """The answers that agree with the measurement of a marginal, as fractions.
 
     `movable` marks the cells with answers that weights can change.
     """

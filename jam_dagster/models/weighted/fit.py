@@ -22,7 +22,7 @@ a weight that so large a factor brings back has lost its digits."""
 
 
 class Answer:
-    """A measurement of a marginal or of one of its cells, as fractions of the records.
+    """A measurement of a marginal, as fractions of the records.
 
     Parameters
     ----------
@@ -37,24 +37,18 @@ class Answer:
 
     def __init__(self, support: Support, measurement: Measurement, total: float) -> None:
         self.clique = measurement.clique
-        self.cell = measurement.cell
         self.wanted = np.clip(measurement.values.ravel() / total, 0.0, 1.0)
         self._support = support
 
     @property
     def codes(self) -> npt.NDArray[np.integer[Any]]:
-        """The entry of `wanted` that each record adds to; for a single cell, 1 means outside it."""
-        return self._support.codes(self.clique) if self.cell is None else self._outside
-
-    @cached_property
-    def _outside(self) -> npt.NDArray[np.uint8]:
-        outside: npt.NDArray[np.uint8] = self._support.codes(self.clique) != self.cell
-        return outside.astype(np.uint8)
+        """The entry of `wanted` that each record adds to."""
+        return self._support.codes(self.clique)
 
     def answer(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return what the weights say, the shape of `wanted`."""
         size = len(self.wanted)
-        return np.bincount(self.codes, weights=weights, minlength=size)[:size].astype(np.float64)
+        return np.bincount(self.codes, weights=weights, minlength=size).astype(np.float64)
 
     def difference(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return what was measured less what the weights say."""
@@ -63,7 +57,7 @@ class Answer:
     @cached_property
     def _occupied(self) -> npt.NDArray[np.bool_]:
         size = len(self.wanted)
-        occupied: npt.NDArray[np.bool_] = np.bincount(self.codes, minlength=size)[:size] > 0
+        occupied: npt.NDArray[np.bool_] = np.bincount(self.codes, minlength=size) > 0
         return occupied
 
     def movable(self, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -72,7 +66,7 @@ class Answer:
         A cell that no record with weight lies in stays at 0, and one that all of them lie in at 1.
         """
         size = len(self.wanted)
-        inside = np.bincount(self.codes[held], minlength=size)[:size]
+        inside = np.bincount(self.codes[held], minlength=size)
         movable: npt.NDArray[np.bool_] = (inside > 0) & (inside < np.count_nonzero(held))
         return movable
 
@@ -140,14 +134,12 @@ class HistogramFit(ABC):
         Steps are finite; those of cells that no record lies in have no effect.
         """
         codes = answer.codes
-        # What a single cell's answer leaves out keeps its weight.
-        steps = step if answer.cell is None else np.append(step, 0.0)
-        self.logs += steps[codes]
-        if steps.max() > LARGEST_STEP:
+        self.logs += step[codes]
+        if step.max() > LARGEST_STEP:
             # The factor is no float, and infinity times a weight of 0 is no number.
             self._weigh()
             return
-        self.weights *= np.exp(steps)[codes]
+        self.weights *= np.exp(step)[codes]
         self.weights /= self.weights.sum()
 
     @property

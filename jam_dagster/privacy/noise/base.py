@@ -133,19 +133,6 @@ class Noise(Protocol):
         """
         ...
 
-    def permute_and_flip(
-        self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str
-    ) -> int:
-        """Choose a candidate by permute-and-flip, in one draw.
-
-        McKenna and Sheldon 2020: candidates come in random order, and c is taken with probability
-        ``exp(epsilon (scores[c] - max scores) / (2 sensitivity))``, else the next one comes. Here
-        ``epsilon = sqrt(2 rho)``, half of what `select` has for the same rho.
-
-        Parameters and errors are those of `select`.
-        """
-        ...
-
 
 def check_sensitivity(sensitivity: float) -> float:
     """Return `sensitivity` if it is positive and finite, else raise SpecificationError."""

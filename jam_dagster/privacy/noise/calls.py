@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-SelectionKind = Literal["exponential mechanism", "permute-and-flip"]
+SELECTION: Final = "exponential mechanism"
 """The mechanism that chooses a candidate."""
 
-DrawKind = Literal[SelectionKind, "discrete Gaussian", "Gaussian"]
+DrawKind = Literal["exponential mechanism", "discrete Gaussian", "Gaussian"]
 
 
 @dataclass(frozen=True)

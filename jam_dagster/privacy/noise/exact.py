@@ -11,19 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from math import inf, nextafter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.accounting import (
-    check_rho,
-    exponential_epsilon,
-    gaussian_sigma,
-    permute_and_flip_epsilon,
-)
+from jam_dagster.privacy.accounting import check_rho, exponential_epsilon, gaussian_sigma
 from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
 
 CHUNK_CELLS = 65_536
@@ -108,44 +102,19 @@ class ExactNoise:
         )
         return int(measurement(scores.tolist()))
 
-    def permute_and_flip(
-        self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str
-    ) -> int:
-        """Choose by permute-and-flip; see `Noise.permute_and_flip`.
-
-        OpenDP's noisy max under pure DP adds exponential noise, which is permute-and-flip (Ding
-        et al. 2021).
-        """
-        scores = check_values(scores, name="scores")
-        distance = check_sensitivity(sensitivity) * (1.0 + ROUNDING_SLACK)
-        measurement, _ = _calibrated(
-            _exponential_noisy_max,
-            2.0 * distance / permute_and_flip_epsilon(rho),
-            distance,
-            rho,
-            worth=_rho_of_pure,
-        )
-        return int(measurement(scores.tolist()))
-
 
 def _calibrated(
-    make: Callable[[float], Any],
-    scale: float,
-    distance: float,
-    rho: float,
-    *,
-    worth: Callable[[float], float] = float,
+    make: Callable[[float], Any], scale: float, distance: float, rho: float
 ) -> tuple[Any, float]:
     """Return the measurement with the least scale that costs at most `rho`, and the scale.
 
-    The privacy map rounds upward, so the scale from the formula may cost an ulp too much. `worth`
-    converts the map's result to rho.
+    The privacy map rounds upward, so the scale from the formula may cost an ulp too much.
     """
     check_rho(rho)
     step = 2.0**-52
     while step < 1e-3:
         measurement = make(scale)
-        if worth(measurement.map(distance)) <= rho:
+        if measurement.map(distance) <= rho:
             return measurement, scale
         scale *= 1.0 + step
         step *= 2.0
@@ -171,16 +140,6 @@ def _real_gaussian(scale: float) -> Any:
 def _noisy_max(scale: float) -> Any:
     dp = _opendp()
     return dp.m.make_noisy_max(*_score_space(), dp.zero_concentrated_divergence(), scale)
-
-
-def _exponential_noisy_max(scale: float) -> Any:
-    dp = _opendp()
-    return dp.m.make_noisy_max(*_score_space(), dp.max_divergence(), scale)
-
-
-def _rho_of_pure(epsilon: float) -> float:
-    """Return the zCDP of pure DP, rounded up."""
-    return nextafter(epsilon * epsilon / 2.0, inf)
 
 
 @cache

@@ -10,11 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.accounting import (
-    exponential_epsilon,
-    gaussian_sigma,
-    permute_and_flip_epsilon,
-)
+from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
 from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
 
 
@@ -85,18 +81,6 @@ class SeededNoise:
         scores = check_values(scores, name="scores")
         scaled = scores * (exponential_epsilon(rho) / (2.0 * check_sensitivity(sensitivity)))
         return int(np.argmax(scaled + self._generator(step).gumbel(size=scaled.shape)))
-
-    def permute_and_flip(
-        self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str
-    ) -> int:
-        """Choose by permute-and-flip; see `Noise.permute_and_flip`.
-
-        The largest of ``epsilon score / (2 sensitivity)`` plus standard exponential noise follows
-        its distribution (Ding et al. 2021).
-        """
-        scores = check_values(scores, name="scores")
-        scaled = scores * (permute_and_flip_epsilon(rho) / (2.0 * check_sensitivity(sensitivity)))
-        return int(np.argmax(scaled + self._generator(step).standard_exponential(scaled.shape)))
 
     def _generator(self, step: str) -> np.random.Generator:
         digest = hashlib.sha256(step.encode()).digest()

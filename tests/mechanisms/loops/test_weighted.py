@@ -31,14 +31,6 @@ def test_marginals_are_chosen_by_their_error_above_the_noise(private, public):
     assert noise.selections[0]["sensitivity"] == 2.0
 
 
-def test_cells_are_chosen_by_their_error(private, public):
-    _, noise = run("pmw_pub", private, public, [0], queries="cell", selection="permute-and-flip")
-    (asked,) = noise.selections
-    assert asked["scores"].tolist() == [2, 2, 4, 1, 3, 1, 1]
-    assert asked["sensitivity"] == 1.0
-    assert asked["law"] == "permute-and-flip"
-
-
 def test_queries_come_again_when_all_have_come(private, public):
     made, noise = run("pmw_pub", private, public, [0, 0, 0, 2, 1])
     assert [one.clique for one in made.transcript.rounds] == [
@@ -56,8 +48,6 @@ def test_what_no_weights_can_change_is_no_candidate(domain, private):
     _, noise = run("pmw_pub", private, fixed, [0], degree=2)
     # Of a, b, c, ab, ac, bc the support is constant in a, c and ac.
     assert [len(one["scores"]) for one in noise.selections] == [3]
-    _, noise = run("pmw_pub", private, fixed, [0], queries="cell")
-    assert noise.selections[0]["scores"].tolist() == [3, 6]
     single = table(domain, [(0, 0, 0)] * 3)
     made, noise = run("pmw_pub", private, single, [0])
     assert not noise.selections
@@ -72,9 +62,8 @@ def test_a_budget_is_spent_in_equal_parts(private, public):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("queries", ["marginal", "cell"])
 @pytest.mark.parametrize("name", WEIGHING)
-def test_hostile_noise_leaves_a_distribution(private, public, name, queries):
+def test_hostile_noise_leaves_a_distribution(private, public, name):
     class Hostile(ScriptedNoise):
         def gaussian_counts(self, counts, l2_sensitivity, rho, step):
             sign = -1 if len(self.measurements) % 2 else 1
@@ -82,7 +71,7 @@ def test_hostile_noise_leaves_a_distribution(private, public, name, queries):
             return np.full(counts.shape, sign * 2**62), 1.0
 
     draws = Draws(Hostile([0] * 60), UnledgeredAccount(1.0))
-    made = make_mechanism(name, rounds=60, queries=queries).run(
+    made = make_mechanism(name, rounds=60).run(
         private, public, Workload.all_k_way(private.domain, 2), draws
     )
     assert np.isfinite(made.model.log_weights).all()
@@ -112,14 +101,11 @@ def test_no_noise_is_expected_where_nobody_can_be(domain, private):
     assert noise.selections[0]["scores"][3] == pytest.approx(wanted, rel=1e-12)
 
 
-@pytest.mark.parametrize("queries", ["marginal", "cell"])
 @pytest.mark.parametrize("name", WEIGHING)
-def test_a_transcript_is_enough_to_fit_the_model_again(
-    domain, private, public, name, queries, tmp_path
-):
+def test_a_transcript_is_enough_to_fit_the_model_again(domain, private, public, name, tmp_path):
     draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
     workload = Workload.all_k_way(domain, 2)
-    made = make_mechanism(name, queries=queries).run(private, public, workload, draws)
+    made = make_mechanism(name).run(private, public, workload, draws)
     made.transcript.save(tmp_path)
     again = refit(Transcript.load(tmp_path), domain, public)
     assert again.log_weights.tobytes() == made.model.log_weights.tobytes()
@@ -146,8 +132,7 @@ def test_a_run_goes_on_from_what_is_stored(private, public, name):
     assert again.model.log_weights.tobytes() == first.model.log_weights.tobytes()
 
 
-@pytest.mark.parametrize("queries", ["marginal", "cell"])
-def test_answers_are_held_a_block_at_a_time(private, public, queries, monkeypatch):
+def test_answers_are_held_a_block_at_a_time(private, public, monkeypatch):
     blocks = run_module.marginal_blocks
     monkeypatch.setattr(run_module, "marginal_blocks", partial(blocks, cells=12))
     marginals = WeightedTable.marginals
@@ -159,10 +144,10 @@ def test_answers_are_held_a_block_at_a_time(private, public, queries, monkeypatc
         return answers
 
     monkeypatch.setattr(WeightedTable, "marginals", listened)
-    _, noise = run("pmw_pub", private, public, [0, 0], degree=2, queries=queries)
+    _, noise = run("pmw_pub", private, public, [0, 0], degree=2)
     assert 0 < max(held) <= 6
     monkeypatch.undo()
-    _, whole = run("pmw_pub", private, public, [0, 0], degree=2, queries=queries)
+    _, whole = run("pmw_pub", private, public, [0, 0], degree=2)
     for one, other in zip(noise.selections, whole.selections, strict=True):
         np.testing.assert_array_equal(one["scores"], other["scores"])
 
@@ -175,21 +160,12 @@ def test_mwem_refuses_a_domain_that_is_too_large(private):
     make_mechanism("pmw_pub").check(wide, workload, 1.0)
 
 
-def test_too_many_cells_to_choose_from_are_refused():
-    wide = Domain.from_sizes(dict.fromkeys("abcd", 300))
-    workload = Workload.all_k_way(wide, 3)
-    with pytest.raises(SpecificationError, match="Set queries to marginal"):
-        make_mechanism("pmw_pub", queries="cell").check(wide, workload, 1.0)
-    make_mechanism("pmw_pub").check(wide, workload, 1.0)
-
-
-@pytest.mark.parametrize("queries", ["marginal", "cell"])
-def test_sensitivities_are_those_of_the_neighbours(private, public, queries):
+def test_sensitivities_are_those_of_the_neighbours(private, public):
     noise = ScriptedNoise([0, 0])
     neighbours = Neighbours("add_remove", 3)
     draws = Draws(noise, UnledgeredAccount(1.0), neighbours=neighbours)
     workload = Workload.all_k_way(private.domain, 1)
-    make_mechanism("pmw_pub", rounds=2, queries=queries).run(private, public, workload, draws)
+    make_mechanism("pmw_pub", rounds=2).run(private, public, workload, draws)
     assert {one["sensitivity"] for one in noise.selections} == {3.0}
     kinds = {(call.kind, call.sensitivity) for call in draws.calls}
     assert kinds == {("discrete Gaussian", 3.0), ("exponential mechanism", 3.0)}

@@ -48,16 +48,6 @@ def test_the_loss_of_a_marginal_by_hand() -> None:
     np.testing.assert_allclose(gradient, [[0, 0, -0.5, 0.5], [0.25, 0.25, -0.5, 0.5]], atol=1e-6)
 
 
-def test_the_loss_of_a_cell_by_hand() -> None:
-    made = trainer([[THREE, 0, 0, 0], [0, 0, 0, THREE]], "l2")
-    # The cell (a = 0, b = 1) is 6/16.
-    loss, gradient = made.gradient([Target(("a", "b"), single(0.25), 0.0, cell=1)])
-    assert loss == pytest.approx(0.125**2)
-    np.testing.assert_allclose(
-        gradient, np.array([[0.5, 0, 0, 0.75], [0.75, 0, 0, 0.5]]) * 0.25 / 2, atol=1e-6
-    )
-
-
 def test_one_step_of_adam_by_hand() -> None:
     made = trainer([[0, 0, 0, 0]], "l2")
     target = Target(("a",), single(1.0, 0.0), 0.0)
@@ -150,9 +140,6 @@ def test_the_noise_of_a_sum_is_taken_out() -> None:
     # Of normal noise in four cells three directions are left: mean 3, variance 6 in squares.
     assert target.explained("l2", 1.0) == pytest.approx(0.05**2 * (3 + math.sqrt(6)))
     assert target.explained("l1", 0.0) == pytest.approx(0.05 * 3 * math.sqrt(2 / math.pi))
-    one = Target.measured(Measurement(("a", "b"), "private", np.array([30.0]), 5.0, 0, 2), 100)
-    assert (one.values.tolist(), one.cell) == ([pytest.approx(0.3)], 2)
-    assert one.explained("l2", 2.0) == pytest.approx(0.05**2 * (1 + 2 * math.sqrt(2)))
 
 
 @pytest.mark.slow

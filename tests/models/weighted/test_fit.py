@@ -24,12 +24,10 @@ CLIQUES = [("a",), ("b",), ("a", "c"), ("b", "c"), ("a", "b", "c")]
 def measurements(draw: st.DrawFn, largest: float) -> Measurement:
     clique = draw(st.sampled_from(CLIQUES))
     size = DOMAIN.size(clique)
-    cell = draw(st.none() | st.integers(0, size - 1))
     value = st.floats(-largest, largest)
     values = draw(st.lists(value, min_size=size, max_size=size))
     shaped = np.array(values).reshape([DOMAIN.sizes[name] for name in clique])
-    kept = shaped if cell is None else shaped.ravel()[[cell]]
-    return Measurement(clique, "private", kept, draw(st.floats(0.1, 100.0)), 0, cell)
+    return Measurement(clique, "private", shaped, draw(st.floats(0.1, 100.0)), 0)
 
 
 starts = st.lists(st.floats(-600, 0) | st.just(-np.inf), min_size=12, max_size=12).filter(

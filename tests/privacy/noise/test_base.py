@@ -7,13 +7,11 @@ either always pass or always fail.
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import pickle
 import subprocess
 import sys
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,7 +20,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.accounting import exponential_epsilon, permute_and_flip_epsilon
+from jam_dagster.privacy.accounting import exponential_epsilon
 from jam_dagster.privacy.noise import exact as exact_noise
 from jam_dagster.privacy.noise.exact import ROUNDING_SLACK, ExactNoise
 from jam_dagster.privacy.noise.make import make_noise
@@ -108,17 +106,6 @@ def exponential_mechanism(scores, epsilon, sensitivity):
     return weights / weights.sum()
 
 
-def probabilities_of_flips(scores, epsilon, sensitivity):
-    """Sum over the candidates S that came before and were passed over, in all orders."""
-    keep = np.exp(epsilon * (scores - scores.max()) / (2 * sensitivity))
-    found = np.zeros(scores.size)
-    for i, others in ((i, np.delete(keep, i)) for i in range(scores.size)):
-        for k in range(others.size + 1):
-            for some in itertools.combinations(others, k):
-                found[i] += keep[i] * math.prod(-p for p in some) / (k + 1)
-    return found
-
-
 def permute_and_flip(scores, epsilon, sensitivity, size, rng):
     keep = np.exp(epsilon * (scores - scores.max()) / (2 * sensitivity))
     chosen = []
@@ -144,33 +131,6 @@ def test_selection_follows_the_exponential_mechanism(noise):
         assert stats.chisquare(observed, other * size).pvalue < ALPHA
 
 
-@pytest.mark.slow
-@backends
-def test_selection_follows_permute_and_flip(noise):
-    rho, size = 2.0, 5_000
-    epsilon = math.sqrt(2 * rho)  # pure DP, of which rho is half the square
-    assert permute_and_flip_epsilon(rho) == pytest.approx(epsilon, rel=1e-15)
-    chosen = [
-        noise.permute_and_flip(SCORES, rho, JAM_SCORE, f"round-{i}/select") for i in range(size)
-    ]
-    observed = np.bincount(chosen, minlength=SCORES.size)
-    theory = probabilities_of_flips(SCORES, epsilon, JAM_SCORE)
-    assert stats.chisquare(observed, theory * size).pvalue > ALPHA
-    # Power: neither a wrong scale nor the exponential mechanism, at either epsilon, would pass.
-    others = [probabilities_of_flips(SCORES, f * epsilon, JAM_SCORE) for f in (1.3, 1 / 1.3, 2)]
-    others += [exponential_mechanism(SCORES, f * epsilon, JAM_SCORE) for f in (1, 2)]
-    for other in others:
-        assert stats.chisquare(observed, other * size).pvalue < ALPHA
-
-
-def test_the_theory_of_permute_and_flip_is_that_of_its_definition():
-    chosen = permute_and_flip(SCORES, 2.0, JAM_SCORE, 20_000, np.random.default_rng(2))
-    theory = probabilities_of_flips(SCORES, 2.0, JAM_SCORE)
-    assert theory.sum() == pytest.approx(1.0, abs=1e-12)
-    observed = np.bincount(chosen, minlength=SCORES.size)
-    assert stats.chisquare(observed, theory * 20_000).pvalue > ALPHA
-
-
 def test_permute_and_flip_would_be_noticed():
     """It is another mechanism: charging it as the exponential one is a known bug."""
     epsilon = exponential_epsilon(1.0)
@@ -183,7 +143,6 @@ def test_permute_and_flip_would_be_noticed():
 @backends
 def test_selection_among_one(noise):
     assert noise.select(np.array([-1e9]), 1e-6, JAM_SCORE, "step") == 0
-    assert noise.permute_and_flip(np.array([-1e9]), 1e-6, JAM_SCORE, "step") == 0
 
 
 def test_exact_noise_survives_floating_point():
@@ -233,23 +192,6 @@ def test_opendp_agrees_that_the_charge_covers_the_selection(rho):
         ExactNoise().select(SCORES, rho, JAM_SCORE, "step")
     assert original(made[-1]).map(JAM_SCORE) <= rho
     assert made[-1] == pytest.approx(scale, rel=2 * ROUNDING_SLACK)
-
-
-@given(rho=st.floats(1e-10, 50.0))
-@examples(60)
-def test_opendp_agrees_that_the_charge_covers_permute_and_flip(rho):
-    made = []
-    original = exact_noise._exponential_noisy_max
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            exact_noise,
-            "_exponential_noisy_max",
-            lambda scale: made.append(scale) or original(scale),
-        )
-        ExactNoise().permute_and_flip(SCORES, rho, JAM_SCORE, "step")
-    epsilon = original(made[-1]).map(JAM_SCORE)
-    assert Fraction(epsilon) ** 2 / 2 <= Fraction(rho)
-    assert made[-1] == pytest.approx(2 * JAM_SCORE / math.sqrt(2 * rho), rel=2 * ROUNDING_SLACK)
 
 
 @backends
@@ -338,8 +280,6 @@ def test_rho_out_of_range(noise, rho):
         noise.gaussian_values(np.zeros(2), 1.0, rho, "step")
     with pytest.raises(SpecificationError, match=r"rho must be .* got"):
         noise.select(SCORES, rho, 4.0, "step")
-    with pytest.raises(SpecificationError, match=r"rho must be .* got"):
-        noise.permute_and_flip(SCORES, rho, 4.0, "step")
 
 
 @backends
@@ -347,8 +287,6 @@ def test_rho_out_of_range(noise, rho):
 def test_sensitivity_out_of_range(noise, sensitivity):
     with pytest.raises(SpecificationError, match="sensitivity must be positive, got"):
         noise.select(SCORES, 1.0, sensitivity, "step")
-    with pytest.raises(SpecificationError, match="sensitivity must be positive, got"):
-        noise.permute_and_flip(SCORES, 1.0, sensitivity, "step")
     with pytest.raises(SpecificationError, match="sensitivity must be positive, got"):
         noise.gaussian_values(np.zeros(2), sensitivity, 1.0, "step")
 
