@@ -96,7 +96,7 @@ def test_a_plan_a_command_and_a_component_read_one_file(tmp_path: Path) -> None:
         {"rounds": 4, "size_limit_mb": 20},
         "aim",
         {"name": "aim", "rounds": "40", "alpha": "9e-1"},
-        {"name": "pmw_pub", "queries": "cell", "rounds": None},
+        {"name": "pmw_pub", "iterate": "last", "rounds": None},
     ],
     ids=str,
 )

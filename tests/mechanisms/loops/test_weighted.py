@@ -31,7 +31,7 @@ def test_marginals_are_chosen_by_their_error_above_the_noise(private, public):
     assert noise.selections[0]["sensitivity"] == 2.0
 
 
-def test_queries_come_again_when_all_have_come(private, public):
+def test_marginals_come_again_when_all_have_come(private, public):
     made, noise = run("pmw_pub", private, public, [0, 0, 0, 2, 1])
     assert [one.clique for one in made.transcript.rounds] == [
         ("a",),
