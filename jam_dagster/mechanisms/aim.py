@@ -15,6 +15,7 @@ import numpy as np
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import (
+    Inputs,
     RunEndedError,
     affordable,
     attributes_of,
@@ -36,11 +37,10 @@ from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy.accounting import gaussian_sigma
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
-    from jam_dagster.privacy.draws import Draws
 
 ROUNDS_AN_ATTRIBUTE = 16
 """T = 16 d (Section 4.1): the first rounds are cheap, and annealing raises later prices."""
@@ -160,15 +160,9 @@ class Aim(GraphicalMechanism):
         check_share(rho, shares)
         check_countable(domain, workload.cliques)
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
+    def begin(self, given: Inputs) -> _Run:
         """Return a run whose candidates are the workload's weighted downward closure."""
-        return _Run(self, private, workload, draws)
+        return _Run(self, given)
 
     @classmethod
     def sensitivities(
@@ -208,16 +202,14 @@ def _limit_of_a_lost_round(transcript: Transcript) -> list[float]:
 class _Run(GraphicalRun):
     """The run of AIM, with the budget of its next round, which annealing raises."""
 
-    def __init__(
-        self, mechanism: Aim, private: MarginalSource, workload: Workload, draws: Draws
-    ) -> None:
-        closure = workload.downward_closure()
-        super().__init__(mechanism, private, workload, closure, draws)
+    def __init__(self, mechanism: Aim, given: Inputs) -> None:
+        closure = given.workload.downward_closure()
+        super().__init__(mechanism, given, closure)
         self.mechanism = mechanism
-        self.weights = weights_of(workload, closure)
+        self.weights = weights_of(given.workload, closure)
         self.first = [clique for clique in closure if len(clique) == 1]
         # A share of the rho that remains after measuring a private number of records.
-        self.share_of_a_round = draws.remaining / mechanism.shares(self.domain)
+        self.share_of_a_round = self.draws.remaining / mechanism.shares(self.domain)
 
     def round(self, index: int) -> Round:
         """Measure an attribute first (Algorithm 3), then what is selected (Algorithm 2)."""

@@ -16,6 +16,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import (
     SMALLEST_RHO,
+    Inputs,
     IterativeMechanism,
     MechanismRun,
     check_countable,
@@ -29,7 +30,7 @@ from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy.draws import Draws
+    pass
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,9 @@ class Gaussian(IterativeMechanism):
                 "workload."
             )
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
+    def begin(self, given: Inputs) -> _Run:
         """Return a run over the workload's marginals."""
-        return _Run(self, private, workload, workload.cliques, draws)
+        return _Run(self, given, given.workload.cliques)
 
     @classmethod
     def refit(

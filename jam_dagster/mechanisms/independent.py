@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.base import attributes_of, check_share
+from jam_dagster.mechanisms.loops.base import Inputs, attributes_of, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, GraphicalRun
 from jam_dagster.mechanisms.loops.transcript import Round
-from jam_dagster.tables import Domain, MarginalSource, Workload
+from jam_dagster.tables import Domain, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy.draws import Draws
+    pass
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,10 @@ class Independent(GraphicalMechanism):
         """Raise SpecificationError if `rho` is too little for an attribute."""
         check_share(rho, len(attributes_of(workload)), remedy="use fewer attributes")
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
+    def begin(self, given: Inputs) -> _Run:
         """Return a run over the attributes that the workload names."""
-        singles = [(name,) for name in attributes_of(workload)]
-        return _Run(self, private, workload, singles, draws)
+        singles = [(name,) for name in attributes_of(given.workload)]
+        return _Run(self, given, singles)
 
 
 class _Run(GraphicalRun):

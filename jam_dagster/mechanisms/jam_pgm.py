@@ -15,6 +15,7 @@ import numpy as np
 
 from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import (
+    Inputs,
     RunEndedError,
     check_countable,
     check_share,
@@ -34,7 +35,6 @@ from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.tables import (
     Clique,
     Domain,
-    MarginalSource,
     PublicTables,
     Workload,
     marginal_blocks,
@@ -42,7 +42,6 @@ from jam_dagster.tables import (
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
-    from jam_dagster.privacy.draws import Draws
 
 
 @dataclass(frozen=True)
@@ -113,20 +112,9 @@ class JamPgm(GraphicalMechanism):
         closure = workload.downward_closure()
         check_first_candidates(domain, closure, self.size_limit_mb, self.rounds)
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
-        """Return a run whose candidates are the workload's downward closure.
-
-        Each occurs once for the private table, and once for every public one that has its
-        attributes.
-        """
-        tables = PublicTables.of(private.domain, public_of(self, public))
-        return _Run(self, private, tables, workload, draws)
+    def begin(self, given: Inputs) -> _Run:
+        """Return a run whose candidates are the workload's downward closure, for each table."""
+        return _Run(self, given)
 
     @classmethod
     def sensitivities(
@@ -160,15 +148,9 @@ class Candidate:
 class _Run(GraphicalRun):
     """The run of JAM-PGM, with the public tables and their distance from the private one."""
 
-    def __init__(
-        self,
-        mechanism: JamPgm,
-        private: MarginalSource,
-        public: PublicTables,
-        workload: Workload,
-        draws: Draws,
-    ) -> None:
-        super().__init__(mechanism, private, workload, workload.downward_closure(), draws)
+    def __init__(self, mechanism: JamPgm, given: Inputs) -> None:
+        public = PublicTables.of(given.domain, public_of(mechanism, given.public))
+        super().__init__(mechanism, given, given.workload.downward_closure())
         self.mechanism = mechanism
         self.tables = list(public.tables.items())
         self.public_error = np.full((len(self.tables), len(self.closure)), np.nan)
@@ -177,7 +159,7 @@ class _Run(GraphicalRun):
                 answered = [clique for clique in self.closure if name in public.answering(clique)]
                 scale = self.records / table.records
                 for others in marginal_blocks(table, answered):
-                    held = self.counts or private.marginals(others)
+                    held = self.counts or self.private.marginals(others)
                     for clique, values in others.items():
                         error[self.number[clique]] = l1_distance(held[clique], values * scale)
 

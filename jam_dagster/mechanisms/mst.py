@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.base import attributes_of, check_countable, check_share
+from jam_dagster.mechanisms.loops.base import Inputs, attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, GraphicalRun
 from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.graphical.estimator import Convergence, Weighting
 from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.models.measurement import Measurement
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
-    from jam_dagster.privacy.draws import Draws
 
 RARE = 3.0
 """Number of sigmas below which a noisy count marks a rare value."""
@@ -106,15 +105,9 @@ class Mst(GraphicalMechanism):
             "marginals of the workload, such as independent or aim.",
         )
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
+    def begin(self, given: Inputs) -> _Run:
         """Return a run over the attributes that the workload names."""
-        return _Run(self, private, workload, draws)
+        return _Run(self, given)
 
     @classmethod
     def sensitivities(
@@ -188,15 +181,15 @@ def candidates_of(names: Sequence[str]) -> list[Clique]:
 class _Run(GraphicalRun):
     """The run of MST, with the tree so far and the independent model's error on each pair."""
 
-    def __init__(
-        self, mechanism: Mst, private: MarginalSource, workload: Workload, draws: Draws
-    ) -> None:
-        names = attributes_of(workload)
-        super().__init__(mechanism, private, workload, candidates_of(names), draws)
+    def __init__(self, mechanism: Mst, given: Inputs) -> None:
+        names = attributes_of(given.workload)
+        super().__init__(mechanism, given, candidates_of(names))
         self.singles = len(names)
         # A share of the rho that remains after measuring a private number of records.
         # A single attribute has no tree, and takes all of it.
-        self.share_of_a_single = draws.remaining / (PARTS if len(names) > 1 else 1) / self.singles
+        self.share_of_a_single = (
+            self.draws.remaining / (PARTS if len(names) > 1 else 1) / self.singles
+        )
         # The connected component of each name in the tree so far.
         self.part = {name: frozenset([name]) for name in names}
         self.pair_errors = np.empty(0)

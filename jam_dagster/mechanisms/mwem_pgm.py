@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.base import check_countable, check_share
+from jam_dagster.mechanisms.loops.base import Inputs, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
     GraphicalRun,
@@ -27,11 +27,10 @@ from jam_dagster.mechanisms.loops.scores import penalized_scores
 from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
-    from jam_dagster.privacy.draws import Draws
 
 
 def _candidates(workload: Workload) -> tuple[Sequence[Clique], np.ndarray]:
@@ -119,15 +118,9 @@ class MwemPgm(GraphicalMechanism):
         check_countable(domain, workload.cliques)
         check_first_candidates(domain, workload.cliques, self.size_limit_mb, rounds)
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
+    def begin(self, given: Inputs) -> _Run:
         """Return a run whose candidates are the workload's marginals."""
-        return _Run(self, private, workload, draws)
+        return _Run(self, given)
 
     @classmethod
     def sensitivities(
@@ -140,10 +133,8 @@ class MwemPgm(GraphicalMechanism):
 class _Run(GraphicalRun):
     """The run of MWEM+PGM, with the workload as its candidates."""
 
-    def __init__(
-        self, mechanism: MwemPgm, private: MarginalSource, workload: Workload, draws: Draws
-    ) -> None:
-        super().__init__(mechanism, private, workload, workload.cliques, draws)
+    def __init__(self, mechanism: MwemPgm, given: Inputs) -> None:
+        super().__init__(mechanism, given, given.workload.cliques)
         self.mechanism = mechanism
 
     def round(self, index: int) -> Round:

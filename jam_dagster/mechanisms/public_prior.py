@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.base import IterativeMechanism, MechanismRun, public_of
+from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism, MechanismRun, public_of
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
@@ -19,7 +19,7 @@ from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy.draws import Draws
+    pass
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,9 @@ class PublicPriorAlone(IterativeMechanism):
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Accept any domain and budget."""
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
-        """Return a run of no rounds, with the prior of as many records as `private`."""
-        prior = PublicPrior.of(private.domain, public_of(self, public))
-        return _Run(self, prior, private, workload, draws)
+    def begin(self, given: Inputs) -> _Run:
+        """Return a run of no rounds."""
+        return _Run(self, given)
 
     @classmethod
     def refit(
@@ -80,15 +73,9 @@ class PublicPriorAlone(IterativeMechanism):
 class _Run(MechanismRun):
     """A run without a round."""
 
-    def __init__(
-        self,
-        mechanism: PublicPriorAlone,
-        prior: PublicPrior,
-        private: MarginalSource,
-        workload: Workload,
-        draws: Draws,
-    ) -> None:
-        super().__init__(mechanism, private, workload, (), draws)
+    def __init__(self, mechanism: PublicPriorAlone, given: Inputs) -> None:
+        prior = PublicPrior.of(given.domain, public_of(mechanism, given.public))
+        super().__init__(mechanism, given, ())
         self._model = prior.model(self.records)
 
     @property

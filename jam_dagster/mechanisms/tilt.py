@@ -18,6 +18,7 @@ from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import (
     SMALLEST_RHO,
+    Inputs,
     IterativeMechanism,
     MechanismRun,
     RunEndedError,
@@ -50,7 +51,6 @@ from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
-    from jam_dagster.privacy.draws import Draws
 
 SELECTING = 0.2
 """The share of a round's budget that selects."""
@@ -152,16 +152,9 @@ class Tilt(IterativeMechanism):
                 "attribute."
             )
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
+    def begin(self, given: Inputs) -> _Run:
         """Return a run whose candidates are the workload's downward closure."""
-        prior = PublicPrior.of(private.domain, public_of(self, public))
-        return _Run(self, private, prior, workload, draws)
+        return _Run(self, given)
 
     @classmethod
     def sensitivities(
@@ -301,16 +294,10 @@ class _Run(MechanismRun):
     kept; or it pays for a second measurement at once, where the first shows the model to be wrong.
     """
 
-    def __init__(
-        self,
-        mechanism: Tilt,
-        private: MarginalSource,
-        prior: PublicPrior,
-        workload: Workload,
-        draws: Draws,
-    ) -> None:
-        candidates = _Candidates(private.domain, workload, mechanism.size_limit_mb)
-        super().__init__(mechanism, private, workload, candidates.closure, draws)
+    def __init__(self, mechanism: Tilt, given: Inputs) -> None:
+        prior = PublicPrior.of(given.domain, public_of(mechanism, given.public))
+        candidates = _Candidates(given.domain, given.workload, mechanism.size_limit_mb)
+        super().__init__(mechanism, given, candidates.closure)
         self.mechanism = mechanism
         self.candidates = candidates
         self.network = list(prior.potentials)
@@ -319,13 +306,13 @@ class _Run(MechanismRun):
         masks = [mask_of(self.domain.positions[name] for name in q) for q in self.closure]
         self._mask_of = dict(zip(self.closure, masks, strict=True))
         self._clique_of = {mask: clique for clique, mask in self._mask_of.items()}
-        self.budget = draws.remaining
-        first = self.budget / _shares(workload)
+        self.budget = self.draws.remaining
+        first = self.budget / _shares(self.workload)
         self.even = EVEN * first
         self.rounds_paid = max(round(self.budget / self.even), 1)
         self.again: tuple[Clique, float] | None = None
         singles = candidates.levels[min(candidates.levels)]
-        select = _least_select(singles, self.records, draws.neighbours)
+        select = _least_select(singles, self.records, self.draws.neighbours)
         self.price = min(max(first, select / SELECTING), self.budget)
 
     @property

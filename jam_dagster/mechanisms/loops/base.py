@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -104,6 +104,20 @@ def affordable(rho: float, least: float = SMALLEST_RHO) -> float:
     return rho
 
 
+class Inputs(NamedTuple):
+    """What a run reads and pays with; see `Mechanism.run`."""
+
+    private: MarginalSource
+    public: MarginalSource | None
+    workload: Workload
+    draws: Draws
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the private table."""
+        return self.private.domain
+
+
 class IterativeMechanism(OrdinaryMechanism, ABC):
     """A mechanism whose run takes one measurement a round: the base of those of this package.
 
@@ -127,13 +141,7 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
         """Raise if the mechanism cannot start, before anything is reserved or counted."""
 
     @abstractmethod
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> MechanismRun:
+    def begin(self, given: Inputs) -> MechanismRun:
         """Return a run before its first round."""
 
     def run(
@@ -147,7 +155,7 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
     ) -> MechanismResult:
         """Spend what `draws` holds on a model of `private`; see `Mechanism.run`."""
         self.check(private.domain, workload, draws.total)
-        return self.begin(private, public, workload, draws).result(on_round)
+        return self.begin(Inputs(private, public, workload, draws)).result(on_round)
 
     @classmethod
     def sensitivities(
@@ -164,14 +172,10 @@ class MechanismRun(ABC):
     ----------
     mechanism
         The mechanism of the run.
-    private
-        The table to protect.
-    workload
-        The marginals that matter.
+    given
+        The tables, the workload and the draws.
     closure
         The candidates.
-    draws
-        Charges, draws and stores.
 
     Attributes
     ----------
@@ -185,13 +189,9 @@ class MechanismRun(ABC):
     """
 
     def __init__(
-        self,
-        mechanism: IterativeMechanism,
-        private: MarginalSource,
-        workload: Workload,
-        closure: Sequence[Clique],
-        draws: Draws,
+        self, mechanism: IterativeMechanism, given: Inputs, closure: Sequence[Clique]
     ) -> None:
+        private, _, workload, draws = given
         # If the number of records is private, emptiness is private, too.
         if draws.neighbours.records_public and private.records < 1:
             raise DomainError("The private table is empty; it needs at least one record.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
-from jam_dagster.mechanisms.loops.base import IterativeMechanism, MechanismRun
+from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism, MechanismRun
 from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -26,10 +26,10 @@ from jam_dagster.models.graphical.kernels import one_thread
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import Measurement
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, MarginalSource
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy.draws import Draws
+    pass
 
 
 def alpha_setting(default: float) -> float:
@@ -129,14 +129,9 @@ class GraphicalRun(MechanismRun):
     """The state of a run with a graphical model; see `MechanismRun`."""
 
     def __init__(
-        self,
-        mechanism: GraphicalMechanism,
-        private: MarginalSource,
-        workload: Workload,
-        closure: Sequence[Clique],
-        draws: Draws,
+        self, mechanism: GraphicalMechanism, given: Inputs, closure: Sequence[Clique]
     ) -> None:
-        super().__init__(mechanism, private, workload, closure, draws)
+        super().__init__(mechanism, given, closure)
         masks = (mask_of(self.domain.positions[name] for name in q) for q in self.closure)
         self._clique_of = dict(zip(masks, self.closure, strict=True))
         self._mask_of = {q: mask for mask, q in self._clique_of.items()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from jam_dagster.mechanisms.loops.base import Inputs
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -23,7 +24,7 @@ from jam_dagster.models.mixture.training import MixtureTrainer, Target
 from jam_dagster.tables import Domain, MarginalSource, PublicTables, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy.draws import Draws
+    pass
 
 
 def threshold_setting(default: float) -> float:
@@ -113,15 +114,9 @@ class MixtureMechanism(QueryMechanism):
         """Return the public tables for training, or raise DomainError."""
         return None
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
+    def begin(self, given: Inputs) -> _Run:
         """Return a run with the mixture before any measurement."""
-        return _Run(self, private, self.public_tables(private.domain, public), workload, draws)
+        return _Run(self, given)
 
     @classmethod
     def refit(
@@ -198,15 +193,9 @@ class Training:
 class _Run(QueryRun):
     """A run of a mechanism that trains mixtures: its training."""
 
-    def __init__(
-        self,
-        mechanism: MixtureMechanism,
-        private: MarginalSource,
-        public: PublicTables | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> None:
-        super().__init__(mechanism, private, workload, draws)
+    def __init__(self, mechanism: MixtureMechanism, given: Inputs) -> None:
+        public = mechanism.public_tables(given.domain, given.public)
+        super().__init__(mechanism, given)
         with self.stage("fit"):
             self.training = Training(mechanism, self.domain, public, self.records)
 

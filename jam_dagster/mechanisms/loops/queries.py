@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.mechanisms.loops.base import (
+    Inputs,
     IterativeMechanism,
     MechanismRun,
     RunEndedError,
@@ -21,11 +22,10 @@ from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
-from jam_dagster.tables import Domain, MarginalSource, Workload
+from jam_dagster.tables import Domain, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
-    from jam_dagster.privacy.draws import Draws
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,8 @@ class QueryRun(MechanismRun):
         Number of measurements of each marginal.
     """
 
-    def __init__(
-        self,
-        mechanism: QueryMechanism,
-        private: MarginalSource,
-        workload: Workload,
-        draws: Draws,
-    ) -> None:
-        super().__init__(mechanism, private, workload, workload.downward_closure(), draws)
+    def __init__(self, mechanism: QueryMechanism, given: Inputs) -> None:
+        super().__init__(mechanism, given, given.workload.downward_closure())
         self.alpha = mechanism.alpha
         self.times = np.zeros(len(self.closure), dtype=np.int64)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.loops.base import public_of
+from jam_dagster.mechanisms.loops.base import Inputs, public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
 from jam_dagster.mechanisms.loops.settings import recorded_settings
@@ -27,7 +27,7 @@ from jam_dagster.models.weighted.support import (
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy.draws import Draws
+    pass
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,11 @@ class HistogramMechanism(QueryMechanism):
         if not self.uses_public:
             check_enumerable(domain)
 
-    def begin(
-        self,
-        private: MarginalSource,
-        public: MarginalSource | None,
-        workload: Workload,
-        draws: Draws,
-    ) -> _Run:
+    def begin(self, given: Inputs) -> _Run:
         """Return a run with the weights before any measurement."""
-        support, log_start = self._weighed(private.domain, public)
-        return _Run(self, private, workload, draws, support, log_start)
+        return _Run(self, given)
 
-    def _weighed(
+    def weighed(
         self, domain: Domain, public: MarginalSource | None
     ) -> tuple[Support, npt.NDArray[np.float64]]:
         """Return the records to weight, and the logarithms of their initial weights."""
@@ -97,7 +90,7 @@ class HistogramMechanism(QueryMechanism):
     ) -> WeightedTable:
         """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
         mechanism = cls(**recorded_settings(cls, transcript))
-        support, log_start = mechanism._weighed(domain, public)
+        support, log_start = mechanism.weighed(domain, public)
         fitted = mechanism.start(support, log_start, transcript.records)
         for measurement in transcript.measurements:
             fitted.add(measurement)
@@ -107,16 +100,9 @@ class HistogramMechanism(QueryMechanism):
 class _Run(QueryRun):
     """The run of a mechanism that weights records, with the marginals that weights can change."""
 
-    def __init__(
-        self,
-        mechanism: HistogramMechanism,
-        private: MarginalSource,
-        workload: Workload,
-        draws: Draws,
-        support: Support,
-        log_start: npt.NDArray[np.float64],
-    ) -> None:
-        super().__init__(mechanism, private, workload, draws)
+    def __init__(self, mechanism: HistogramMechanism, given: Inputs) -> None:
+        support, log_start = mechanism.weighed(given.domain, given.public)
+        super().__init__(mechanism, given)
         self.fitted = mechanism.start(support, log_start, self.records)
         self.open = np.array([support.occupied(clique).sum() > 1 for clique in self.closure])
 
