@@ -126,15 +126,7 @@ class JamPgm(GraphicalMechanism):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A marginal that a round may measure, and the table that it may measure it on.
-
-    Parameters
-    ----------
-    clique
-        The marginal.
-    table
-        The number of a public table; None: the private table.
-    """
+    """A marginal and the number of the public table to measure it on; None: the private one."""
 
     clique: Clique
     table: int | None = None

@@ -125,13 +125,7 @@ class Mst(GraphicalMechanism):
 
 
 class RareValues:
-    """The rare values of attributes, from their measurements.
-
-    Parameters
-    ----------
-    domain
-        The attributes.
-    """
+    """The rare values of attributes, from their measurements."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain

@@ -42,17 +42,7 @@ def check_countable(
     prefix: str = "The workload's marginal",
     remedy: str = "Lower the workload's degree, or give the attributes fewer values.",
 ) -> None:
-    """Raise SpecificationError if a marginal is too large to be counted.
-
-    Parameters
-    ----------
-    domain
-        Domain of the marginals.
-    cliques
-        The marginals that a run may have to count.
-    prefix, remedy
-        Parts of the error: the words before the marginal's name, and the remedy.
-    """
+    """Raise SpecificationError if a marginal that a run may need is too large to be counted."""
     sizes = {q: domain.size(q) for q in cliques}
     largest = max(sizes, key=sizes.__getitem__)
     if sizes[largest] > LARGEST_MARGINAL_CELLS:
@@ -166,16 +156,7 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
 
 
 class MechanismRun(ABC):
-    """The state of a run: private counts and the rounds so far; subclasses have the model.
-
-    Parameters
-    ----------
-    mechanism
-        The mechanism of the run.
-    given
-        The tables, the workload and the draws.
-    closure
-        The candidates.
+    """The state of a run: private counts of its candidates, and the rounds; subclasses fit a model.
 
     Attributes
     ----------
@@ -310,18 +291,9 @@ class MechanismRun(ABC):
         sensitivity: float,
         named: Callable[[int], str],
     ) -> int:
-        """Choose a candidate in one draw, and return its place.
+        """Choose by scores, in counts, of shape ``(m,)``, in one draw; return the place.
 
-        Parameters
-        ----------
-        scores
-            Shape ``(m,)``, in counts.
-        rho
-            The price.
-        sensitivity
-            Sensitivity of a score, in counts.
-        named
-            Returns the `subject_of` the candidate at a place.
+        `named` returns the `subject_of` the candidate at a place.
         """
         step = step_of(self.index, "select", self.attempt)
         scores = representable(scores, sensitivity)

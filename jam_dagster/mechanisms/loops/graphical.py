@@ -68,19 +68,7 @@ def check_first_candidates(
 
 @dataclass(frozen=True)
 class GraphicalMechanism(IterativeMechanism, ABC):
-    """A mechanism that fits a graphical model, and the settings of the fits.
-
-    Attributes
-    ----------
-    estimator
-        The fit of the model: ``accelerated`` or ``mbi``, see
-        `jam_dagster.models.graphical.fit.make_estimator`.
-    iterations
-        Most steps of a fit.
-    tolerance
-        Trades error for time: a fit of the accelerated estimator ends when its loss falls by less
-        than this share over 15 steps. The other takes all `iterations`.
-    """
+    """A mechanism that fits a graphical model, with the settings of the fits, as of `JamPgm`."""
 
     estimator: str = setting(
         "accelerated",

@@ -132,19 +132,7 @@ class MixtureMechanism(QueryMechanism):
 
 
 class Training:
-    """The trained model of a run or of a refit: measurements in, mixtures out.
-
-    Parameters
-    ----------
-    mechanism
-        The mechanism with its settings.
-    domain
-        The attributes.
-    public
-        The tables for pretraining, if the mechanism has it.
-    records
-        n.
-    """
+    """The trained model of a run or of a refit: measurements in, mixtures out."""
 
     def __init__(
         self,

@@ -87,17 +87,12 @@ class QueryMechanism(IterativeMechanism, ABC):
 
 
 class QueryRun(MechanismRun):
-    """A run that chooses marginals by their error.
-
-    Attributes
-    ----------
-    times
-        Number of measurements of each marginal.
-    """
+    """A run that chooses marginals by their error."""
 
     def __init__(self, mechanism: QueryMechanism, given: Inputs) -> None:
         super().__init__(mechanism, given, given.workload.downward_closure())
         self.alpha = mechanism.alpha
+        # Number of measurements of each marginal.
         self.times = np.zeros(len(self.closure), dtype=np.int64)
 
     def candidates(self) -> list[int]:
