@@ -1,7 +1,8 @@
 """Tables: their domain, encoding, sources, workloads and marginals. Nothing here adds noise."""
 
 from jam_dagster.common.redaction import keeping_details, private_values, redacted
-from jam_dagster.tables.codes.encode import decode, encode, encode_chunks
+from jam_dagster.tables.codes.decode import decode
+from jam_dagster.tables.codes.encode import encode, encode_chunks
 from jam_dagster.tables.codes.marginals import MarginalSource, RecordsOnly, marginal_blocks
 from jam_dagster.tables.codes.parquet_counting import ParquetTable, encode_parquet
 from jam_dagster.tables.codes.privacy_unit import (

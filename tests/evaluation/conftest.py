@@ -21,7 +21,7 @@ from jam_dagster.tables import (
     ImpossibleCombination,
     NumericAttribute,
 )
-from jam_dagster.tables.codes.encode import decode
+from jam_dagster.tables.codes.decode import decode
 
 RECORDS = 4000
 

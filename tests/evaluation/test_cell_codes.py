@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jam_dagster.evaluation.cell_codes import OUTSIDE, cell_codes, cell_counts
 from jam_dagster.tables import CategoricalAttribute, EncodedTable, NumericAttribute
-from jam_dagster.tables.codes.encode import decode
+from jam_dagster.tables.codes.decode import decode
 from tests.evaluation.conftest import small_domain
 from tests.examples import examples
 

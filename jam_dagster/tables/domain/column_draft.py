@@ -1,0 +1,253 @@
+"""Drafting an attribute from a column: its kind, and its values or bins."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.attributes import (
+    LARGEST_EDGE,
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    Unreadable,
+    equal_width_edges,
+)
+from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
+from jam_dagster.tables.domain.time_draft import draft_time
+from jam_dagster.tables.domain.values import (
+    DECIMAL_DTYPE,
+    LARGEST_INTEGER,
+    Value,
+    kind_of,
+    text_of,
+    truths_of,
+)
+
+_MAX_CATEGORIES = 1000
+# Beyond this many different values, a column that hardly repeats any counts as names or keys.
+_MAX_DISTINCT_TEXTS = 100
+_SHOWN_CHARACTERS = 60
+# Of more different texts so many are kept, each of which several rows have.
+_KEPT_TEXTS = 60
+_KEPT_ROWS = 5
+_MAX_DECIMALS = 6
+_OWN_BIN_SHARE = 0.1
+_OWN_BIN_ROWS = 20
+
+
+def draft_attribute(
+    name: str, columns: list[pd.Series[Any]], bins: int | None, other: str | None
+) -> Attribute:
+    """Draft an attribute from a public column, or the papers' way from a public and a private one.
+
+    A `DomainError` says what the column holds; its name stands before that.
+    """
+    gaps = any(bool(column.isna().any()) for column in columns)
+    observed = [column.dropna() for column in columns]
+    if len(columns) == 1 and len(observed[0]):
+        time = draft_time(name, observed[0], bins, gaps or other is not None)
+        if time is not None:
+            if not gaps and len(observed[0].unique()) == 1:
+                raise _constant(text_of(observed[0].iloc[0]))
+            return time
+    kinds = {_kind(column) for column in observed if len(column)}
+    if not kinds:
+        raise DomainError("is missing in every row")
+    if kinds == {"number"}:
+        return _draft_numeric(name, columns[0].dtype, observed, bins, gaps)
+    if "number" in kinds and len(kinds) > 1:
+        raise DomainError("holds numbers in only one table")
+    return _draft_categorical(name, columns[0].dtype, observed, other, gaps)
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    """Return "number", "boolean", "text" or "mixed" for a column without missing values."""
+    dtype: Any = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "text"
+    if pd.api.types.is_bool_dtype(dtype):
+        return "boolean"
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+        return "number"
+    is_object = pd.api.types.is_object_dtype(dtype)
+    if not is_object and pd.api.types.is_string_dtype(dtype):
+        return "text"
+    if not is_object or any(isinstance(value, date | timedelta) for value in column):
+        raise DomainError(f"holds dates of several kinds or another type ({dtype}) without bins")
+    if any(isinstance(value, list | tuple | dict | set | np.ndarray) for value in column):
+        raise DomainError("holds nested values")
+    if all(isinstance(value, bool | np.bool_) for value in column):
+        return "boolean"
+    if any(isinstance(value, bool | np.bool_ | str) for value in column):
+        return "text" if all(isinstance(value, str) for value in column) else "mixed"
+    if pd.to_numeric(column, errors="coerce").notna().all():
+        return "number"
+    raise DomainError("holds objects that are neither texts nor numbers")
+
+
+def _draft_categorical(
+    name: str, dtype: Any, observed: list[pd.Series[Any]], other: str | None, gaps: bool
+) -> CategoricalAttribute:
+    by_text: dict[str, Value] = {}
+    for column in observed:
+        for value in column if pd.api.types.is_object_dtype(column.dtype) else column.unique():
+            by_text.setdefault(text_of(value), value)
+    rows, private = sum(map(len, observed)), len(observed) > 1
+    if not private and len(by_text) == 1 and not gaps:
+        raise _constant(next(iter(by_text)))
+    if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
+        raise DomainError(
+            f"holds {len(by_text):,} different texts in {rows:,} rows, such as names, keys or"
+            " remarks, which identify persons"
+        )
+    if len(by_text) > _MAX_CATEGORIES and (private or other is None):
+        raise DomainError(
+            f"holds {len(by_text):,} different values in {rows:,} rows: group them in the source"
+        )
+    nullable = gaps or not private
+    unreadable: Unreadable = "error" if private or other is None else "missing"
+    values = [by_text[text] for text in sorted(by_text)]
+    if all(isinstance(value, bool | np.bool_) for value in values):
+        # Both values are listed whatever the table shows.
+        return CategoricalAttribute(name, (False, True), nullable, unreadable=unreadable)
+    if not private and kind_of(values) == "text" and truths_of(values):
+        return CategoricalAttribute(name, tuple(values), nullable, unreadable=unreadable)
+    if not private and other is not None and len(by_text) > _KEPT_TEXTS:
+        times = observed[0].astype(object).map(text_of).value_counts()
+        often = times[times >= _KEPT_ROWS] if times.iloc[0] >= _KEPT_ROWS else times
+        by_text = {text: by_text[text] for text in often.index[:_KEPT_TEXTS]}
+        values = [by_text[text] for text in sorted(by_text)]
+    if private:
+        other = None
+    if other is not None:
+        like = [text for text in sorted(by_text) if text.lower() == other.lower()]
+        other = other if other in like else (like or [other])[0]
+        if not like:
+            values.append(other)
+    attribute = CategoricalAttribute(name, tuple(values), nullable, other)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return CategoricalAttribute(name, attribute.values, nullable, other, "category")
+    if kind_of(attribute.values) == "text" and str(dtype) == "string":
+        return CategoricalAttribute(name, attribute.values, nullable, other, "string")
+    return attribute
+
+
+def _constant(text: str) -> DomainError:
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    return DomainError(f"is {shown} in every row")
+
+
+def _draft_numeric(
+    name: str, dtype: Any, observed: list[pd.Series[Any]], bins: int | None, gaps: bool
+) -> NumericAttribute:
+    arrays = [_finite(column) for column in observed]
+    values = np.concatenate([array.astype(np.float64) for array in arrays])
+    private = len(observed) > 1
+    if not len(values):
+        raise DomainError("holds no finite number")
+    low, high = float(values.min()), float(values.max())
+    if not private and low == high and not gaps and len(values) == len(observed[0]):
+        raise _constant(text_of(low))
+    exact = max(abs(low), abs(high)) <= LARGEST_INTEGER
+    integer = exact and bool((values == np.floor(values)).all())
+    if pd.api.types.is_integer_dtype(dtype) and not integer:
+        if private or max(abs(low), abs(high)) > LARGEST_EDGE:
+            raise DomainError("holds integers too large to be counted in bins, such as keys")
+        integer = True
+    if integer and not private and _are_keys(values):
+        raise DomainError(
+            f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
+        )
+    decimals = None if integer else _decimals(arrays)
+    kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
+    if DECIMAL_DTYPE.fullmatch(str(dtype)) and (integer or decimals):
+        kept = str(dtype)
+    draft = NumericAttribute(
+        name,
+        (low, high) if low < high else equal_width_edges(low, high, 1),
+        integer=integer,
+        nullable=gaps or not private,
+        clip=True,
+        decimals=decimals,
+        dtype=kept,
+        unreadable="error" if private else "missing",
+    )
+    if bins is None:
+        return with_quantile_bins(draft, values)
+    count = float("inf")
+    if draft.scale is not None:
+        count = round((high - low) * draft.scale) + 1
+    width = min(bins, count) if high > low else 1
+    draft = dataclasses.replace(draft, edges=equal_width_edges(low, high, int(width)))
+    # A private table gives only bounds, as in the papers.
+    return draft if private else _with_own_bins(draft, values)
+
+
+def _are_keys(values: npt.NDArray[np.float64]) -> bool:
+    """Return whether integers number the rows: no two alike, and dense or in increasing order."""
+    if len(values) <= _MAX_DISTINCT_TEXTS or len(np.unique(values)) < len(values):
+        return False
+    dense = values.max() - values.min() < 2 * len(values)
+    return dense or bool((np.diff(values) > 0).all())
+
+
+def _with_own_bins(draft: NumericAttribute, values: npt.NDArray[np.float64]) -> NumericAttribute:
+    """Give values that many rows share a bin of their own."""
+    distinct, counts = np.unique(values, return_counts=True)
+    often = distinct[counts >= max(_OWN_BIN_SHARE * len(values), _OWN_BIN_ROWS)]
+    low, high = draft.bin_limits
+    often = np.setdiff1d(often, low[low == high])
+    if not len(often):
+        return draft
+    # The same bins with edges that are values: 3125 for 3124.96875 if the numbers are integers.
+    edges = {*low.tolist(), draft.edges[-1]}
+    for value in often.tolist():
+        if draft.scale is None:
+            above = float(np.nextafter(np.asarray(value, dtype=str(draft.dtype).lower()), np.inf))
+        else:
+            above = float((round(value * draft.scale) + 1) / draft.scale)
+        edges |= {value, above}
+        if value == draft.edges[-1]:
+            # The last bin is closed: it ends halfway to the next value, so it holds only this one.
+            edges = edges - {above} | {(value + above) / 2 if draft.scale else above}
+    return dataclasses.replace(draft, edges=tuple(sorted(edges)))
+
+
+def _finite(column: pd.Series[Any]) -> npt.NDArray[Any]:
+    if column.dtype == object:
+        column = pd.to_numeric(column)
+    kind = np.float32 if str(column.dtype).lower() == "float32" else np.float64
+    values: npt.NDArray[Any] = column.to_numpy(dtype=kind)
+    finite: npt.NDArray[Any] = values[np.isfinite(values)]
+    return finite
+
+
+def _decimals(arrays: list[npt.NDArray[Any]]) -> int | None:
+    """Return the number of decimals that suffices for all values; None if it is large."""
+    largest = max(float(np.abs(array).max()) for array in arrays if len(array))
+    for decimals in range(1, _MAX_DECIMALS + 1):
+        if largest * 10**decimals > LARGEST_INTEGER:
+            return None
+        if all((np.round(array, decimals) == array).all() for array in arrays):
+            return decimals
+    return None
+
+
+def _numeric_dtype(dtype: Any, integer: bool, gaps: bool, nullable: bool) -> str | None:
+    """Return the table's dtype if it can hold the decoded values, else None."""
+    name = str(dtype)
+    if not integer:
+        return name if name in ("float32", "Float32", "Float64") else None
+    if pd.api.types.is_integer_dtype(dtype) and name.lower().lstrip("u").startswith("int"):
+        if nullable and name.islower() and "[" not in name:
+            return name.replace("uint", "UInt").replace("int", "Int")
+        return None if "[" in name else name
+    # A float column with gaps is how pandas reads integers with gaps.
+    return None if gaps or name not in ("float32", "float64", "Float64") else name
