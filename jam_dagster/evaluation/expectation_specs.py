@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from jam_dagster.tables.domain.domain import CategoricalAttribute
+from jam_dagster.tables.domain.domain import CategoricalAttribute, ImpossibleCombination
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Domain
@@ -33,8 +33,8 @@ class ExpectationSpec:
     kind
         The checked property.
     subject
-        The attribute, or the position of the impossible combination in the domain; None for the
-        table as a whole.
+        The attribute, or the position among what the domain forbids; None for the table as a
+        whole.
     """
 
     name: str
@@ -126,6 +126,17 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
             subject=position,
         )
         for position, combination in enumerate(domain.impossible)
+    ]
+    specs += [
+        ExpectationSpec(
+            f"constraint_{position - len(domain.impossible) + 1}",
+            f"Every row keeps the constraint: {constraint.describe(domain)}.",
+            blocking=True,
+            kind="impossible",
+            subject=position,
+        )
+        for position, constraint in enumerate(domain.forbidden)
+        if not isinstance(constraint, ImpossibleCombination)
     ]
     slugs = _slugs((*domain.names, *(one.name for one in domain.derived)))
     for attribute in domain.attributes:

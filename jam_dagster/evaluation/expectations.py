@@ -32,6 +32,8 @@ from jam_dagster.evaluation.released_marginals import (
     released_marginal,
 )
 from jam_dagster.tables.domain.attributes import CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.constraints import Order
+from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import DECIMAL_DTYPE
 
@@ -290,7 +292,7 @@ def _column_types(synthetic: pd.DataFrame) -> pd.DataFrame:
 def _impossible_rows(
     specs: list[ExpectationSpec], synthetic: pd.DataFrame, domain: Domain
 ) -> pd.DataFrame:
-    """Return, for every row and impossible combination, whether the row holds it.
+    """Return, for every row and impossible combination or constraint, whether the row breaks it.
 
     A combination over a missing column has no column here either, so that its expectation fails
     instead of passing unnoticed.
@@ -300,15 +302,27 @@ def _impossible_rows(
     for spec in specs:
         if spec.kind != "impossible":
             continue
-        combination = domain.impossible[int(spec.subject or 0)]
-        if not set(combination.attributes) <= once:
+        forbidden = domain.forbidden[int(spec.subject or 0)]
+        if not set(forbidden.attributes) <= once:
             continue
-        holds[spec.name] = np.logical_and.reduce(
-            [
-                np.isin(cell_codes(synthetic[name], domain.attribute(name)), codes)
-                for name, codes in zip(combination.attributes, combination.codes, strict=True)
-            ]
-        )
+        columns = [(synthetic[name], domain.attribute(name)) for name in forbidden.attributes]
+        if isinstance(forbidden, Order):
+            low, high = (
+                cell_numbers(column, attribute)
+                for column, attribute in columns
+                if isinstance(attribute, NumericAttribute)
+            )
+            known = ~np.isnan(low) & ~np.isnan(high)
+            holds[spec.name] = known & ~forbidden.holds(low, high)
+            continue
+        found = [cell_codes(column, attribute) for column, attribute in columns]
+        if isinstance(forbidden, ImpossibleCombination):
+            pairs = zip(found, forbidden.codes, strict=True)
+            holds[spec.name] = np.logical_and.reduce([np.isin(one, codes) for one, codes in pairs])
+        else:
+            inside = np.logical_and.reduce([one >= 0 for one in found])
+            cells = tuple(np.where(inside, one, 0) for one in found)
+            holds[spec.name] = inside & forbidden.broken(domain)[cells]
     return pd.DataFrame(holds)
 
 

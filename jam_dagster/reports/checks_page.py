@@ -20,7 +20,7 @@ _KINDS: dict[Kind, str] = {
     "values": "Values of categories",
     "bounds": "Bounds of numbers",
     "nulls": "Nulls",
-    "impossible": "Impossible combinations",
+    "impossible": "Impossible combinations and constraints",
     "marginal": "Distributions against their measurements",
 }
 _WHOLE_TABLE = "whole table"
@@ -78,9 +78,7 @@ def render_checks(
 def _column(spec: ExpectationSpec, domain: Domain) -> str:
     """Return the column or columns of an expectation."""
     if spec.kind == "impossible":
-        return " \N{MULTIPLICATION SIGN} ".join(
-            domain.impossible[int(spec.subject or 0)].attributes
-        )
+        return " \N{MULTIPLICATION SIGN} ".join(domain.forbidden[int(spec.subject or 0)].attributes)
     return _WHOLE_TABLE if spec.subject is None else str(spec.subject)
 
 

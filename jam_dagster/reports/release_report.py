@@ -148,6 +148,8 @@ def render_report(
         budget=_budget(facts, transcript, error),
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
+        constraints=[one.describe(domain) for one in domain.constraints],
+        repairs=[one.describe(domain) for one in domain.repairs],
         rounds=report_figures.round_figures(transcript),
         rounds_text=rounds_text(transcript),
         unmeasured_text=unmeasured_text(transcript.mechanism),

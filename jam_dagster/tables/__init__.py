@@ -16,6 +16,7 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.workload import Workload
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.census_demo import census_domain, simulate_census, simulate_period
+from jam_dagster.tables.domain.constraints import Combinations, NotNull, Order
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.domain import Clique, Domain
 from jam_dagster.tables.domain.draft import (
@@ -54,6 +55,7 @@ __all__ = [
     "Attribute",
     "CategoricalAttribute",
     "Clique",
+    "Combinations",
     "CsvSource",
     "DemoSource",
     "DerivedColumn",
@@ -65,7 +67,9 @@ __all__ = [
     "LeftOut",
     "LimitedParquet",
     "MarginalSource",
+    "NotNull",
     "NumericAttribute",
+    "Order",
     "ParquetSource",
     "ParquetTable",
     "PreviousRelease",

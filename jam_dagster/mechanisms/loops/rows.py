@@ -1,4 +1,4 @@
-"""The rows of a release: sampled from the model, and searched where the transcript says so."""
+"""The rows of a release: sampled, searched where the transcript says so, and repaired."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jam_dagster.mechanisms.loops.transcript import Transcript, sampling_generat
 from jam_dagster.models.base import Model
 from jam_dagster.models.row_search import RowSearch, search_rows
 from jam_dagster.tables import EncodedTable, Workload
+from jam_dagster.tables.codes.repair import repaired
 
 
 def with_search(
@@ -59,10 +60,10 @@ def sample_rows(
     """
     rng = sampling_generator(transcript) if rng is None else rng
     table = model.sample(transcript.records if rows is None else rows, rng)
-    if transcript.search is None:
-        return table
-    search, workload = _described(model, transcript.search)
-    return search_rows(model, table, workload, rng, search).table
+    if transcript.search is not None:
+        search, workload = _described(model, transcript.search)
+        table = search_rows(model, table, workload, rng, search).table
+    return repaired(table, rng)
 
 
 def _described(model: Model, described: object) -> tuple[RowSearch, Workload]:

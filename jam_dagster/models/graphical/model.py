@@ -351,7 +351,7 @@ class FittedModel:
 
 def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:
     """Return a mask of a marginal's possible cells, given the domain's combinations."""
-    if not domain.impossible:
+    if not domain.forbidden:
         return np.ones([domain.size((name,)) for name in clique], dtype=bool)
     possible: np.ndarray = FittedModel.uniform(domain, 1.0).marginal(clique) > 0
     return possible
@@ -359,7 +359,7 @@ def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:
 
 def possible_sizes(domain: Domain, cliques: Sequence[Clique]) -> np.ndarray:
     """Return the number of possible cells of each marginal, float64, shape ``(m,)``."""
-    if not domain.impossible:
+    if not domain.forbidden:
         return np.array([domain.size(clique) for clique in cliques], dtype=np.float64)
     sizes = {
         clique: np.count_nonzero(answer)

@@ -217,10 +217,10 @@ def check_products(domain: Domain) -> None:
     would take the joint distribution of all attributes that any combination names, in every
     component, which is what a mixture is there to avoid.
     """
-    if domain.impossible:
-        where = " x ".join(domain.impossible[0].attributes)
+    if domain.forbidden:
+        where = " x ".join(domain.forbidden[0].attributes)
         raise DomainError(
-            f"A mixture of products cannot keep the impossible combinations of {where} at zero: "
+            f"A mixture of products cannot keep impossible combinations of {where} at zero: "
             "choose a mechanism that honours them, such as jam_pgm or aim, or take them out of "
             "the domain."
         )

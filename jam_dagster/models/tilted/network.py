@@ -69,7 +69,12 @@ def network_domain(domain: Domain, populations: int) -> Domain:
     if populations < 2:
         return domain
     table = CategoricalAttribute(_table_of(domain), tuple(range(populations)))
-    return Domain((*domain.attributes, table), domain.impossible, domain.identified_from)
+    return Domain(
+        (*domain.attributes, table),
+        domain.impossible,
+        domain.identified_from,
+        constraints=domain.constraints,
+    )
 
 
 def _table_of(domain: Domain) -> str:

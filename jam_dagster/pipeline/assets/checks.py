@@ -59,7 +59,9 @@ _GROUPS = {
     _Check("values", "Every value is one that the domain allows.", True): (
         *("values", "bounds", "nulls"),
     ),
-    _Check("constraints", "No row holds an impossible combination.", True): ("impossible",),
+    _Check("constraints", "No row holds an impossible combination or breaks a constraint.", True): (
+        "impossible",
+    ),
     _Check(
         "measured_marginals",
         "Every one-way distribution agrees with its released measurement, as far as noise, fit and"

@@ -112,9 +112,9 @@ def _domain_metadata(domain: Domain) -> dict[str, Any]:
             "cells": domain.cells_text,
             "digest": domain.digest,
         }
-        if domain.impossible:
+        if domain.forbidden:
             metadata["impossible"] = dg.MetadataValue.md(
-                "\n".join(f"- {literal(one.describe(domain))}" for one in domain.impossible)
+                "\n".join(f"- {literal(one.describe(domain))}" for one in domain.forbidden)
             )
     return metadata
 

@@ -68,7 +68,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     OutsideDomainError
         In a public table: a value that is not in the domain (and the attribute has no `other`,
         does not `clip`, and does not count what is `unreadable` as missing), a missing value where
-        the attribute is not nullable, or an impossible combination.
+        the attribute is not nullable, an impossible combination, or a broken constraint.
     PrivateValuesError
         In a private table: any of these, or any other fault of a value.
     """
@@ -232,7 +232,7 @@ def _category_codes(
 def _bin_codes(
     column: pd.Series[Any], attribute: NumericAttribute
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    values = _numbers(column, attribute)
+    values = numbers_in(column, attribute)
     null = np.isnan(values)
     if not attribute.clip:
         edges = attribute.edge_array
@@ -268,7 +268,8 @@ def _is_number(column: pd.Series[Any]) -> bool:
     return is_numeric_dtype(dtype) and not is_bool_dtype(dtype) and not is_complex_dtype(dtype)
 
 
-def _numbers(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray[np.float64]:
+def numbers_in(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray[np.float64]:
+    """Return the numbers of an attribute's cells, NaN where they are missing."""
     time = isinstance(attribute, TimeAttribute)
     if time or _is_text(column):
         numbers = (
@@ -303,6 +304,14 @@ def _check_impossible(encoded: EncodedTable) -> None:
                 f"the table holds a combination{_count(rows)} that the domain declares"
                 f" impossible ({combination.describe(domain)}): correct the source, or remove it"
                 " from the domain's `impossible`"
+            )
+    for constraint in domain.constraints:
+        clique, broken = domain.broken_cells(constraint)
+        rows = broken[tuple(encoded.column(name) for name in clique)]
+        if rows.any():
+            raise OutsideDomainError(
+                f"the table breaks the constraint {constraint.describe(domain)}{_count(rows)}:"
+                " correct the source, or remove it from the domain's `constraints`"
             )
 
 

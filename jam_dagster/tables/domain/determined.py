@@ -75,7 +75,7 @@ def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]
 
 def part_of(expression: Value, time: str) -> tuple[str, str] | None:
     """Return part and zone of an expression that is a part of a column of times, else None."""
-    pattern = rf'({"|".join(PARTS)})\({re.escape(_column(time))}(?:, "([^"]+)")?\)'
+    pattern = rf'({"|".join(PARTS)})\({re.escape(column_text(time))}(?:, "([^"]+)")?\)'
     read = re.fullmatch(pattern, expression) if isinstance(expression, str) else None
     return (read[1], read[2] or "") if read else None
 
@@ -97,7 +97,8 @@ def _holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFra
         return False
 
 
-def _column(name: str) -> str:
+def column_text(name: str) -> str:
+    """Return a column as an expression has it: its name, or `col` of it."""
     plain = name.isidentifier() and not keyword.iskeyword(name)
     if plain and unicodedata.normalize("NFKC", name) == name:
         return name
@@ -142,7 +143,7 @@ def _parts(
     known = available_timezones()
     for zone in ("", *(one for one in _ZONES if one in known)):
         local = in_utc.dt.tz_convert(zone) if zone else few
-        given = f'{_column(time)}, "{zone}"' if zone else _column(time)
+        given = f'{column_text(time)}, "{zone}"' if zone else column_text(time)
         hits: dict[str, Value] = {}
         for part, called in PARTS.items():
             numbers = getattr(local.dt, called).to_numpy(np.float64)
@@ -243,7 +244,7 @@ def _weighted(
         return None
     text = ""
     for name, factor in zip(names, whole, strict=True):
-        term = _column(name) if abs(factor) == 1 else f"{_column(name)} * {abs(factor):.0f}"
+        term = column_text(name) if abs(factor) == 1 else f"{column_text(name)} * {abs(factor):.0f}"
         sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
         text += sign + term
     constant = round(float(rest), decimals)
@@ -267,8 +268,8 @@ def _copies(
         if name in taken or number or column.nunique() < 2:
             continue
         source = first.setdefault(tuple(column.astype(str)), name)
-        if source != name and _holds(_column(source), name, sample, table):
-            copies[name] = _column(source)
+        if source != name and _holds(column_text(source), name, sample, table):
+            copies[name] = column_text(source)
     return copies
 
 

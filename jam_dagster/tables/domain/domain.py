@@ -1,4 +1,4 @@
-"""The domain of a table: its attributes, their values, and impossible combinations."""
+"""The domain of a table: its attributes, their values, and what cannot occur together."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ from jam_dagster.tables.domain.attributes import (
     CategoricalAttribute,
     NumericAttribute,
     describe,
+)
+from jam_dagster.tables.domain.constraints import (
+    Combinations,
+    Constraint,
+    Order,
+    check_constraints,
+    sorted_orders,
 )
 from jam_dagster.tables.domain.derived import (
     DerivedColumn,
@@ -79,12 +86,16 @@ class Domain:
         Columns of the synthetic table that are computed, not modelled.
     order
         All columns of the synthetic table; empty: the attributes, then the derived columns.
+    constraints
+        What holds between the attributes of every record; a mechanism keeps the rest at zero.
+    repairs
+        Constraints that synthetic rows are changed to keep, and that no record is held to.
 
     Raises
     ------
     DomainError
-        No attributes, a name twice, an impossible combination that does not fit them, a derived
-        column that cannot be computed, or an order that lacks a column.
+        No attributes, a name twice, an impossible combination or a constraint that does not fit
+        them, a derived column that cannot be computed, or an order that lacks a column.
     """
 
     attributes: tuple[Attribute, ...]
@@ -92,6 +103,8 @@ class Domain:
     identified_from: Provenance = "declared"
     derived: tuple[DerivedColumn, ...] = ()
     order: Clique = ()
+    constraints: tuple[Constraint, ...] = ()
+    repairs: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -114,16 +127,31 @@ class Domain:
                 )
         impossible = tuple(self._fitted(combination) for combination in self.impossible)
         object.__setattr__(self, "impossible", impossible)
-        if sum(self.size(one.attributes) for one in impossible) > _MAX_MASKED_CELLS:
+        masked = sum(self.size(one.attributes) for one in impossible)
+        for key in ("constraints", "repairs"):
+            checked = tuple(one.checked(self) for one in getattr(self, key))
+            object.__setattr__(self, key, checked)
+            for one in checked:
+                cells = self.size(one.attributes)
+                masked += cells * (len(one.listed) if isinstance(one, Combinations) else 1)
+                if cells > _MAX_IMPOSSIBLE_CELLS:
+                    raise DomainError(
+                        f"one of the {key}, on {', '.join(one.attributes)}, spans {cells:,} cells,"
+                        f" more than {_MAX_IMPOSSIBLE_CELLS:,}: use fewer bins or values"
+                    )
+        if masked > _MAX_MASKED_CELLS:
             raise DomainError(
-                f"the impossible combinations span more than {_MAX_MASKED_CELLS:,} cells together:"
-                " declare fewer, or over fewer attributes"
+                "the impossible combinations and constraints span more than"
+                f" {_MAX_MASKED_CELLS:,} cells together: declare fewer, or over fewer attributes"
             )
+        check_constraints(self.constraints, self)
+        # A circle is found at once.
+        _ = self.orders
         for clique, mask in self.impossible_masks().items():
             if mask.all():
                 raise DomainError(
-                    f"the impossible combinations of {', '.join(clique)} leave nothing possible:"
-                    " remove one"
+                    f"the impossible combinations or constraints of {', '.join(clique)} leave"
+                    " nothing possible: remove one"
                 )
         object.__setattr__(self, "derived", tuple(self.derived))
         object.__setattr__(self, "order", tuple(self.order))
@@ -153,6 +181,27 @@ class Domain:
                 f" cells, more than {_MAX_IMPOSSIBLE_CELLS:,}: declare it over fewer attributes"
             )
         return ImpossibleCombination(clique, tuple(codes[name] for name in clique))
+
+    @property
+    def forbidden(self) -> tuple[ImpossibleCombination | Constraint, ...]:
+        """The impossible combinations and the constraints: what no record may break."""
+        return (*self.impossible, *self.constraints)
+
+    @cached_property
+    def orders(self) -> tuple[Order, ...]:
+        """The orders that decoded rows keep, each after those on its lower attribute."""
+        return sorted_orders((*self.constraints, *self.repairs))
+
+    def broken_cells(
+        self, constraint: Constraint, *, drawn: bool = False
+    ) -> tuple[Clique, npt.NDArray[np.bool_]]:
+        """Return the clique of a constraint and a mask, of its shape, of the cells that break it.
+
+        With `drawn` those count as well in which every value that is decoded breaks it.
+        """
+        clique = self.canonical(constraint.attributes)
+        places = [constraint.attributes.index(name) for name in clique]
+        return clique, constraint.broken(self, drawn).transpose(places)
 
     @cached_property
     def names(self) -> Clique:
@@ -228,9 +277,9 @@ class Domain:
         return tuple(sorted(wanted, key=self.positions.__getitem__))
 
     def project(self, names: Iterable[str]) -> Domain:
-        """Return the domain of some attributes, with the impossible combinations among them.
+        """Return the domain of some attributes, with what cannot occur together among them.
 
-        The derived columns are those of all attributes, and stay only with them.
+        The derived columns and repairs are those of all attributes, and stay only with them.
         """
         clique = self.canonical(names)
         if clique == self.names:
@@ -239,11 +288,14 @@ class Domain:
             tuple(_alone(self.attribute(name), clique) for name in clique),
             tuple(one for one in self.impossible if set(one.attributes) <= set(clique)),
             self.identified_from,
+            constraints=tuple(
+                one for one in self.constraints if set(one.attributes) <= set(clique)
+            ),
         )
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the attributes, impossible combinations and derived columns, in hexadecimal.
+        """SHA-256 of all that the domain declares, in hexadecimal.
 
         It is the same in every process, and does not cover the domain's origin.
         """
@@ -259,6 +311,9 @@ class Domain:
             content["derived"] = [[one.name, one.expression, one.dtype] for one in self.derived]
         if self.order:
             content["order"] = list(self.order)
+        for key, constraints in (("constraints", self.constraints), ("repairs", self.repairs)):
+            if constraints:
+                content[key] = [one.content for one in constraints]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -284,6 +339,8 @@ class Domain:
             if self.identified_from != "declared"
             else "declared",
             "impossible": "; ".join(one.describe(self) for one in self.impossible),
+            "constraints": "; ".join(one.describe(self) for one in self.constraints),
+            "repairs": "; ".join(one.describe(self) for one in self.repairs),
             "derived": "; ".join(f"{one.name}: {one.expression}" for one in self.derived),
             "digest": self.digest[:12],
         }
@@ -298,7 +355,8 @@ class Domain:
     def impossible_masks(self) -> dict[Clique, npt.NDArray[np.bool_]]:
         """Return for each clique with impossible combinations a mask of the impossible cells.
 
-        The masks have the shape of the clique; combinations of the same clique are merged.
+        The masks have the shape of the clique; combinations of the same clique are merged. The
+        cells that break a constraint are impossible, too.
         """
         masks: dict[Clique, npt.NDArray[np.bool_]] = {}
         for one in self.impossible:
@@ -306,6 +364,10 @@ class Domain:
             if one.attributes not in masks:
                 masks[one.attributes] = np.zeros(shape, dtype=bool)
             masks[one.attributes][np.ix_(*one.codes)] = True
+        for constraint in self.constraints:
+            clique, broken = self.broken_cells(constraint)
+            if broken.any():
+                masks[clique] = masks[clique] | broken if clique in masks else broken
         return masks
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,6 +17,9 @@
       remarks: null                      # missing in every row
       key: {expression: '"P" + text(row(), 6)', dtype: string}
     columns: [key, age, hours, ...]      # all of them, in the order of the synthetic table
+    constraints: [started <= ended]      # of every record
+    repairs:                             # of synthetic rows alone
+      - not_null: [age]
 
 The last numeric bin is closed; the others contain only their lower edge. ``bounds`` with ``bins``
 means edges of equal width; integers without ``bins`` get a bin a value. In ``impossible`` a
@@ -25,7 +28,7 @@ must be edges of bins) or ``{bins: [0, 1]}``, or a list of these. ``unreadable: 
 what is not a number, or not among the values of an attribute without ``other``, as missing.
 ``within: [[40, 310], [41, 60, 95]]`` says what the numbers of a bin are like in public data: 40
 with weight 310, and 41 to 60 with weight 95. `jam_dagster.tables.domain.derived` says what an
-expression may hold.
+expression may hold, and `jam_dagster.tables.domain.constraints` how constraints are written.
 
 A ``unit`` declares dates, timestamps, times of day or durations; a bound counts as a whole::
 
@@ -65,17 +68,21 @@ from jam_dagster.tables.domain.attributes import (
     NumericAttribute,
     equal_width_edges,
 )
+from jam_dagster.tables.domain.constraints import Constraint, constraints_from, constraints_to
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import (
-    HasAttributes,
     ImpossibleCombination,
-    codes_of,
+    OrderedAttributes,
     condition_of,
+    impossible_from,
 )
 from jam_dagster.tables.domain.times import Clock, TimeAttribute, equal_unit_edges
 from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
 
-_DOMAIN_KEYS = ("attributes", "impossible", "derived", "columns", "identified_from")
+_DOMAIN_KEYS = (
+    *("attributes", "impossible", "constraints", "repairs"),
+    *("derived", "columns", "identified_from"),
+)
 _CATEGORICAL_KEYS = ("values", "other", "nullable", "unreadable", "dtype")
 _NUMERIC_KEYS = (
     "edges",
@@ -100,10 +107,9 @@ _TIME_KEYS = (
 _MAX_BINS = 1_000_000
 _MAX_ATTRIBUTES = 10_000
 _MAX_VALUES = 2**22
-_MAX_IMPOSSIBLE_CODES = 2**24
 
 
-class FiledDomain(HasAttributes, Protocol):
+class FiledDomain(OrderedAttributes, Protocol):
     """The protocol of a domain that the file form needs; `Domain` is the only implementation."""
 
     def __init__(
@@ -113,6 +119,8 @@ class FiledDomain(HasAttributes, Protocol):
         identified_from: Any = "declared",
         derived: tuple[DerivedColumn, ...] = (),
         order: tuple[str, ...] = (),
+        constraints: tuple[Constraint, ...] = (),
+        repairs: tuple[Constraint, ...] = (),
     ) -> None: ...
 
     @property
@@ -122,6 +130,14 @@ class FiledDomain(HasAttributes, Protocol):
     @property
     def impossible(self) -> tuple[ImpossibleCombination, ...]:
         """The impossible combinations."""
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """What holds in every record."""
+
+    @property
+    def repairs(self) -> tuple[Constraint, ...]:
+        """What holds in synthetic rows."""
 
     @property
     def derived(self) -> tuple[DerivedColumn, ...]:
@@ -138,9 +154,6 @@ class FiledDomain(HasAttributes, Protocol):
     @property
     def restricted(self) -> bool:
         """Whether its values come from a private table."""
-
-    def canonical(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return names in the order of the domain."""
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Self:
@@ -165,28 +178,18 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
     attributes = bounded(_attribute(str(name), entry) for name, entry in declared.items())
     plain = domain_class(attributes)
-    entries = content.get("impossible") or []
-    if not isinstance(entries, list | tuple):
-        raise SpecificationError("'impossible' must be a list of combinations")
-    impossible, codes = [], 0
-    for entry in entries:
-        impossible.append(_combination(plain, entry))
-        codes += sum(map(len, impossible[-1].codes))
-        if codes > _MAX_IMPOSSIBLE_CODES:
-            raise DomainError(
-                f"the impossible combinations name more than {_MAX_IMPOSSIBLE_CODES:,} values:"
-                " declare fewer, or over attributes with fewer values"
-            )
     derived = content.get("derived") or {}
     if not isinstance(derived, Mapping):
         raise SpecificationError("'derived' must be a mapping of names to their expression")
     order = as_list("the domain", "columns", content.get("columns") or [])
     return domain_class(
         attributes,
-        tuple(impossible),
+        impossible_from(plain, content.get("impossible")),
         content.get("identified_from", "declared"),
         tuple(_derived(str(name), entry) for name, entry in derived.items()),
         tuple(as_text("the domain", "each of 'columns'", name) for name in order),
+        constraints_from(plain, "constraints", content.get("constraints")),
+        constraints_from(plain, "repairs", content.get("repairs")),
     )
 
 
@@ -221,6 +224,9 @@ def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
             }
             for one in domain.impossible
         ]
+    for key, constraints in (("constraints", domain.constraints), ("repairs", domain.repairs)):
+        if constraints:
+            content[key] = constraints_to(domain, constraints)
     if domain.derived:
         content["derived"] = {
             one.name: one.expression
@@ -455,19 +461,6 @@ def _derived(name: str, entry: object) -> DerivedColumn:
     if expression is not None and not isinstance(expression, str | int | float):
         raise SpecificationError(f"{what} must be an expression, a number or null")
     return DerivedColumn(name, expression, _dtype(what, given))
-
-
-def _combination(domain: FiledDomain, entry: object) -> ImpossibleCombination:
-    if not isinstance(entry, Mapping) or not entry:
-        raise SpecificationError(
-            "an impossible combination must be a mapping of attributes to conditions,"
-            f" got {entry!r}"
-        )
-    clique = domain.canonical(str(name) for name in entry)
-    conditions = {str(name): condition for name, condition in entry.items()}
-    return ImpossibleCombination(
-        clique, tuple(codes_of(domain.attribute(name), conditions[name]) for name in clique)
-    )
 
 
 def _dtype(what: str, entry: Mapping[str, Any]) -> str | None:

@@ -21,10 +21,12 @@ from jam_dagster.tables.domain.attributes import (
     CategoricalAttribute,
 )
 from jam_dagster.tables.domain.column_draft import draft_attribute
+from jam_dagster.tables.domain.constraints import NotNull
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.determined import determined, part_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
+from jam_dagster.tables.domain.found_constraints import found_constraints
 from jam_dagster.tables.domain.time_draft import draft_time
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
@@ -84,12 +86,13 @@ class DraftedDomain:
 
     @property
     def remark(self) -> str:
-        """A line for each column that is left out or derived, below lines that say so, or ""."""
+        """Lines on what is left out, derived or repaired, below lines that say so, or ""."""
         found = {one.name: one.expression for one in self.domain.derived}
         derived = {name: one for name, one in found.items() if one is not None}
         parts = {
             "Columns that are left out:": [*map(str, self.left_out)],
             "Columns that are derived:": _lines(derived),
+            "What synthetic rows keep, as all public ones do:": _repairs(self.domain),
         }
         return "\n".join("\n  ".join([head, *rows]) for head, rows in parts.items() if rows)
 
@@ -108,6 +111,12 @@ class DraftedDomain:
         save_domain(
             self.domain, path, comments, [*end, *_lines(self.proposed)] if self.proposed else ()
         )
+
+
+def _repairs(domain: Domain) -> list[str]:
+    never = [one.attribute for one in domain.repairs if isinstance(one, NotNull)]
+    rest = [one.describe(domain) for one in domain.repairs if not isinstance(one, NotNull)]
+    return [*rest, *([f"not missing: {', '.join(never)}"] if never else [])]
 
 
 def _lines(expressions: Mapping[str, Value | None]) -> list[str]:
@@ -146,7 +155,8 @@ def draft_table(
     its kind is encoded as a missing value. Constants, keys, free text and nested values are left
     out: in the synthetic table, which has all drafted columns in the public one's order,
     they are missing. Columns that others determine in every row, constants and keys are proposed
-    as derived columns.
+    as derived columns. Orders between columns, combinations of two, and columns without a missing
+    cell are what synthetic rows are repaired to keep; no record of another table is held to them.
 
     Parameters
     ----------
@@ -287,6 +297,7 @@ def drafted(
             for one in derived
         )
         domain = dataclasses.replace(domain, derived=tuple(typed))
+    domain = dataclasses.replace(domain, repairs=found_constraints(table, domain))
     gone = [place for place, name in enumerate(table.columns) if name in set_now]
     missing = tuple(
         dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))

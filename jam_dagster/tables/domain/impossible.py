@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
@@ -14,12 +14,21 @@ from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.values import Value, text_of
 
+_MOST_CODES = 2**24
+
 
 class HasAttributes(Protocol):
     """The protocol of a domain: it returns attributes by their names."""
 
     def attribute(self, name: str) -> Attribute:
         """Return the attribute of that name."""
+
+
+class OrderedAttributes(HasAttributes, Protocol):
+    """The protocol of a domain whose attributes have an order."""
+
+    def canonical(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return names in the order of the domain."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,44 @@ class ImpossibleCombination:
             f"{name} {_describe_codes(domain.attribute(name), codes)}"
             for name, codes in zip(self.attributes, self.codes, strict=True)
         )
+
+
+def impossible_from(
+    domain: OrderedAttributes, written: object
+) -> tuple[ImpossibleCombination, ...]:
+    """Return the combinations that stand under `impossible` in a domain file."""
+    entries = written or []
+    if not isinstance(entries, list | tuple):
+        raise SpecificationError("'impossible' must be a list of combinations")
+    found, values = [], NamedValues()
+    for entry in entries:
+        if not isinstance(entry, Mapping) or not entry:
+            raise SpecificationError(
+                "an impossible combination must be a mapping of attributes to conditions,"
+                f" got {entry!r}"
+            )
+        conditions = {str(name): condition for name, condition in entry.items()}
+        clique = domain.canonical(conditions)
+        codes = tuple(codes_of(domain.attribute(name), conditions[name]) for name in clique)
+        found.append(ImpossibleCombination(clique, values.count(codes)))
+    return tuple(found)
+
+
+@dataclass
+class NamedValues:
+    """Counts the values that combinations of a domain file name, so that they stay few."""
+
+    number: int = 0
+
+    def count(self, codes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        """Return the codes of a combination, or raise DomainError where there are too many."""
+        self.number += sum(map(len, codes))
+        if self.number > _MOST_CODES:
+            raise DomainError(
+                f"the combinations name more than {_MOST_CODES:,} values: declare fewer, or over"
+                " attributes with fewer values"
+            )
+        return codes
 
 
 def codes_of(

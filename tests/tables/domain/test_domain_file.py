@@ -9,7 +9,7 @@ from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables import Domain, census_domain
 from jam_dagster.tables.domain import domain as domains
-from jam_dagster.tables.domain import domain_file
+from jam_dagster.tables.domain import domain_file, impossible
 
 FILE = """
 identified_from: declared
@@ -208,7 +208,7 @@ def test_a_small_file_makes_no_large_domain(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_impossible_combinations_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(domain_file, "_MAX_IMPOSSIBLE_CODES", 100)
+    monkeypatch.setattr(impossible, "_MOST_CODES", 100)
     monkeypatch.setattr(domains, "_MAX_MASKED_CELLS", 2000)
     attributes = {"a": {"bounds": [0, 1], "bins": 50}, "b": {"values": list(range(10))}}
     half = {"a": {"from": 0.5}}

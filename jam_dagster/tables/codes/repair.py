@@ -1,0 +1,112 @@
+"""Repairs of synthetic records: cells drawn anew where a row breaks what holds in public data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.constraints import Order
+from jam_dagster.tables.domain.domain import Clique, Domain
+
+_PASSES = 3
+_KEPT_SHARE = 0.01
+_MOST_WORK = 2**28
+
+_Codes = dict[str, npt.NDArray[np.intp]]
+
+
+def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
+    """Return synthetic records that keep the repairs of their domain, as far as that can be.
+
+    Of a row that breaks one, one cell is drawn anew: a value that keeps it, as often as the other
+    rows have that value beside the same others. A missing value, or a combination that is not
+    listed, stays where more than 1% of the rows have it: so many come from the measurements. No
+    repair breaks a constraint or an impossible combination of the domain.
+
+    Parameters
+    ----------
+    encoded
+        Synthetic records. No private ones: they are what they are.
+    rng
+        Draws the cells.
+
+    Returns
+    -------
+    EncodedTable
+        The records in their order; the same ones if the domain has no repairs.
+    """
+    domain = encoded.domain
+    if not domain.repairs:
+        return encoded
+    codes = {
+        name: column.astype(np.intp)
+        for name, column in zip(domain.names, encoded.columns, strict=True)
+    }
+    impossible = domain.impossible_masks()
+    for _ in range(_PASSES):
+        before = dict(codes)
+        for one in domain.repairs:
+            kept_share = 1.0 if isinstance(one, Order) else _KEPT_SHARE
+            _repair(domain, codes, *domain.broken_cells(one, drawn=True), kept_share, rng)
+        changed = [name for name in domain.names if codes[name] is not before[name]]
+        if not changed:
+            break
+        wrong = np.zeros(encoded.records, dtype=bool)
+        for clique, mask in impossible.items():
+            wrong |= mask[tuple(codes[name] for name in clique)]
+        for name in changed:
+            codes[name] = np.where(wrong, before[name], codes[name])
+    return EncodedTable(domain, tuple(codes[name] for name in domain.names))
+
+
+def _repair(
+    domain: Domain,
+    codes: _Codes,
+    clique: Clique,
+    broken: npt.NDArray[np.bool_],
+    kept_share: float,
+    rng: np.random.Generator,
+) -> None:
+    """Draw a cell anew in the rows that lie in broken cells of a clique."""
+    records = len(codes[clique[0]])
+    cells = np.ravel_multi_index(tuple(codes[name] for name in clique), broken.shape)
+    counts = np.bincount(cells, minlength=broken.size)
+    wrong = broken.ravel() & (counts > 0) & (counts <= kept_share * records)
+    rows = np.flatnonzero(wrong[cells])
+    if not len(rows):
+        return
+    # What a cell may become: no missing value, and nothing that is broken itself.
+    allowed = ~broken
+    for axis, name in enumerate(clique):
+        null = domain.attribute(name).null_code
+        if null is not None:
+            np.moveaxis(allowed, axis, 0)[null] = False
+    weights = np.where(allowed, counts.reshape(broken.shape), 0)
+    drawn = cells[rows]
+    found, places, times = np.unique(drawn, return_inverse=True, return_counts=True)
+    groups = np.split(np.argsort(places, kind="stable"), np.cumsum(times)[:-1])
+    # The domain may be a stranger's, with cells of any number.
+    for cell, here in list(zip(found, groups, strict=True))[: _MOST_WORK // sum(broken.shape)]:
+        neighbours = np.concatenate(list(_lines(cell, broken.shape)))
+        chances = weights.ravel()[neighbours]
+        if not chances.any():
+            chances = allowed.ravel()[neighbours]
+        if chances.any():
+            upto = np.cumsum(chances)
+            chosen = np.searchsorted(upto, rng.random(len(here)) * upto[-1], side="right")
+            drawn[here] = neighbours[chosen]
+    for name, column in zip(clique, np.unravel_index(drawn, broken.shape), strict=True):
+        codes[name] = codes[name].copy()
+        codes[name][rows] = column
+
+
+def _lines(cell: np.intp, shape: tuple[int, ...]) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield the cells that differ from one in one attribute, for each attribute."""
+    at = np.unravel_index(cell, shape)
+    for axis, size in enumerate(shape):
+        yield np.ravel_multi_index(
+            tuple(np.arange(size) if one == axis else here for one, here in enumerate(at)), shape
+        )

@@ -1,0 +1,188 @@
+"""Numbers drawn within their bins, and drawn again where they would break an order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.tables.domain.attributes import NumericAttribute
+from jam_dagster.tables.domain.constraints import Order, drawn_limits
+
+_ROUNDS = 30
+
+
+@dataclass
+class DrawnNumbers:
+    """The numbers of an attribute's records.
+
+    Parameters
+    ----------
+    attribute
+        The attribute.
+    bins
+        The bin of each record, shape ``(records,)``; any where the value is missing.
+    null
+        Where the value is missing, shape ``(records,)``.
+    points
+        The numbers: grid points where the attribute has them, shape ``(records,)``.
+    """
+
+    attribute: NumericAttribute
+    bins: npt.NDArray[np.intp]
+    null: npt.NDArray[np.bool_]
+    points: npt.NDArray[Any]
+
+    @classmethod
+    def draw(
+        cls,
+        attribute: NumericAttribute,
+        bins: npt.NDArray[np.intp],
+        null: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+    ) -> Self:
+        """Draw a number in each bin."""
+        return cls(attribute, bins, null, _points(attribute, bins, rng))
+
+    def draw_again(self, rows: npt.NDArray[np.intp], rng: np.random.Generator) -> None:
+        """Draw the numbers of some records anew, in their bins."""
+        self.points[rows] = _points(self.attribute, self.bins[rows], rng)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """The numbers as they are decoded, shape ``(records,)``."""
+        return self.numbers_at(slice(None))
+
+    def put(self, rows: npt.NDArray[np.intp], numbers: npt.NDArray[np.float64]) -> None:
+        """Set the numbers of some records."""
+        scale = self.attribute.scale
+        self.points[rows] = numbers if scale is None else np.rint(numbers * scale)
+
+    def numbers_at(self, rows: Any) -> npt.NDArray[np.float64]:
+        """Return the numbers of some records."""
+        points: npt.NDArray[Any] = self.points[rows]
+        return points if self.attribute.scale is None else self.attribute.from_grid(points)
+
+
+def put_in_order(
+    drawn: Mapping[str, DrawnNumbers], orders: Sequence[Order], rng: np.random.Generator
+) -> None:
+    """Draw numbers anew until they keep orders, so that they are those that would be drawn if kept.
+
+    What 30 draws do not help is put at those ends of its bins that keep the orders. Bins stay as
+    they are: where no numbers in them keep an order, it stays broken.
+
+    Parameters
+    ----------
+    drawn
+        By the attribute's name.
+    orders
+        Each after those on its lower attribute.
+    rng
+        Draws them.
+    """
+    for group in _connected(orders):
+        names = [name for name in drawn if any(name in order.attributes for order in group)]
+        rows = _broken(drawn, group, np.arange(len(drawn[names[0]].points)))
+        for _ in range(_ROUNDS):
+            if not len(rows):
+                break
+            for name in names:
+                drawn[name].draw_again(rows, rng)
+            rows = _broken(drawn, group, rows)
+        for limits in (drawn_limits, lambda attribute: attribute.bin_limits):
+            if len(rows):
+                _put_apart(drawn, group, rows, limits)
+                rows = _broken(drawn, group, rows)
+
+
+def _put_apart(
+    drawn: Mapping[str, DrawnNumbers],
+    orders: Sequence[Order],
+    rows: npt.NDArray[np.intp],
+    limits: Callable[[NumericAttribute], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]],
+) -> None:
+    """Put what is only lower at the beginning of its bins, what is only higher at the end."""
+    lower = {order.lower for order in orders}
+    for name in dict.fromkeys(name for order in orders for name in order.attributes):
+        one = drawn[name]
+        one.put(rows, limits(one.attribute)[int(name not in lower)][one.bins[rows]])
+    for order in orders:
+        if order.higher in lower:
+            wrong, one = _broken(drawn, [order], rows), drawn[order.higher]
+            least = drawn[order.lower].numbers_at(wrong)
+            scale = one.attribute.scale
+            if scale is not None:
+                # A float just above a grid point is that one.
+                points = np.round(least * scale, 6)
+                least = (np.floor(points) + 1 if order.strict else np.ceil(points)) / scale
+            elif order.strict:
+                least = np.nextafter(least, np.inf)
+            one.put(wrong, np.minimum(least, limits(one.attribute)[1][one.bins[wrong]]))
+
+
+def _points(
+    attribute: NumericAttribute, bins: npt.NDArray[np.intp], rng: np.random.Generator
+) -> npt.NDArray[Any]:
+    low, high = _range(attribute, bins, rng)
+    if attribute.scale is not None:
+        points: npt.NDArray[np.int64] = rng.integers(low, high, endpoint=True)
+        return points
+    # Unlike low + share * (high - low), this cannot overflow.
+    share = rng.random(len(bins))
+    numbers: npt.NDArray[np.float64] = (1.0 - share) * low + share * high
+    if str(attribute.dtype).lower() == "float32":
+        numbers = numbers.astype(np.float32).astype(np.float64)
+    # Rounding may have moved a number over the limit of its bin.
+    limited: npt.NDArray[np.float64] = np.clip(numbers, low, high)
+    return limited
+
+
+def _range(
+    attribute: NumericAttribute, bins: npt.NDArray[np.intp], rng: np.random.Generator
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the least and the largest number to draw for each record, grid points if there are."""
+    if not attribute.within:
+        limits = attribute.bin_limits if attribute.scale is None else attribute.grid_limits
+        return limits[0][bins], limits[1][bins]
+    places, entries = attribute.entries
+    # Entries lie one after the other on a line, each as long as its weight.
+    ends = np.cumsum(entries[:, 2])
+    first = np.searchsorted(places, np.arange(attribute.bins), side="left")
+    last = np.searchsorted(places, np.arange(attribute.bins), side="right") - 1
+    starts = np.concatenate([[0.0], ends])[first]
+    drawn = starts[bins] + rng.random(len(bins)) * (ends[last] - starts)[bins]
+    chosen = np.clip(np.searchsorted(ends, drawn, side="right"), first[bins], last[bins])
+    low, high = entries[chosen, 0], entries[chosen, 1]
+    if attribute.scale is None:
+        return low, high
+    return tuple(np.rint(one * attribute.scale).astype(np.int64) for one in (low, high))
+
+
+def _connected(orders: Sequence[Order]) -> list[list[Order]]:
+    """Return the orders in groups that have no attribute in common."""
+    groups: list[list[Order]] = []
+    for order in orders:
+        near = [
+            group
+            for group in groups
+            if any(set(one.attributes) & set(order.attributes) for one in group)
+        ]
+        groups = [group for group in groups if group not in near]
+        groups.append([one for one in orders if one == order or any(one in g for g in near)])
+    return groups
+
+
+def _broken(
+    drawn: Mapping[str, DrawnNumbers], orders: Sequence[Order], rows: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Return which of some records break an order."""
+    wrong = np.zeros(len(rows), dtype=bool)
+    for order in orders:
+        low, high = drawn[order.lower], drawn[order.higher]
+        known = ~low.null[rows] & ~high.null[rows]
+        wrong |= known & ~order.holds(low.numbers_at(rows), high.numbers_at(rows))
+    return rows[wrong]

@@ -1,0 +1,403 @@
+"""Constraints between the columns of a row.
+
+::
+
+    constraints:
+      - departure <= arrival             # or <
+      - combinations:                    # every row is one of these
+          - {origin: JFK, carrier: [AA, DL]}
+          - {origin: LGA}                # with any carrier
+      - not_null: [carrier]
+
+As in SQL, a missing value breaks none but ``not_null``. A domain's ``constraints`` hold in every
+record: the model gives what breaks them no probability. Its ``repairs`` are the same of synthetic
+rows alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.common.validation import as_list, as_text, check_keys
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.tables.domain.attributes import Attribute, NumericAttribute
+from jam_dagster.tables.domain.determined import column_text
+from jam_dagster.tables.domain.impossible import (
+    HasAttributes,
+    NamedValues,
+    OrderedAttributes,
+    codes_of,
+    condition_of,
+)
+from jam_dagster.tables.domain.times import TimeAttribute
+
+_MOST_CHARACTERS = 2000
+_MOST_CONSTRAINTS = 1000
+
+
+@dataclass(frozen=True)
+class Order:
+    """A number or time is at most another one.
+
+    Parameters
+    ----------
+    lower, higher
+        The names of two attributes of numbers, or of dates or times of one unit and zone, which
+        are compared as whole units.
+    strict
+        Whether they must not be equal.
+    """
+
+    lower: str
+    higher: str
+    strict: bool = False
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return (self.lower, self.higher)
+
+    @property
+    def content(self) -> list[Any]:
+        """What identifies it in the domain's digest."""
+        return ["<" if self.strict else "<=", self.lower, self.higher]
+
+    def describe(self, domain: HasAttributes) -> str:
+        """Return the constraint as a domain file has it."""
+        sign = "<" if self.strict else "<="
+        return f"{column_text(self.lower)} {sign} {column_text(self.higher)}"
+
+    def checked(self, domain: OrderedAttributes) -> Order:
+        """Return it as it is, or raise DomainError where its attributes cannot be compared."""
+        what = f"the order {self.describe(domain)}"
+        pair = [domain.attribute(name) for name in self.attributes]
+        clocks: list[tuple[str, str, str | None]] = []
+        for one in pair:
+            if not isinstance(one, NumericAttribute):
+                raise DomainError(
+                    f"{what} compares {one.name!r}, which has categories: declare its edges, bounds"
+                    " or a unit"
+                )
+            if isinstance(one, TimeAttribute):
+                if one.hour_from is not None:
+                    raise DomainError(
+                        f"{what} compares {one.name!r}, whose hour is that of another column:"
+                        " remove hour_from or the order"
+                    )
+                clocks.append((one.clock.kind, one.unit, one.zone))
+            else:
+                clocks.append(("number", "", None))
+        if self.lower == self.higher or clocks[0] != clocks[1]:
+            raise DomainError(
+                f"{what} must be between two numbers, or two dates or times of one unit and zone"
+            )
+        return self
+
+    def holds(self, lower: npt.NDArray[Any], higher: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Return where it holds between numbers."""
+        held: npt.NDArray[np.bool_] = lower < higher if self.strict else lower <= higher
+        return held
+
+    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+        """Return which cells hold only pairs that break it; of values that are drawn, if asked."""
+        low, high = (_numeric(domain, name) for name in self.attributes)
+        mask = np.zeros((low.size, high.size), dtype=bool)
+        least = (drawn_limits(low) if drawn else low.bin_limits)[0]
+        largest = (drawn_limits(high) if drawn else high.bin_limits)[1]
+        mask[: low.bins, : high.bins] = ~self.holds(least[:, None], largest[None, :])
+        return mask
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """Every row is one of some combinations of values.
+
+    Parameters
+    ----------
+    attributes
+        The names of two attributes or more.
+    listed
+        The codes of each attribute, for each entry: all combinations in their product are allowed.
+        No codes stand for all of them.
+    """
+
+    attributes: tuple[str, ...]
+    listed: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @property
+    def content(self) -> list[Any]:
+        """What identifies it in the domain's digest."""
+        return [
+            "combinations",
+            list(self.attributes),
+            [list(map(list, one)) for one in self.listed],
+        ]
+
+    def describe(self, domain: HasAttributes) -> str:
+        """Return the constraint in words."""
+        pair = [domain.attribute(name) for name in self.attributes]
+        product = math.prod(one.size - one.nullable for one in pair)
+        broken = int(self.broken(domain).sum())
+        return f"{product - broken:,} of {product:,} combinations of {', '.join(self.attributes)}"
+
+    def checked(self, domain: OrderedAttributes) -> Combinations:
+        """Return it with its attributes in the domain's order, or raise DomainError."""
+        clique = domain.canonical(self.attributes)
+        if not 2 <= len(clique) == len(self.attributes) or not self.listed:
+            raise DomainError(
+                "combinations need two attributes or more, and at least one entry that names them"
+            )
+        sizes = [domain.attribute(name).size for name in self.attributes]
+        for one in self.listed:
+            if len(one) != len(sizes) or any(
+                codes and not 0 <= min(codes) <= max(codes) < size
+                for codes, size in zip(one, sizes, strict=True)
+            ):
+                raise DomainError(
+                    f"the combinations of {', '.join(clique)} have codes outside the attributes"
+                )
+        places = [self.attributes.index(name) for name in clique]
+        return Combinations(clique, tuple(tuple(one[at] for at in places) for one in self.listed))
+
+    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+        """Return which cells are none of the combinations."""
+        attributes = [domain.attribute(name) for name in self.attributes]
+        mask = np.ones([one.size for one in attributes], dtype=bool)
+        for entry in self.listed:
+            every = zip(entry, mask.shape, strict=True)
+            mask[np.ix_(*(codes or range(size) for codes, size in every))] = False
+        for axis, one in enumerate(attributes):
+            if one.null_code is not None:
+                np.moveaxis(mask, axis, 0)[one.null_code] = False
+        return mask
+
+
+@dataclass(frozen=True)
+class NotNull:
+    """An attribute is not missing.
+
+    Parameters
+    ----------
+    attribute
+        Its name.
+    """
+
+    attribute: str
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The name of the attribute, alone."""
+        return (self.attribute,)
+
+    @property
+    def content(self) -> list[Any]:
+        """What identifies it in the domain's digest."""
+        return ["not_null", self.attribute]
+
+    def describe(self, domain: HasAttributes) -> str:
+        """Return the constraint in words."""
+        return f"{self.attribute} is not missing"
+
+    def checked(self, domain: OrderedAttributes) -> NotNull:
+        """Return it as it is, or raise InputError where the domain lacks the attribute."""
+        domain.attribute(self.attribute)
+        return self
+
+    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+        """Return which cell is that of missing values."""
+        attribute = domain.attribute(self.attribute)
+        mask = np.zeros(attribute.size, dtype=bool)
+        if attribute.null_code is not None:
+            mask[attribute.null_code] = True
+        return mask
+
+
+Constraint = Order | Combinations | NotNull
+
+
+def drawn_limits(
+    attribute: NumericAttribute,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the least and the largest number that each bin is decoded to, shape ``(bins,)``."""
+    places, entries = attribute.entries
+    starts = np.searchsorted(places, np.arange(attribute.bins))
+    low, high = (ufunc.reduceat(entries[:, at], starts) for at, ufunc in enumerate(_EXTREMES))
+    return low, high
+
+
+_EXTREMES = (np.minimum, np.maximum)
+
+
+def _numeric(domain: HasAttributes, name: str) -> NumericAttribute:
+    attribute = domain.attribute(name)
+    if not isinstance(attribute, NumericAttribute):
+        raise DomainError(f"attribute {name!r} has categories, which have no order")
+    return attribute
+
+
+def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttributes) -> None:
+    """Raise DomainError where constraints would refuse a record that keeps them.
+
+    What lies beyond the bounds is moved there, and may break an order that it keeps. And the
+    model keeps orders in pairs, so what follows from two of them is to be declared, too.
+    """
+    orders = [one for one in constraints if isinstance(one, Order)]
+    for one in orders:
+        mask = one.broken(domain)
+        low, high = (_numeric(domain, name) for name in one.attributes)
+        if (high.clip and mask[:, high.bins - 1].any()) or (low.clip and mask[0].any()):
+            raise DomainError(
+                f"the order {one.describe(domain)} is lost where a value is moved to the bounds:"
+                f" give {one.higher!r} bounds at least as high as those of {one.lower!r}, and"
+                f" {one.lower!r} at least as low{', or declare <=' * one.strict}"
+            )
+    pairs = {one.attributes for one in orders}
+    for first in orders:
+        for second in orders:
+            follows = (first.lower, second.higher)
+            if first.higher == second.lower and follows not in pairs:
+                raise DomainError(
+                    f"the orders {first.describe(domain)} and {second.describe(domain)} need a"
+                    f" third one: declare {column_text(follows[0])} <= {column_text(follows[1])}"
+                )
+
+
+def sorted_orders(constraints: Iterable[Constraint]) -> tuple[Order, ...]:
+    """Return the orders among constraints, each after those on its lower attribute.
+
+    Raises
+    ------
+    DomainError
+        They run in a circle.
+    """
+    waiting = [one for one in constraints if isinstance(one, Order)]
+    done: list[Order] = []
+    while waiting:
+        higher = {one.higher for one in waiting}
+        ready = [one for one in waiting if one.lower not in higher]
+        if not ready:
+            names = ", ".join(dict.fromkeys(name for one in waiting for name in one.attributes))
+            raise DomainError(
+                f"orders run in a circle between {names}: remove one, or derive a column that"
+                " always equals another"
+            )
+        done += ready
+        waiting = [one for one in waiting if one not in ready]
+    return tuple(done)
+
+
+# The form in a domain file.
+
+
+def constraints_from(
+    domain: OrderedAttributes, key: str, written: object
+) -> tuple[Constraint, ...]:
+    """Return the constraints that stand under a key of a domain file."""
+    found: list[Constraint] = []
+    values = NamedValues()
+    for entry in as_list("the domain", key, written or []):
+        if isinstance(entry, str):
+            found.append(_order(entry))
+            continue
+        what = f"an entry of '{key}'"
+        if not isinstance(entry, Mapping) or len(entry) != 1:
+            raise SpecificationError(
+                f"{what} must be an order, such as departure <= arrival, or have one key,"
+                f" 'combinations' or 'not_null', got {entry!r}"
+            )
+        check_keys(what, entry, ("combinations", "not_null"))
+        if "not_null" in entry:
+            names = as_list(what, "not_null", entry["not_null"])
+            found += [NotNull(as_text(what, "each of 'not_null'", name)) for name in names]
+        else:
+            entries = as_list(what, "combinations", entry["combinations"])
+            found.append(_combinations(domain, entries, values))
+    if sum(not isinstance(one, NotNull) for one in found) > _MOST_CONSTRAINTS:
+        raise DomainError(f"the domain has more than {_MOST_CONSTRAINTS:,} {key}: declare fewer")
+    return tuple(found)
+
+
+def constraints_to(domain: HasAttributes, constraints: Sequence[Constraint]) -> list[Any]:
+    """Return what a domain file has of constraints: the inverse of `constraints_from`."""
+    entries: list[Any] = []
+    for one in constraints:
+        if isinstance(one, Order):
+            entries.append(one.describe(domain))
+        elif isinstance(one, Combinations):
+            attributes = [domain.attribute(name) for name in one.attributes]
+            listed = [_conditions(attributes, codes) for codes in one.listed]
+            entries.append({"combinations": listed})
+        elif entries and isinstance(entries[-1], dict) and "not_null" in entries[-1]:
+            entries[-1]["not_null"].append(one.attribute)
+        else:
+            entries.append({"not_null": [one.attribute]})
+    return entries
+
+
+def _conditions(
+    attributes: Sequence[Attribute], listed: Sequence[tuple[int, ...]]
+) -> dict[str, Any]:
+    conditions = {}
+    for one, codes in zip(attributes, listed, strict=True):
+        if codes:
+            condition = condition_of(one, codes)
+            single = isinstance(condition, list) and len(condition) == 1
+            conditions[one.name] = condition[0] if single else condition
+    return conditions
+
+
+def _combinations(
+    domain: OrderedAttributes, entries: Sequence[Any], values: NamedValues
+) -> Combinations:
+    if not all(isinstance(one, Mapping) and one for one in entries):
+        raise SpecificationError("each of 'combinations' must map attributes to conditions")
+    named = [{str(name): one for name, one in entry.items()} for entry in entries]
+    clique = domain.canonical(dict.fromkeys(name for entry in named for name in entry))
+    listed = []
+    for entry in named:
+        given = (
+            codes_of(domain.attribute(name), entry[name], of="a combination")
+            if name in entry
+            else ()
+            for name in clique
+        )
+        listed.append(values.count(tuple(given)))
+    return Combinations(clique, tuple(listed))
+
+
+def _order(text: str) -> Order:
+    if len(text) <= _MOST_CHARACTERS:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                node = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            node = ast.expr()
+        match node:
+            case ast.Compare(left=left, ops=[ast.LtE() | ast.Lt() as sign], comparators=[right]):
+                lower, higher = _name(left), _name(right)
+                if lower is not None and higher is not None:
+                    return Order(lower, higher, isinstance(sign, ast.Lt))
+    raise SpecificationError(
+        f"an order must be written as departure <= arrival or departure < arrival, got"
+        f' {text[:100]!r}; a column whose name is no identifier is col("its name")'
+    )
+
+
+def _name(node: ast.expr) -> str | None:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(
+            func=ast.Name(id="col"), args=[ast.Constant(value=str() as name)], keywords=[]
+        ):
+            return name
+    return None

@@ -1,0 +1,159 @@
+"""What holds between the columns of every row of a public table, to repair synthetic rows by.
+
+Of what a table shows, only that counts which chance does not explain: what the columns would break
+often if they had nothing to do with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables.codes.encode import encode, numbers_in
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.constraints import (
+    Combinations,
+    Constraint,
+    NotNull,
+    Order,
+    sorted_orders,
+)
+from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.times import TimeAttribute
+
+# A row in twenty would break it by chance, and so would as many rows as rule chance out.
+_LEAST_SHARE = 0.05
+_LEAST_ROWS = 1000
+_LEAST_EXPECTED = 10
+_SAMPLE = 5000
+_MOST_COLUMNS = 60
+_MOST_CELLS = 2**14
+_MOST_FOUND = 10
+
+
+def found_constraints(table: pd.DataFrame, domain: Domain) -> tuple[Constraint, ...]:
+    """Return what holds in every row of a public table.
+
+    Orders between numbers or times, the combinations of two columns of categories, and that an
+    attribute is never missing. At most 10 orders and 10 pairs of columns are returned, those that
+    unrelated columns would break most often, and 60 columns of either kind looked at.
+
+    Parameters
+    ----------
+    table
+        The public table.
+    domain
+        The attributes that were drafted from it.
+    """
+    encoded = encode(table, domain, private=False)
+    attributes = domain.attributes
+    never = [
+        NotNull(one.name)
+        for one in attributes
+        if one.null_code is not None and not (encoded.column(one.name) == one.null_code).any()
+    ]
+    return (*_orders(table, attributes), *_combinations(encoded), *never)
+
+
+def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Constraint]:
+    kinds: dict[tuple[Any, ...], list[NumericAttribute]] = {}
+    for one in attributes:
+        if not isinstance(one, NumericAttribute):
+            continue
+        kind: tuple[Any, ...] = ("number",)
+        if isinstance(one, TimeAttribute):
+            if one.hour_from is not None:
+                continue
+            kind = (one.clock.kind, one.unit, one.zone)
+        kinds.setdefault(kind, []).append(one)
+    rows = _sampled(len(table))
+    found: list[tuple[float, Order]] = []
+    for alike in kinds.values():
+        some = alike[:_MOST_COLUMNS] if len(alike) > 1 else []
+        columns = [(one, numbers_in(table[one.name], one)) for one in some]
+        for first, second in combinations(columns, 2):
+            for (low, lower), (high, higher) in ((first, second), (second, first)):
+                if low.size * high.size > _MOST_CELLS or (lower[rows] > higher[rows]).any():
+                    continue
+                share = _share_above(lower, higher)
+                if share >= _LEAST_SHARE and not (lower > higher).any():
+                    found.append((share, Order(low.name, high.name)))
+                    break
+    kept: list[Constraint] = []
+    for _, order in sorted(found, key=lambda one: -one[0]):
+        with suppress(DomainError):  # A circle: columns that equal each other where both are known.
+            sorted_orders([*kept, order])
+            kept.append(order)
+        if len(kept) == _MOST_FOUND:
+            break
+    return kept
+
+
+def _share_above(lower: npt.NDArray[np.float64], higher: npt.NDArray[np.float64]) -> float:
+    """Return how often a number lies above one of any other row; 0 where rows are too few."""
+    known = ~np.isnan(lower) & ~np.isnan(higher)
+    if known.sum() < _LEAST_ROWS:
+        return 0.0
+    above = np.searchsorted(np.sort(higher[known]), lower[known], side="left")
+    return float(above.mean() / known.sum())
+
+
+def _combinations(encoded: EncodedTable) -> list[Combinations]:
+    domain = encoded.domain
+    few = [one for one in domain.attributes if isinstance(one, CategoricalAttribute)]
+    found: list[tuple[float, Combinations]] = []
+    for pair in combinations(few[:_MOST_COLUMNS], 2):
+        shape = pair[0].size, pair[1].size
+        if shape[0] * shape[1] > _MOST_CELLS:
+            continue
+        columns = [encoded.column(one.name) for one in pair]
+        rows = _sampled(encoded.records)
+        # What no row of the table has, no sampled one has either.
+        if _absent(pair, [column[rows] for column in columns], 0)[1] < _LEAST_SHARE:
+            continue
+        absent, share = _absent(pair, columns, _LEAST_EXPECTED)
+        if share >= _LEAST_SHARE and encoded.records >= _LEAST_ROWS:
+            found.append((share, _listed(pair, absent)))
+    found.sort(key=lambda one: -one[0])
+    return [one for _, one in found[:_MOST_FOUND]]
+
+
+def _absent(
+    pair: Sequence[Attribute], columns: Sequence[npt.NDArray[Any]], least: float
+) -> tuple[npt.NDArray[np.bool_], float]:
+    """Return the cells without rows that unrelated columns would have in many, and their share."""
+    shape = tuple(one.size for one in pair)
+    places = np.ravel_multi_index(tuple(column.astype(np.intp) for column in columns), shape)
+    counts = np.bincount(places, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    for axis, one in enumerate(pair):
+        if one.null_code is not None:
+            np.moveaxis(counts, axis, 0)[one.null_code] = 0
+    total = max(counts.sum(), 1.0)
+    expected = counts.sum(axis=1)[:, None] * counts.sum(axis=0)[None, :] / total
+    absent = (counts == 0) & (expected > 0) & (expected >= least)
+    return absent, float(expected[absent].sum() / total)
+
+
+def _listed(pair: Sequence[Attribute], absent: npt.NDArray[np.bool_]) -> Combinations:
+    """Return the combinations that are left, an entry for all values that have the same ones."""
+    plain = absent[: pair[0].size - pair[0].nullable, : pair[1].size - pair[1].nullable]
+    entries: dict[tuple[int, ...], list[int]] = {}
+    for code, row in enumerate(plain):
+        entries.setdefault(tuple(np.flatnonzero(~row).tolist()), []).append(code)
+    every = tuple(range(plain.shape[1]))
+    listed = tuple(
+        (tuple(codes), () if allowed == every else allowed) for allowed, codes in entries.items()
+    )
+    return Combinations(tuple(one.name for one in pair), listed)
+
+
+def _sampled(records: int) -> npt.NDArray[np.intp]:
+    return np.unique(np.linspace(0, records - 1, _SAMPLE).astype(np.intp))
