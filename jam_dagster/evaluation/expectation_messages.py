@@ -110,7 +110,7 @@ _FAULT = {
     "values": "with a value that the domain does not list",
     "bounds": "out of bounds",
     "nulls": "with a null that the domain does not allow",
-    "impossible": "with what the domain declares impossible",
+    "impossible": "with a combination that the domain declares impossible",
 }
 
 

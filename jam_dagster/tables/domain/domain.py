@@ -144,9 +144,9 @@ class Domain:
                 "the impossible combinations and constraints span more than"
                 f" {_MAX_MASKED_CELLS:,} cells together: declare fewer, or over fewer attributes"
             )
-        check_constraints(self.constraints, self)
         # A circle is found at once.
         _ = self.orders
+        check_constraints(self.constraints, self)
         for clique, mask in self.impossible_masks().items():
             if mask.all():
                 raise DomainError(

@@ -269,6 +269,7 @@ def test_a_file_says_in_the_tables_order_what_is_left_out(tmp_path):
         "  # left out: n: is missing in every row",
         "  b:",
         "  # left out: z: is 0 in every row",
+        "repairs:",
         "derived:",
         "columns:",
         "# What holds in every row of the public table, to be written below `derived`:",
