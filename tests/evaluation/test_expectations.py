@@ -23,7 +23,7 @@ from jam_dagster.evaluation.expectations import (
     validate,
 )
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.tables import CategoricalAttribute, Domain
+from jam_dagster.tables import CategoricalAttribute, Combinations, Domain, NotNull, Order
 from jam_dagster.tables.domain.text_dtype import TEXT
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 
@@ -179,6 +179,28 @@ def test_a_table_broken_in_one_way_fails_in_that_way(release: SmallRelease, faul
     results = check(release, change(release.table.copy()))
     assert failed(results) == expected
     assert any(message in results[name].message for name in expected)
+
+
+@pytest.mark.slow
+def test_rows_that_break_a_constraint_are_counted(release: SmallRelease) -> None:
+    constraints = (
+        Order("income", "age"),
+        NotNull("region"),
+        Combinations(("citizen", "region"), (((1,), ()), ((0,), (0, 1)))),
+    )
+    table = release.table
+    domain = replace(release.domain, constraints=constraints)
+    results = check(replace(release, domain=domain), table)
+    known = table.dropna(subset=["age"])
+    broken = [
+        (known["income"] > known["age"].astype(float)).sum(),
+        table["region"].isna().sum(),
+        (~table["citizen"].astype(bool) & (table["region"] == 3)).sum(),
+    ]
+    found = [results[f"constraint_{number}"].unexpected for number in (1, 2, 3)]
+    assert found == broken
+    assert min(broken) > 0
+    assert results["impossible_combination_1"].passed
 
 
 def test_a_missing_column_fails_everything_about_it(release: SmallRelease) -> None:
