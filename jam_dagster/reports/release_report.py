@@ -26,6 +26,7 @@ from jam_dagster.reports.mechanism_text import (
 )
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.domain.attributes import NumericAttribute
+from jam_dagster.tables.domain.constraints import described
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
@@ -148,8 +149,8 @@ def render_report(
         budget=_budget(facts, transcript, error),
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
-        constraints=[one.describe(domain) for one in domain.constraints],
-        repairs=[one.describe(domain) for one in domain.repairs],
+        constraints=described(domain, domain.constraints),
+        repairs=described(domain, domain.repairs),
         rounds=report_figures.round_figures(transcript),
         rounds_text=rounds_text(transcript),
         unmeasured_text=unmeasured_text(transcript.mechanism),

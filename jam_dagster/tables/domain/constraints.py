@@ -223,6 +223,13 @@ class NotNull:
 Constraint = Order | Combinations | NotNull
 
 
+def described(domain: HasAttributes, constraints: Sequence[Constraint]) -> list[str]:
+    """Return constraints in words, all columns that are not missing in one line."""
+    never = [one.attribute for one in constraints if isinstance(one, NotNull)]
+    rest = [one.describe(domain) for one in constraints if not isinstance(one, NotNull)]
+    return [*rest, *([f"not missing: {', '.join(never)}"] if never else [])]
+
+
 def drawn_limits(
     attribute: NumericAttribute,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

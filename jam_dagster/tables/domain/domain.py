@@ -29,6 +29,7 @@ from jam_dagster.tables.domain.constraints import (
     Constraint,
     Order,
     check_constraints,
+    described,
     sorted_orders,
 )
 from jam_dagster.tables.domain.derived import (
@@ -339,8 +340,8 @@ class Domain:
             if self.identified_from != "declared"
             else "declared",
             "impossible": "; ".join(one.describe(self) for one in self.impossible),
-            "constraints": "; ".join(one.describe(self) for one in self.constraints),
-            "repairs": "; ".join(one.describe(self) for one in self.repairs),
+            "constraints": "; ".join(described(self, self.constraints)),
+            "repairs": "; ".join(described(self, self.repairs)),
             "derived": "; ".join(f"{one.name}: {one.expression}" for one in self.derived),
             "digest": self.digest[:12],
         }

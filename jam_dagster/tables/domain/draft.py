@@ -21,7 +21,7 @@ from jam_dagster.tables.domain.attributes import (
     CategoricalAttribute,
 )
 from jam_dagster.tables.domain.column_draft import draft_attribute
-from jam_dagster.tables.domain.constraints import NotNull
+from jam_dagster.tables.domain.constraints import described
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.determined import determined, part_of
 from jam_dagster.tables.domain.domain import Domain
@@ -61,8 +61,7 @@ class LeftOut:
 
     def __str__(self) -> str:
         """Return name and reason in one line that a terminal or a comment can hold."""
-        text = f"{self.name}: {self.reason}"
-        return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+        return _printable(f"{self.name}: {self.reason}")
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,8 @@ class DraftedDomain:
     Parameters
     ----------
     domain
-        The attributes that could be drafted, and every other column as a derived one.
+        The attributes that could be drafted, every other column as a derived one, and what
+        synthetic rows are repaired to keep.
     left_out
         The columns that are missing in every synthetic row, in the table's order.
     proposed
@@ -92,7 +92,9 @@ class DraftedDomain:
         parts = {
             "Columns that are left out:": [*map(str, self.left_out)],
             "Columns that are derived:": _lines(derived),
-            "What synthetic rows keep, as all public ones do:": _repairs(self.domain),
+            "What synthetic rows keep, as all public ones do:": [
+                *map(_printable, described(self.domain, self.domain.repairs))
+            ],
         }
         return "\n".join("\n  ".join([head, *rows]) for head, rows in parts.items() if rows)
 
@@ -113,10 +115,9 @@ class DraftedDomain:
         )
 
 
-def _repairs(domain: Domain) -> list[str]:
-    never = [one.attribute for one in domain.repairs if isinstance(one, NotNull)]
-    rest = [one.describe(domain) for one in domain.repairs if not isinstance(one, NotNull)]
-    return [*rest, *([f"not missing: {', '.join(never)}"] if never else [])]
+def _printable(text: str) -> str:
+    """Return a text in one line that a terminal or a comment can hold."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _lines(expressions: Mapping[str, Value | None]) -> list[str]:
