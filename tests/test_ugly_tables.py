@@ -56,6 +56,8 @@ def test_july_of_flights_is_released_with_june_as_the_public_table() -> None:
     assert (local.dt.day == known["day"]).all()
     times = table[["dep_time", "sched_dep_time", "arr_time", "sched_arr_time"]]
     assert (times.isna() | (times % 100 < 60)).all(axis=None)
+    full = [name for name in june if june[name].notna().all()]
+    assert table[full].notna().all(axis=None)
     slopes = []
     for delays in (table, july):
         both = delays[["dep_delay", "arr_delay"]].dropna().astype(float)

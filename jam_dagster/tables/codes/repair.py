@@ -12,7 +12,7 @@ from jam_dagster.tables.domain.constraints import Order
 from jam_dagster.tables.domain.domain import Clique, Domain
 
 _PASSES = 3
-_KEPT_SHARE = 0.01
+_KEPT_SHARE = 0.02
 _MOST_WORK = 2**28
 
 _Codes = dict[str, npt.NDArray[np.intp]]
@@ -23,7 +23,7 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
 
     Of a row that breaks one, one cell is drawn anew: a value that keeps it, as often as the other
     rows have that value beside the same others. A missing value, or a combination that is not
-    listed, stays where more than 1% of the rows have it: so many come from the measurements. No
+    listed, stays where more than 2% of the rows have it: so many come from the measurements. No
     repair breaks a constraint or an impossible combination of the domain.
 
     Parameters

@@ -60,7 +60,8 @@ def found_constraints(table: pd.DataFrame, domain: Domain) -> tuple[Constraint, 
         for one in attributes
         if one.null_code is not None and not (encoded.column(one.name) == one.null_code).any()
     ]
-    return (*_orders(table, attributes), *_combinations(encoded), *never)
+    # Cells are filled first, then fitted to others.
+    return (*never, *_orders(table, attributes), *_combinations(encoded))
 
 
 def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Constraint]:
