@@ -40,7 +40,7 @@ from jam_dagster.tables.domain.impossible import (
 from jam_dagster.tables.domain.times import TimeAttribute
 
 _MOST_CHARACTERS = 2000
-_MOST_CONSTRAINTS = 1000
+_MOST_CONSTRAINTS = 100
 
 
 @dataclass(frozen=True)
