@@ -107,7 +107,7 @@ class Sample:
     Parameters
     ----------
     codes
-        The records as they were sampled.
+        The records as they were sampled and repaired.
     table
         The records with their values.
     """
