@@ -10,7 +10,7 @@ import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,15 +18,12 @@ import pytest
 import yaml
 
 from jam_dagster.certificates import Certificate, verify
-from jam_dagster.cli import options
 from jam_dagster.cli.plan import plan
 from jam_dagster.cli.synthesize import synthesize as command
-from jam_dagster.evaluation import EvaluationMode
 from jam_dagster.evaluation.workload_error import MEANS_STEP
-from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS, Aim
-from jam_dagster.privacy import DirectoryStore, Kind, Ledger, NoiseName
-from jam_dagster.privacy.sensitivity import Relation
-from jam_dagster.release import EvaluationSpec, PrivacySpec, SynthesisRequest
+from jam_dagster.mechanisms import MECHANISMS, Aim
+from jam_dagster.privacy import DirectoryStore, Kind, Ledger
+from jam_dagster.release import SynthesisRequest
 from jam_dagster.release import engine as steps
 from jam_dagster.release.options import OPTIONS
 from jam_dagster.tables import CsvSource, EncodedTable, decode
@@ -300,24 +297,6 @@ def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     page = page.replace(*verdicts)
     assert re.sub(made, "", unevaluated) == re.sub(made, "", page)
     assert Path("out/restricted/report.html").stat().st_mode & 0o777 == 0o600
-
-
-def test_the_options_are_those_of_the_library() -> None:
-    """The command line names them itself, since its help must not wait for NumPy."""
-    asked = {*OPTIONS, "mechanism"} - {"private"}
-    given = {name: one.annotation for name, one in signature(command).parameters.items()}
-    plain = {name: get_args(get_args(one)[0])[0] for name, one in given.items() if name in asked}
-    shown = {name: get_args(one)[1].show_default for name, one in given.items() if name in asked}
-
-    assert set(get_args(plain["noise"])) == set(get_args(NoiseName))
-    assert set(get_args(plain["evaluate"])) == set(get_args(EvaluationMode))
-    assert set(get_args(plain["neighbours"])) == set(get_args(Relation))
-    assert options.DEFAULT_MECHANISM == DEFAULT_MECHANISM
-    assert shown["mechanism"] == DEFAULT_MECHANISM
-    assert shown["evaluation_share"] == f"{EvaluationSpec().share:g}"
-    privacy = PrivacySpec(epsilon=1.0)
-    for name in ("delta", "noise", "edition", "neighbours", "records_share"):
-        assert shown[name] == str(getattr(privacy, name)), name
 
 
 def test_every_option_of_a_release_is_one_of_both_commands() -> None:

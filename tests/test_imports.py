@@ -19,6 +19,7 @@ LAYERS = [
     "pipeline",
     "benchmark",
     "release",
+    "keys",
     "reports",
     "certificates",
     "evaluation",

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jam_dagster.cli.console import print_json, stderr, stdout, stdout_kept_clean
-from jam_dagster.cli.options import (
-    BUDGET,
-    DEFINITION,
-    OUTPUT,
-    PARTITION,
-    TABLES,
-    release_options,
-    with_release_options,
-)
+from jam_dagster.cli.options import DEFINITION, PARTITION, release_options, with_release_options
 from jam_dagster.cli.progress import progress_of_trials
 from jam_dagster.errors import InputError
+from jam_dagster.keys import BUDGET, OUTPUT, TABLES
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,16 +11,14 @@ import typer
 
 from jam_dagster.cli.console import echo, print_json, source, stderr, stdout_kept_clean
 from jam_dagster.cli.options import (
-    BUDGET,
     DEFINITION,
-    OUTPUT,
     PARTITION,
     PRIVATE_STORE,
-    TABLES,
     release_options,
     with_release_options,
 )
 from jam_dagster.cli.progress import progress
+from jam_dagster.keys import BUDGET, OUTPUT, TABLES
 
 if TYPE_CHECKING:
     from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest

@@ -3,6 +3,7 @@
 This package imports nothing heavy: `expectations` imports Great Expectations on first use.
 """
 
+from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.evaluation.best_mixture import (
     BestMixture,
     best_mixture,
@@ -24,7 +25,6 @@ from jam_dagster.evaluation.released_marginals import (
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.evaluation.verdict import Verdict, verdict_of
 from jam_dagster.evaluation.workload_error import (
-    EvaluationMode,
     TableErrors,
     WorkloadErrors,
     marginal_errors,

@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
+from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.workload import Workload
     from jam_dagster.tables.domain.domain import Clique, Domain
-
-EvaluationMode = Literal["exact", "private", "off"]
 
 MEANS_STEP = "evaluation/means"
 

@@ -1,5 +1,6 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
+from jam_dagster.common.choices import DEFAULT_MECHANISM
 from jam_dagster.mechanisms.aim import Aim
 from jam_dagster.mechanisms.base import (
     LineStyle,
@@ -23,7 +24,6 @@ from jam_dagster.mechanisms.pmw_pub import PmwPub
 from jam_dagster.mechanisms.public_prior import PublicPriorAlone
 from jam_dagster.mechanisms.rap_softmax import RapSoftmax
 from jam_dagster.mechanisms.registry import (
-    DEFAULT_MECHANISM,
     MECHANISMS,
     load_model,
     make_mechanism,

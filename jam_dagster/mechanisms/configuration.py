@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.choices import DEFAULT_MECHANISM
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import (
-    DEFAULT_MECHANISM,
     MECHANISMS,
     known_classes,
     make_mechanism,

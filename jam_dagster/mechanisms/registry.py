@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.choices import DEFAULT_MECHANISM
 from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
@@ -68,8 +69,6 @@ MODELS: Mapping[str, str] = {
     "tilted": "tilted.model.TiltedModel",
 }
 """Kind of a stored model to module and class."""
-
-DEFAULT_MECHANISM = "jam_pgm"
 
 RECOMMENDED: Mapping[str, str] = {
     "tilt": "where there is a public table",

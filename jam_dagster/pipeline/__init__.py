@@ -1,5 +1,6 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
+from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, UnitSpec, WorkloadSpec
 from jam_dagster.pipeline.benchmark import Benchmark, build_benchmark
 from jam_dagster.pipeline.budget.alerts import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.budget.labels import PrivacyLabel, check_privacy_labels
@@ -16,15 +17,7 @@ from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource
 from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_resources
 from jam_dagster.release.partitions import PartitionsSpec
-from jam_dagster.release.sections import (
-    DomainSpec,
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-    SamplingSpec,
-    UnitSpec,
-    WorkloadSpec,
-)
+from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, WorkloadSpec
 from jam_dagster.pipeline.assets.assessment import assessment_assets
 from jam_dagster.pipeline.assets.asset_options import previous_asset
 from jam_dagster.pipeline.assets.budget import budget_assets
@@ -22,14 +23,7 @@ from jam_dagster.pipeline.budget.labels import check_privacy_labels, check_trans
 from jam_dagster.pipeline.graph import ReleaseGraph, Translate
 from jam_dagster.pipeline.partitions import build_release_schedule, tick_of
 from jam_dagster.release.partitions import PartitionsSpec
-from jam_dagster.release.sections import (
-    DomainSpec,
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-    SamplingSpec,
-    WorkloadSpec,
-)
+from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
 from jam_dagster.tables import Domain, PreviousRelease, PublicSources, Source
 

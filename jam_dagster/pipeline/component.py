@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
+from jam_dagster.keys import KEYS, EvaluationSpec, PrivacySpec, SamplingSpec, WorkloadSpec
 from jam_dagster.pipeline.build import Checks, Executor, release_definitions
 from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import (
@@ -20,14 +21,8 @@ from jam_dagster.pipeline.yaml.configuration import (
 )
 from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
 from jam_dagster.pipeline.yaml.schemas import DOMAIN, MECHANISM, PARTITIONS, PUBLIC, SOURCE
-from jam_dagster.release.sections import (
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-    SamplingSpec,
-    WorkloadSpec,
-)
-from jam_dagster.release.spec import KEYS, ReleaseSpec
+from jam_dagster.release.sections import MechanismSpec
+from jam_dagster.release.spec import ReleaseSpec
 
 # Dagster accepts no pydantic model with limits of its own as an annotation; a resolver reads each.
 if TYPE_CHECKING:

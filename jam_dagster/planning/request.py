@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
+from jam_dagster.keys import PrivacySpec
 from jam_dagster.release.options import release_attributes
 from jam_dagster.release.partitions import PartitionsSpec
-from jam_dagster.release.sections import PrivacySpec
 from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
 from jam_dagster.tables import (
     AssetSource,

@@ -7,9 +7,9 @@ draws or experiments without a ledger should not wait for it.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from jam_dagster.common.choices import EVALUATION_SHARE, RECORDS_SHARE, NoiseName
 from jam_dagster.privacy.account import Account, UnledgeredAccount
 from jam_dagster.privacy.accounting import (
-    EVALUATION_SHARE,
     Budget,
     describe_rho,
     epsilon_from_rho,
@@ -21,14 +21,13 @@ from jam_dagster.privacy.accounting import (
     units_up,
 )
 from jam_dagster.privacy.draws import (
-    RECORDS_SHARE,
     DirectoryStore,
     Draws,
     MemoryStore,
     OutcomeStore,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey
-from jam_dagster.privacy.noise.base import Noise, NoiseName
+from jam_dagster.privacy.noise.base import Noise
 from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.privacy.noise.exact import ExactNoise
 from jam_dagster.privacy.noise.make import make_noise

@@ -32,9 +32,6 @@ UNITS_PER_RHO = 10**15
 MAX_RHO = 9_000.0
 """The largest amount of rho that is accepted; it fits a signed 64-bit count of units."""
 
-EVALUATION_SHARE = 0.05
-"""The part of a release's rho that is set aside for private evaluation, unless configured."""
-
 _PRECISION = Context(prec=60)
 # ln(alpha - 1) is searched between these; the optimum for any budget above one unit lies inside.
 _LOG_ORDER_RANGE = (-40.0, 46.0)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from jam_dagster.common.choices import RECORDS_SHARE
 from jam_dagster.common.files import write_whole
 from jam_dagster.errors import LedgerIntegrityError, LostDrawError, SpecificationError
 from jam_dagster.privacy.accounting import (
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.noise.base import Noise
 
 Outcome = dict[str, Any]
-
-RECORDS_SHARE = 0.05
-"""The part of a mechanism's budget that measures the number of rows, where that is private."""
 
 
 class OutcomeStore(Protocol):

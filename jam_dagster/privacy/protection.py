@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.choices import RECORDS_SHARE, Relation
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.accounting import gaussian_sigma
-from jam_dagster.privacy.draws import RECORDS_SHARE
-from jam_dagster.privacy.sensitivity import Neighbours, Relation
+from jam_dagster.privacy.sensitivity import Neighbours
 
 if TYPE_CHECKING:
     from jam_dagster.tables import PrivacyUnit

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from jam_dagster.common.choices import Relation
 from jam_dagster.errors import SpecificationError
-
-Relation = Literal["replace_one", "add_remove"]
 
 MARGINAL_L1 = 2.0
 """L1 sensitivity of one marginal, in counts.

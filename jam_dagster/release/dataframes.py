@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 from urllib.parse import quote
 
 from jam_dagster.certificates import Certificate, Finding
@@ -26,7 +26,7 @@ from jam_dagster.errors import (
     PrivateValuesError,
     SpecificationError,
 )
-from jam_dagster.mechanisms import DEFAULT_MECHANISM, Transcript, load_model
+from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.privacy import describe_rho
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.options import release_spec
@@ -38,10 +38,10 @@ from jam_dagster.tables.sources.frame import ARROW_STREAM
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.evaluation import EvaluationMode, Verdict, WorkloadErrors
+    from jam_dagster.common.choices import EvaluationMode, NoiseName, Relation
+    from jam_dagster.evaluation import Verdict, WorkloadErrors
     from jam_dagster.mechanisms import Model
-    from jam_dagster.privacy import Ledger, NoiseName
-    from jam_dagster.privacy.sensitivity import Relation
+    from jam_dagster.privacy import Ledger
     from jam_dagster.release.result import Synthesis
 
 __all__ = ["FrameRelease", "FrameSource", "synthesize"]
@@ -216,37 +216,45 @@ class FrameRelease:
         )
 
 
+class ReleaseOptions(TypedDict, total=False):
+    """The options of a release, by type; `jam_dagster.keys` says what each means."""
+
+    epsilon: Required[float]
+    delta: float
+    domain: Domain | Mapping[str, Any] | str | os.PathLike[str] | None
+    dataset: str | None
+    release: str | None
+    edition: str | int
+    mechanism: str | None
+    settings: Mapping[str, Any] | None
+    trusted_mechanisms: Sequence[str]
+    degree: int | None
+    cliques: Sequence[Sequence[str]] | None
+    weights: Sequence[float] | None
+    noise: NoiseName
+    seed: int | None
+    evaluate: EvaluationMode | None
+    evaluation_share: float | None
+    neighbours: Relation
+    privacy_unit: str | None
+    max_rows: int | None
+    records_share: float | None
+    retention_days: int | None
+    search: bool
+
+
 def synthesize(
     private: Any,
     public: Any = None,
     *,
-    epsilon: float,
-    delta: float = 1e-9,
-    domain: Domain | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ledger: str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    release: str | None = None,
-    edition: str | int = "1",
     folder: str | os.PathLike[str] | None = None,
     private_store: str | os.PathLike[str] | None = None,
-    mechanism: str = DEFAULT_MECHANISM,
-    settings: Mapping[str, Any] | None = None,
-    trusted_mechanisms: Sequence[str] = (),
-    degree: int = 3,
-    noise: NoiseName = "exact",
-    seed: int = 0,
-    evaluate: EvaluationMode | None = None,
-    evaluation_share: float | None = None,
-    neighbours: Relation = "replace_one",
-    privacy_unit: str | None = None,
-    max_rows: int | None = None,
-    records_share: float | None = None,
-    retention_days: int | None = None,
-    search: bool = True,
     checks: bool | None = None,
     report: bool | None = None,
     signing_key: str | None = None,
     progress: bool = False,
+    **options: Unpack[ReleaseOptions],
 ) -> FrameRelease:
     """Make a differentially private synthetic table of two tables.
 
@@ -259,19 +267,9 @@ def synthesize(
         can change all others. Give the path of a private CSV file, or read it with ``dtype=str``.
         There may be several public tables (`PublicSources`), or none where the mechanism does
         without.
-    epsilon, delta
-        The privacy budget of the whole release.
-    domain
-        The attributes and their values: a `Domain`, what its file holds, or the file. None drafts
-        it from the public table.
-    ledger, dataset
-        The ledger, a file or a SQLAlchemy URL, and the protected dataset that pays; both are
-        needed with exact noise. A new ledger grants the dataset what this release asks for.
-    release
-        What the ledger calls this release; None takes the dataset's name. The same release of the
-        same table is free, and gives the same synthetic table.
-    edition
-        A new edition is drawn, and paid, again. A table that changed needs one.
+    ledger
+        The ledger, a file or a SQLAlchemy URL; with exact noise it is needed, and so is the option
+        ``dataset``. A new ledger grants the dataset what this release asks for.
     folder
         Where the files of the release lie. None: with exact noise beside the ledger's file, in
         ``LEDGER-releases/RELEASE/EDITION``; with seeded noise in a temporary folder, which lives
@@ -279,43 +277,15 @@ def synthesize(
     private_store
         The folder of the secret by which tables are bound to reservations. None: beside the
         ledger's file, or in the user's own data folder.
-    mechanism, settings
-        The mechanism, one of `jam_dagster.mechanisms.MECHANISMS`, and what differs from its own
-        defaults, such as ``{"rounds": 10}``.
-    trusted_mechanisms
-        Names of other packages whose mechanisms may make a release.
-    degree
-        The workload is all marginals of this many attributes.
-    noise
-        ``"exact"`` makes a release, charged to the ledger; ``"numpy"`` is seeded, charges nothing,
-        and what it makes may not leave.
-    seed
-        Of seeded noise and of the sampling that goes with it.
-    evaluate
-        How the errors are measured on the private table: ``"exact"``, ``"private"`` (with noise,
-        charged) or ``"off"``. None means ``"private"`` with exact noise and else ``"exact"``.
-    evaluation_share
-        The part of the budget that pays private evaluation; None means 5%.
-    neighbours
-        ``"replace_one"``: a reader can hardly distinguish a person's rows from another person's;
-        ``"add_remove"``: nor see whether a person is in the table.
-    privacy_unit, max_rows
-        The column of the private table that identifies a person, and the most rows of one person
-        that are kept. None: every record is a person; 1.
-    records_share
-        The part of the mechanism's budget that measures the number of private rows, where that is
-        private; None means 5%.
-    retention_days
-        For how many days after the release has ended its restricted files are kept.
-    search
-        Whether sampled rows are swapped for others of the model, where that brings the workload
-        closer; free of budget.
     checks, report
         Whether to check the synthetic table, and to make the report. None: with exact noise only.
     signing_key
         The file of the private key that signs the certificate, or the key as PEM text.
     progress
         Whether to write a line a round, and every message, to standard error.
+    **options
+        What the release is: ``epsilon``, which is needed, and the other options of a release
+        below. The same release of the same table is free, and gives the same synthetic table.
 
     Returns
     -------
@@ -339,38 +309,25 @@ def synthesize(
     >>> release.report("report.html")
     >>> all(finding.passed for finding in release.verify())
     """
-    if noise == "exact" and not (ledger and dataset):
+    asked = _asked(options)
+    exact = asked.get("noise", "exact") == "exact"
+    dataset = asked.get("dataset")
+    if exact and not (ledger and dataset):
         raise SpecificationError(
             "Exact noise makes a release, and a release is charged: give ledger='ledger.db' and, "
             "as dataset='...', the name of the protected people, or experiment for free with "
             "noise='numpy'."
         )
-    name = release or dataset or "research"
+    asked.setdefault("release", dataset or "research")
     spec = release_spec(
-        private=_source(private, dataset or name),
-        public=_public_source(public),
-        domain=_domain(domain),
-        release=name,
-        dataset=dataset,
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        settings={} if settings is None else settings,
-        trusted_mechanisms=tuple(trusted_mechanisms),
-        degree=degree,
-        seed=seed if noise == "numpy" else None,
-        noise=noise,
-        evaluate=evaluate,
-        evaluation_share=evaluation_share,
-        edition=str(edition),
-        neighbours=neighbours,
-        privacy_unit=privacy_unit,
-        max_rows=max_rows,
-        records_share=records_share,
-        retention_days=retention_days,
-        search=search,
+        **asked
+        | {
+            "private": _source(private, dataset or asked["release"]),
+            "public": _public_source(public),
+            "domain": _domain(asked.get("domain")),
+        }
     )
-    place = _Place.of(folder, ledger if noise == "exact" else None, name, str(edition))
+    place = _Place.of(folder, ledger if exact else None, spec.release, str(spec.privacy.edition))
     request = SynthesisRequest(
         spec=spec,
         out=place.path,
@@ -400,6 +357,16 @@ def synthesize(
             notify=notify,
         )
     return FrameRelease(request, made, tuple(messages), temporary=place.temporary)
+
+
+def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are given, as Python would refuse parameters that there are not."""
+    unknown = [name for name in options if name not in ReleaseOptions.__annotations__]
+    if unknown:
+        raise TypeError(f"synthesize() got an unexpected keyword argument {unknown[0]!r}")
+    if "epsilon" not in options:
+        raise TypeError("synthesize() needs the keyword argument 'epsilon'")
+    return {name: one for name, one in options.items() if one is not None}
 
 
 @dataclass(frozen=True)

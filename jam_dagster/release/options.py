@@ -6,38 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from jam_dagster.common.choices import DEFAULT_MECHANISM
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS
+from jam_dagster.keys import DAGSTER_KEYS, OPTIONS
+from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism
 from jam_dagster.release.defs_file import read_attributes
-from jam_dagster.release.spec import DAGSTER_KEYS, ReleaseSpec, check_names
+from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables import check_partition
-
-OPTIONS = {
-    "release": "release",
-    "dataset": "dataset",
-    "private": "private",
-    "public": "public",
-    "domain": "domain",
-    "epsilon": "privacy.epsilon",
-    "delta": "privacy.delta",
-    "noise": "privacy.noise",
-    "seed": "privacy.seed",
-    "edition": "privacy.edition",
-    "neighbours": "privacy.neighbours",
-    "privacy_unit": "privacy.unit.column",
-    "max_rows": "privacy.unit.max_rows",
-    "records_share": "privacy.records_share",
-    "retention_days": "privacy.retention_days",
-    "trusted_mechanisms": "trusted_mechanisms",
-    "degree": "workload.degree",
-    "cliques": "workload.cliques",
-    "weights": "workload.weights",
-    "evaluate": "evaluation.mode",
-    "evaluation_share": "evaluation.share",
-    "search": "sampling.search",
-}
-"""Each option with the key of the file that it stands for; a mechanism has options of its own."""
 
 
 def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSpec:
@@ -69,9 +45,9 @@ def release_attributes(
         if given.get("noise") == "numpy":
             # Research is free to look at exact errors; a release must ask for them.
             attributes["evaluation"] = {"mode": "exact"}
-    for name in OPTIONS:
-        if name in given:
-            _put(attributes, OPTIONS[name].split("."), given[name])
+    for name, key in OPTIONS.items():
+        if name in given and name != KEY:
+            _put(attributes, key.path.split("."), given[name])
     if "degree" in given:
         _drop(attributes, "workload", "cliques", "weights")
     if "cliques" in given:
@@ -106,7 +82,8 @@ def _check_filled_in(
 ) -> None:
     """Raise where a text of the file is a template; what options replace does not matter."""
     # The keys of the asset graph are Dagster's alone.
-    replaced = {*unread, *DAGSTER_KEYS, *(OPTIONS[name] for name in given if name in OPTIONS)}
+    paths = [OPTIONS[name].path for name in given if name in OPTIONS and name != KEY]
+    replaced = {*unread, *DAGSTER_KEYS, *paths}
     replaced |= {f"{KEY}.{setting}" for setting in given.get("settings", {})}
     if "mechanism" in given:
         replaced.add(f"{KEY}.name" if _keeps_settings(attributes.get(KEY), given) else KEY)

@@ -9,24 +9,25 @@ from typing import Any, Self, cast
 
 from pydantic import Field, SkipValidation, model_validator
 
+from jam_dagster.common.choices import EvaluationMode
+from jam_dagster.common.section import Section
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import InputError, JamError, SpecificationError
-from jam_dagster.evaluation.workload_error import EvaluationMode
+from jam_dagster.keys import (
+    DAGSTER_KEYS,
+    KEYS,
+    PLAIN_NAME,
+    EvaluationSpec,
+    PrivacySpec,
+    SamplingSpec,
+    WorkloadSpec,
+)
 from jam_dagster.mechanisms.configuration import KEY, check_public
 from jam_dagster.mechanisms.trust import distrust, read_trusted
 from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseKey
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.release.partitions import PartitionsSpec
-from jam_dagster.release.section import Section
-from jam_dagster.release.sections import (
-    PLAIN_NAME,
-    DomainSpec,
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-    SamplingSpec,
-    WorkloadSpec,
-)
+from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.tables import (
     AssetSource,
     Domain,
@@ -41,26 +42,6 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
 from jam_dagster.tables.sources.relative_paths import absolute_paths
-
-KEYS = (
-    "release",
-    "dataset",
-    "private",
-    "domain",
-    "privacy",
-    "public",
-    KEY,
-    "trusted_mechanisms",
-    "workload",
-    "evaluation",
-    "sampling",
-    "partitions",
-    "start",
-)
-"""The keys of a file that belong to the specification."""
-
-DAGSTER_KEYS = ("schedule", "group", "owners", "tags")
-"""The keys of a file that concern Dagster alone."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

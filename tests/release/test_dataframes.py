@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import json
 import pickle
 import stat
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +26,11 @@ from jam_dagster.errors import (
     SourceBindingError,
     SpecificationError,
 )
+from jam_dagster.keys import OPTIONS
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.privacy import Ledger
-from jam_dagster.release import SynthesisRequest
-from jam_dagster.release.options import OPTIONS
+from jam_dagster.release.dataframes import ReleaseOptions
 from jam_dagster.tables import CsvSource, Domain, FrameSource, PublicSources
 from tests.cli_bench import run_cli
 from tests.cli_bench import synthesize as command
@@ -457,20 +455,10 @@ def test_an_unknown_parameter_is_refused_by_python() -> None:
         exact(epsilonn=1)
 
 
-def test_parameters_are_those_of_the_engine() -> None:
-    ours = inspect.signature(jam.synthesize).parameters
-    places = {"spec", "out", "partition", "siblings"}
-    theirs = {one.name: one for one in fields(SynthesisRequest) if one.name not in places}
-
-    # A list of marginals is a file's, or of the engine.
-    of_a_release = {*OPTIONS, "mechanism", "settings"} - {"cliques", "weights"}
-    assert set(ours) == {*theirs, *of_a_release, "folder", "progress"}
-    for name, one in theirs.items():
-        if one.default is not MISSING:
-            assert ours[name].default == one.default, name
-    assert [name for name, one in ours.items() if one.kind is not one.KEYWORD_ONLY] == [
-        *("private", "public"),
-    ]
+def test_every_option_of_a_release_is_one_of_python() -> None:
+    # Its tables are parameters of their own.
+    typed = {*ReleaseOptions.__annotations__}
+    assert typed | {"private", "public"} == {*OPTIONS, "settings"}
 
 
 def test_the_names_of_the_package_are_found() -> None:

@@ -18,23 +18,14 @@ from jam_dagster.release import (
     PartitionsSpec,
     PrivacySpec,
     ReleaseSpec,
-    SamplingSpec,
     SynthesisRequest,
     UnitSpec,
     WorkloadSpec,
 )
-from jam_dagster.release.options import OPTIONS, release_spec
-from jam_dagster.release.section import Section
+from jam_dagster.release.options import release_spec
 from jam_dagster.tables import CsvSource, DemoSource, Domain
 
 CENSUS = Path(__file__).parents[2] / "assets" / "releases" / "census_demo"
-SECTIONS: dict[str, type[Section]] = {
-    "privacy": PrivacySpec,
-    "privacy.unit": UnitSpec,
-    "workload": WorkloadSpec,
-    "evaluation": EvaluationSpec,
-    "sampling": SamplingSpec,
-}
 
 
 def written(folder: Path, **attributes: Any) -> Path:
@@ -50,21 +41,6 @@ def written(folder: Path, **attributes: Any) -> Path:
     path = folder / "defs.yaml"
     path.write_text(yaml.safe_dump(content))
     return path
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_every_key_of_a_section_has_an_option(section: str) -> None:
-    nested = {one.rpartition(".")[2] for one in SECTIONS if one.startswith(f"{section}.")}
-    keys = {f"{section}.{name}" for name in SECTIONS[section].model_fields if name not in nested}
-
-    # The command line keeps no copy of records.
-    assert keys <= set(OPTIONS.values())
-
-
-def test_every_option_stands_for_a_key() -> None:
-    for path in OPTIONS.values():
-        section, _, key = path.rpartition(".")
-        assert key in (SECTIONS[section] if section else ReleaseSpec).model_fields
 
 
 def test_what_a_file_leaves_out_has_the_default(tmp_path: Path) -> None:

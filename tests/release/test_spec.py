@@ -4,16 +4,10 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, WorkloadSpec
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.release.options import release_spec
-from jam_dagster.release.sections import (
-    DomainSpec,
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-    SamplingSpec,
-    WorkloadSpec,
-)
+from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
 from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, SplitSource
 

@@ -11,9 +11,9 @@ import dagster as dg
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, create_model, model_validator
 from pydantic_core import CoreSchema
 
+from jam_dagster.common.section import Section
 from jam_dagster.errors import JamError
 from jam_dagster.pipeline.dagster_internals import parse_yamls_with_source_position
-from jam_dagster.release.section import Section
 
 NOTHING_DONE = "Nothing was read or charged."
 

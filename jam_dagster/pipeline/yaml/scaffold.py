@@ -14,9 +14,9 @@ from dagster.components.scaffold.scaffold import Scaffolder, ScaffoldRequest
 from pydantic import BaseModel, ConfigDict, Field
 
 from jam_dagster.errors import InputError, JamError, SpecificationError
+from jam_dagster.keys import PLAIN_NAME
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
-from jam_dagster.release.sections import PLAIN_NAME
 from jam_dagster.tables import draft_table, source_from_config, wide_attributes
 from jam_dagster.tables.domain.draft import names_in
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal, cast, get_args
 
+from jam_dagster.common.choices import Relation
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.sensitivity import Neighbours, Relation
+from jam_dagster.privacy.sensitivity import Neighbours
 
 PeriodName = Literal["lifetime", "year", "quarter", "month"]
 PartitionsName = Literal["add", "disjoint"]

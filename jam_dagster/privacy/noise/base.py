@@ -7,14 +7,12 @@ draws with NumPy from a seed, for research and reproduction; its output must not
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jam_dagster.errors import SpecificationError
-
-NoiseName = Literal["exact", "numpy"]
 
 
 class Noise(Protocol):

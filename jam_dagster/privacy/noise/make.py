@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
+from jam_dagster.common.choices import NoiseName
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.noise.base import Noise, NoiseName
+from jam_dagster.privacy.noise.base import Noise
 from jam_dagster.privacy.noise.exact import ExactNoise
 from jam_dagster.privacy.noise.seeded import SeededNoise
 

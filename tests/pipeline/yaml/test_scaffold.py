@@ -16,18 +16,12 @@ from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.testing import create_defs_folder_sandbox
 
 from jam_dagster import ReleaseResources, SyntheticRelease
+from jam_dagster.common.section import Section
+from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, UnitSpec, WorkloadSpec
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget
-from jam_dagster.release.section import Section
-from jam_dagster.release.sections import (
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-    SamplingSpec,
-    UnitSpec,
-    WorkloadSpec,
-)
+from jam_dagster.release.sections import MechanismSpec
 from tests.pipeline.conftest import people
 
 # Dagster marks its own use of these as beta.

@@ -1,0 +1,441 @@
+"""The keys of a release's file, each declared once: type, default, limits, text, and its option.
+
+The command line, `jam_dagster.synthesize`, the scaffolded file, the YAML schema and the reference
+page all follow from here. The module imports no table library, so that a help page is fast.
+"""
+
+# Pydantic reads these annotations as types, so they are not postponed to strings.
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+)
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic.fields import FieldInfo
+
+from jam_dagster.common.choices import (
+    DEFAULT_MECHANISM,
+    EVALUATION_SHARE,
+    RECORDS_SHARE,
+    EvaluationMode,
+    NoiseName,
+    Relation,
+)
+from jam_dagster.common.section import Count, Number, Positive, Section, Whole
+from jam_dagster.errors import SpecificationError
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Budget, Protection
+    from jam_dagster.tables import Domain, PrivacyUnit, Workload
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
+    "The tables",
+    "The budget",
+    "The mechanism",
+    "The evaluation",
+    "The output",
+)
+
+Executor = Literal["in_process", "code_location"]
+Checks = Literal["grouped", "each"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """How Python and the command line name a key.
+
+    Attributes
+    ----------
+    panel
+        The part of a help page that it stands in.
+    name
+        The name in Python; empty: that of the key.
+    flag
+        The flag of the command line; empty: that of the name.
+    metavar
+        What stands for its value in a help page.
+    shown
+        The default in words; empty: that of the key.
+    kind
+        The type on the command line; None: that of the key.
+    """
+
+    panel: str
+    name: str = ""
+    flag: str = ""
+    metavar: str | None = None
+    shown: str = ""
+    kind: Any = None
+
+
+class UnitSpec(Section):
+    """The privacy unit, where it is not one record: a person with up to `max_rows` rows."""
+
+    path: ClassVar[str] = "privacy.unit"
+
+    column: Annotated[
+        str, Option(BUDGET, "privacy_unit", metavar="COLUMN", shown="every row is a person")
+    ] = Field(
+        min_length=1,
+        description="column of the private table that identifies a person, where one may have"
+        " several rows",
+    )
+    max_rows: Annotated[Whole, Option(BUDGET, metavar="K")] = Field(
+        default=1,
+        ge=1,
+        description="most rows of a person that are kept, chosen at random; noise grows with it",
+    )
+
+    @model_validator(mode="after")
+    def _buildable(self) -> Self:
+        try:
+            self.build()
+        except SpecificationError as error:
+            raise SpecificationError(f"privacy.unit: {error}") from None
+        return self
+
+    def build(self) -> "PrivacyUnit":
+        """Return the unit."""
+        from jam_dagster.tables import PrivacyUnit
+
+        return PrivacyUnit(self.column, self.max_rows)
+
+
+class PrivacySpec(Section):
+    """What a release may cost, whom it protects, and how its noise is drawn."""
+
+    path: ClassVar[str] = "privacy"
+
+    epsilon: Annotated[Number, Option(BUDGET)] = Field(
+        gt=0, description="epsilon of everything that is released; smaller is stricter"
+    )
+    delta: Annotated[Number, Option(BUDGET)] = Field(
+        default=1e-9, gt=0, lt=1, description="delta of it, far below one in the number of people"
+    )
+    noise: Annotated[NoiseName, Option(BUDGET)] = Field(
+        default="exact",
+        description="`exact` makes a release, charged to a ledger; `numpy` is seeded and free, for"
+        " research, and its result may not leave",
+    )
+    seed: Annotated[Count | None, Option(MECHANISM, shown="0")] = Field(
+        default=None, description="seed of `numpy` noise, 0 unless given; exact noise has none"
+    )
+    edition: Annotated[
+        str | int, BeforeValidator(lambda given: given), Option(BUDGET, metavar="NAME", kind=str)
+    ] = Field(
+        default="1",
+        description="raise it to draw, and pay for, the same release once more, for example on new"
+        " data",
+    )
+    neighbours: Annotated[Relation, Option(BUDGET)] = Field(
+        default="replace_one",
+        description="what a reader cannot distinguish: `replace_one`, a person's rows from another"
+        " person's; `add_remove`, nor whether a person is in the table at all",
+    )
+    unit: UnitSpec | None = Field(
+        default=None, description="who is protected, where a person may have several rows"
+    )
+    records_share: Annotated[Number, Option(BUDGET)] = Field(
+        default=RECORDS_SHARE,
+        gt=0,
+        lt=1,
+        description="share of the mechanism's rho that measures the number of rows, where that is"
+        " private: with `add_remove`, or more than one row a person",
+    )
+    retention_days: Annotated[
+        Count | None, Option(OUTPUT, metavar="DAYS", shown="until somebody removes it")
+    ] = Field(
+        default=None,
+        description="days after the release's end for which its private copies are kept, until"
+        " `jam-dagster private remove --due` takes them; without, until somebody removes them",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.noise == "numpy" and self.seed is None:
+            object.__setattr__(self, "seed", 0)
+        if self.noise == "exact" and self.seed is not None:
+            raise SpecificationError(
+                "privacy.seed goes with privacy.noise numpy only: a release's noise has no seed."
+            )
+        object.__setattr__(self, "edition", str(self.edition))
+        try:
+            _ = self.protection
+        except SpecificationError as error:
+            raise SpecificationError(f"privacy.{error}") from None
+        return self
+
+    @property
+    def budget(self) -> "Budget":
+        """The budget of the whole release."""
+        from jam_dagster.privacy import Budget
+
+        return Budget(self.epsilon, self.delta)
+
+    @property
+    def protection(self) -> "Protection":
+        """Whom the release protects."""
+        from jam_dagster.privacy import Protection
+
+        unit = None if self.unit is None else self.unit.build()
+        return Protection(self.neighbours, unit, self.records_share)
+
+
+class WorkloadSpec(Section):
+    """The marginals that the release should preserve: all of one degree, or a list."""
+
+    path: ClassVar[str] = "workload"
+
+    degree: Annotated[Positive | None, Option(MECHANISM, shown="3")] = Field(
+        default=None, description="the workload: all marginals of this many attributes"
+    )
+    cliques: Annotated[
+        list[list[str]] | None, Option(MECHANISM, flag="--clique", metavar="A,B", kind=list[str])
+    ] = Field(default=None, description="or a workload of these marginals, each by its attributes")
+    weights: Annotated[
+        list[Number] | None, Option(MECHANISM, flag="--weight", kind=list[float])
+    ] = Field(default=None, description="a weight for each of the cliques, in their order")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if (self.degree is None) == (self.cliques is None):
+            raise SpecificationError(
+                "workload needs either degree (such as 3: all three-way marginals) or cliques"
+                " (a list of lists of attributes)."
+            )
+        if self.cliques is not None and not self.cliques:
+            raise SpecificationError("workload.cliques is empty: name at least one marginal.")
+        if self.weights is not None and (
+            self.cliques is None or len(self.weights) != len(self.cliques)
+        ):
+            raise SpecificationError("workload.weights needs one weight for each of its cliques.")
+        return self
+
+    def build(self, domain: "Domain") -> "Workload":
+        """Return the workload over `domain`, or raise for attributes that it does not have."""
+        from jam_dagster.tables import Workload
+
+        return Workload.specified(domain, self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the given keys, for the digest."""
+        return self.model_dump(exclude_none=True)
+
+
+def _off(value: object) -> object:
+    # YAML 1.1 reads a bare `off` as false.
+    return "off" if value is False else value
+
+
+class EvaluationSpec(Section):
+    """Whether and how the error on the private table is measured."""
+
+    path: ClassVar[str] = "evaluation"
+
+    mode: Annotated[
+        Literal[False] | EvaluationMode,
+        BeforeValidator(_off),
+        Option(
+            EVALUATION,
+            "evaluate",
+            shown="`private` for a release, `exact` for research",
+            kind=EvaluationMode,
+        ),
+    ] = Field(
+        default="private",
+        description="how the errors are measured on the private table: `private` ones with noise,"
+        " charged; `exact` ones are restricted, as the table is; or `off`",
+    )
+    share: Annotated[Number, Option(EVALUATION, "evaluation_share")] = Field(
+        default=EVALUATION_SHARE,
+        gt=0,
+        lt=1,
+        description="share of the release's rho that pays for private evaluation",
+    )
+
+
+class SamplingSpec(Section):
+    """How rows are made of the model."""
+
+    path: ClassVar[str] = "sampling"
+
+    search: Annotated[bool, Option(OUTPUT, flag="--search/--no-search", shown="--search")] = Field(
+        default=True,
+        description="swap sampled rows for others of the model, where that brings the workload"
+        " closer; free of budget",
+    )
+
+
+class ReleaseKeys(Section):
+    """The whole file. What a source, a domain or a mechanism may be, its own package says."""
+
+    release: Annotated[str, Option(BUDGET, metavar="NAME", shown="the name of --out")] = Field(
+        description="name of the release, in the ledger and as the key prefix of its assets"
+    )
+    dataset: Annotated[str, Option(BUDGET, metavar="ID", shown="needed with exact noise")] = Field(
+        description="protected dataset whose privacy budget pays"
+    )
+    private: Annotated[Any, Option(TABLES, metavar="TABLE")] = Field(
+        description="source of the table to protect",
+        examples=[{"parquet": "/secure/people.parquet"}, {"asset": "warehouse/people"}],
+    )
+    public: Annotated[Any, Option(TABLES, metavar="[NAME=]TABLE", kind=list[str], shown="none")] = (
+        Field(
+            default=None,
+            description="source of a related table that needs no protection (older, smaller,"
+            " biased as it may be), or several by name; with partitions also the release of the"
+            " partition before; none, where the mechanism learns from none and the domain is"
+            " declared",
+            examples=[
+                "old.csv",
+                {"tables": {"census": "census.parquet", "survey": "survey.csv"}},
+                {"previous_release": {"first": "old.csv", "first_share": 0.2}},
+            ],
+        )
+    )
+    domain: Annotated[
+        Any, Option(TABLES, metavar="FILE", kind=Path, shown="drafted from the public table")
+    ] = Field(
+        description="the attributes and their values: a domain file, the same inline (also the"
+        " papers' sizes by attribute), or {identify: public}",
+        examples=["domain.yaml", {"identify": "public"}],
+    )
+    privacy: PrivacySpec = Field(description="the guarantee, the noise and the edition")
+    mechanism: Annotated[
+        Any, Option(MECHANISM, metavar="NAME", kind=str, shown=DEFAULT_MECHANISM)
+    ] = Field(
+        default=None,
+        description="the mechanism, one that `jam-dagster mechanisms` lists: its name, or a mapping"
+        " of name and settings",
+        examples=["aim", {"name": "jam_pgm", "rounds": 10}],
+    )
+    trusted_mechanisms: Annotated[
+        list[str],
+        Option(MECHANISM, flag="--trust-mechanism", metavar="PACKAGE", shown="none"),
+    ] = Field(
+        default=[],
+        description="packages whose mechanisms this release trusts, by name; what a mechanism of"
+        " another package than jam-dagster makes is restricted without",
+        examples=[["tiny-mechanisms"]],
+    )
+    workload: WorkloadSpec = Field(
+        default=WorkloadSpec(degree=3),
+        description="the marginals that matter; all three-way ones by default",
+    )
+    evaluation: EvaluationSpec = Field(
+        default=EvaluationSpec(), description="how the error is measured; with noise by default"
+    )
+    sampling: SamplingSpec = Field(
+        default=SamplingSpec(), description="how rows are made of the model"
+    )
+    partitions: Any = Field(
+        default=None,
+        description="daily, weekly, monthly (with start) or {static: [names]}: one release of each"
+        " snapshot, which private (and public) name by {partition} in path or query",
+        examples=["monthly", {"static": ["wave1", "wave2"]}],
+    )
+    start: str | None = Field(
+        default=None,
+        description="the day from which on there are partitions",
+        examples=["2026-01-01"],
+    )
+    schedule: str | None = Field(
+        default=None,
+        description="as partitions, or a cron expression due once for each of them, in UTC; stopped"
+        " until it is started",
+        examples=["monthly", "0 6 3 * *"],
+    )
+    executor: Executor = Field(
+        default="in_process",
+        description="in_process: the job's steps run in one process; code_location: by the executor"
+        " of the code location, which may give each a process or a container of its own",
+    )
+    checks: Checks = Field(
+        default="grouped",
+        description="grouped: an asset check for each question about the synthetic table; each: one"
+        " for each expectation",
+    )
+    group: str | None = Field(
+        default=None, description="asset group; the release's name by default"
+    )
+    owners: list[str] = Field(
+        default=[], description="owners of every asset", examples=[["team:statistics"]]
+    )
+    tags: dict[str, str] = Field(default={}, description="tags of every asset")
+
+
+DAGSTER_KEYS = ("schedule", "executor", "checks", "group", "owners", "tags")
+"""The keys that concern Dagster alone."""
+
+KEYS = tuple(name for name in ReleaseKeys.model_fields if name not in DAGSTER_KEYS)
+"""The keys that belong to the specification."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key with an option: where it stands in a file, and what was declared of it."""
+
+    path: str
+    field: FieldInfo
+    option: Option
+
+    @property
+    def kind(self) -> Any:
+        """The type of a value on the command line."""
+        return self.option.kind or next(
+            one for one in _members(self.field.annotation) if one is not NoneType
+        )
+
+    @property
+    def default(self) -> str:
+        """What holds without it, in words; empty where nothing does."""
+        known = not self.field.is_required() and self.field.default is not None
+        return self.option.shown or (str(self.field.default) if known else "")
+
+
+def section_in(hint: Any) -> type[Section] | None:
+    """Return the section that a field holds, None if it holds none."""
+    kinds = (one for one in _members(hint) if isinstance(one, type))
+    return next((one for one in kinds if issubclass(one, Section)), None)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """Return the alternatives of a type, without what is annotated to them."""
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if get_origin(hint) not in (Union, UnionType):
+        return (hint,)
+    return tuple(inner for one in get_args(hint) for inner in _members(one))
+
+
+def _keys(section: type[Section], above: str = "") -> Iterator[tuple[str, Key]]:
+    for name, field in section.model_fields.items():
+        nested = section_in(field.annotation)
+        if nested is not None:
+            yield from _keys(nested, f"{above}{name}.")
+        for option in field.metadata:
+            if isinstance(option, Option):
+                yield option.name or name, Key(above + name, field, option)
+
+
+OPTIONS = dict(_keys(ReleaseKeys))
+"""The options of a release by their names in Python; a mechanism has settings of its own."""
+
+
+def sentence(text: str) -> str:
+    """Return a key's text as a sentence; what begins with a value keeps its case."""
+    capital = text if "_" in text.split()[0] else text[:1].upper() + text[1:]
+    return capital.rstrip(".") + "."
