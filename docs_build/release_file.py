@@ -13,6 +13,7 @@ from typing import Any
 import griffe
 import yaml
 
+from jam_dagster.keys import sentence
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.configuration import synthesizing
 from jam_dagster.mechanisms.loops.settings import settings_of
@@ -161,24 +162,20 @@ def _kinds(
 
 
 def alternatives(field: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what may stand in a field, other than null, a template, and YAML's bare `off`.
-
-    The schema asks whether a value is the one, or else the other, so that a mistake is told by what
-    is wrong with it.
-    """
-    found: list[Mapping[str, Any]] = []
-    while "if" in field and "type" not in field:
-        if "then" in field:
-            found.append(field["then"])
-        elif "pattern" not in field["if"]:
-            found.append(field["if"])
-        field = field["else"]
-    kinds = field.get("type")
-    found += [{"type": kind} for kind in kinds] if isinstance(kinds, list) else [field]
-    some = [one for one in found if one.get("type") not in ("null", "boolean", ["null"])]
-    return some or found
+    """Return what may stand in a field, other than null, a template, and YAML's bare `off`."""
+    if forms := field.get("anyOf"):
+        written = [one for one in forms if one not in ({}, {"type": "null"})]
+        mappings = [one for one in written if "$ref" in one]
+        # Of several mappings each has a section of its own on the page.
+        return [field.get("then", {"type": "string"}), *_MAPPING] if mappings[1:] else written
+    if "enum" in field.get("then", {}):
+        return [field["then"]]
+    types = field["type"] if isinstance(field["type"], list) else [field["type"]]
+    template = "string" if "not" in field.get("if", {}) else ""
+    return [{**field, "type": one} for one in types if one not in ("null", template)]
 
 
+_MAPPING = ({"type": "object"},)
 _PLAIN = {
     "string": "text",
     "integer": "whole number",
@@ -214,7 +211,7 @@ def _tables(title: str, keys: list[Key]) -> Iterator[str]:
     yield ""
     yield from _table([key for key in keys if "." not in key.name])
     for section in (key for key in keys if key.section):
-        yield from ("", f"## `{section.name}`", "", _sentence(section.description), "")
+        yield from ("", f"## `{section.name}`", "", sentence(section.description), "")
         yield from _table([key for key in keys if key.name.rpartition(".")[0] == section.name])
     yield ""
 
@@ -226,21 +223,13 @@ def _table(keys: list[Key]) -> list[str]:
         name = link if key.section else f"`{key.name.rpartition('.')[2]}`"
         default = "**needed**" if key.required else f"`{key.default}`" if key.default else ""
         examples = ", ".join(f"`{one}`" for one in key.examples)
-        told = _sentence(key.description) + (f" For example {examples}." if examples else "")
+        told = sentence(key.description) + (f" For example {examples}." if examples else "")
         rows.append(f"| {name} | {_cell(key.kind)} | {default} | {_cell(told)} |")
     return rows
 
 
 def _anchor(name: str) -> str:
     return name.replace(".", "")
-
-
-def _sentence(text: str) -> str:
-    if not text:
-        return ""
-    # What begins with a value of the file is not written otherwise than in the file.
-    capital = text if "_" in text.split()[0] else text[:1].upper() + text[1:]
-    return capital.rstrip(".") + "."
 
 
 def _cell(text: str) -> str:
@@ -258,7 +247,7 @@ def _mechanisms() -> Iterator[str]:
             allowed = one.allowed
             for choice in one.choices:
                 allowed = re.sub(rf"\b{choice}\b", f"`{choice}`", allowed)
-            told = _cell(_sentence(one.text))
+            told = _cell(sentence(one.text))
             yield f"| `{key}` | {_cell(allowed)} | {_default(one.default)} | {told} |"
         yield ""
 
@@ -283,7 +272,7 @@ def _source(kind: str, source: type[Any], renamed: Mapping[str, str]) -> Iterato
         needed = field.default is dataclasses.MISSING
         default = "**needed**" if needed else _default(field.default)
         name = renamed.get(field.name, field.name)
-        yield f"| `{name}` | {default} | {_cell(_sentence(described[field.name]))} |"
+        yield f"| `{name}` | {default} | {_cell(sentence(described[field.name]))} |"
     yield ""
 
 

@@ -22,7 +22,7 @@ from typing import (
     get_origin,
 )
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic.fields import FieldInfo
 
 from jam_dagster.common.choices import (
@@ -135,7 +135,10 @@ class PrivacySpec(Section):
         default=None, description="seed of `numpy` noise, 0 unless given; exact noise has none"
     )
     edition: Annotated[
-        str | int, BeforeValidator(lambda given: given), Option(BUDGET, metavar="NAME", kind=str)
+        str | int,
+        BeforeValidator(lambda given: given),
+        WithJsonSchema({"type": ["string", "integer"]}),
+        Option(BUDGET, metavar="NAME", kind=str),
     ] = Field(
         default="1",
         description="raise it to draw, and pay for, the same release once more, for example on new"
@@ -290,16 +293,15 @@ class ReleaseKeys(Section):
         description="protected dataset whose privacy budget pays"
     )
     private: Annotated[Any, Option(TABLES, metavar="TABLE")] = Field(
-        description="source of the table to protect",
+        description="source of the table to protect: a path, or a mapping with the key of a source",
         examples=[{"parquet": "/secure/people.parquet"}, {"asset": "warehouse/people"}],
     )
     public: Annotated[Any, Option(TABLES, metavar="[NAME=]TABLE", kind=list[str], shown="none")] = (
         Field(
             default=None,
-            description="source of a related table that needs no protection (older, smaller,"
-            " biased as it may be), or several by name; with partitions also the release of the"
-            " partition before; none, where the mechanism learns from none and the domain is"
-            " declared",
+            description="source of a related table that needs no protection, a path or a"
+            " mapping, or several by name; with partitions also the release of the partition"
+            " before; none, where the mechanism learns from none and the domain is declared",
             examples=[
                 "old.csv",
                 {"tables": {"census": "census.parquet", "survey": "survey.csv"}},
@@ -397,7 +399,7 @@ class Key:
     def kind(self) -> Any:
         """The type of a value on the command line."""
         return self.option.kind or next(
-            one for one in _members(self.field.annotation) if one is not NoneType
+            one for one in members(self.field.annotation) if one is not NoneType
         )
 
     @property
@@ -409,16 +411,16 @@ class Key:
 
 def section_in(hint: Any) -> type[Section] | None:
     """Return the section that a field holds, None if it holds none."""
-    kinds = (one for one in _members(hint) if isinstance(one, type))
+    kinds = (one for one in members(hint) if isinstance(one, type))
     return next((one for one in kinds if issubclass(one, Section)), None)
 
 
-def _members(hint: Any) -> tuple[Any, ...]:
+def members(hint: Any) -> tuple[Any, ...]:
     """Return the alternatives of a type, without what is annotated to them."""
     hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(hint) not in (Union, UnionType):
         return (hint,)
-    return tuple(inner for one in get_args(hint) for inner in _members(one))
+    return tuple(inner for one in get_args(hint) for inner in members(one))
 
 
 def _keys(section: type[Section], above: str = "") -> Iterator[tuple[str, Key]]:
@@ -437,5 +439,7 @@ OPTIONS = dict(_keys(ReleaseKeys))
 
 def sentence(text: str) -> str:
     """Return a key's text as a sentence; what begins with a value keeps its case."""
+    if not text:
+        return ""
     capital = text if "_" in text.split()[0] else text[:1].upper() + text[1:]
     return capital.rstrip(".") + "."

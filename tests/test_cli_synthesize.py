@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,11 @@ import pytest
 import yaml
 
 from jam_dagster.certificates import Certificate, verify
-from jam_dagster.cli.plan import plan
-from jam_dagster.cli.synthesize import synthesize as command
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import MECHANISMS, Aim
 from jam_dagster.privacy import DirectoryStore, Kind, Ledger
 from jam_dagster.release import SynthesisRequest
 from jam_dagster.release import engine as steps
-from jam_dagster.release.options import OPTIONS
 from jam_dagster.tables import CsvSource, EncodedTable, decode
 from tests.cli_bench import KEYS, NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
 from tests.full_disk import on_a_full_disk
@@ -297,15 +293,6 @@ def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     page = page.replace(*verdicts)
     assert re.sub(made, "", unevaluated) == re.sub(made, "", page)
     assert Path("out/restricted/report.html").stat().st_mode & 0o777 == 0o600
-
-
-def test_every_option_of_a_release_is_one_of_both_commands() -> None:
-    """What has another form on the command line is named here."""
-    forms = {"cliques": "clique", "weights": "weight", "trusted_mechanisms": "trust_mechanism"}
-    wanted = {forms.get(name, name) for name in OPTIONS} | {"mechanism", "setting"}
-
-    assert wanted <= set(signature(command).parameters)
-    assert wanted - {"private"} <= set(signature(plan).parameters)
 
 
 def test_a_release_is_reported_unless_not_wanted() -> None:

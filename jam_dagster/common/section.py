@@ -1,4 +1,4 @@
-"""The base class of the sections of a release's specification.
+"""The base class of the sections of a file, and what a value must be, in words.
 
 Pydantic validates the values, and derives the JSON schema that the YAML files are checked with.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -22,7 +23,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from jam_dagster.errors import JamError, SpecificationError
 
 
-def _readable(value: object) -> object:
+def readable(value: object) -> object:
     """Return the number that a text stands for; anything else is returned as it is.
 
     YAML 1.1 reads ``1e-9`` as text, and templates and options yield texts too.
@@ -37,7 +38,7 @@ def _readable(value: object) -> object:
 
 def _finite(value: object) -> object:
     """Return an integer as a float, infinite where no float is as large."""
-    value = _readable(value)
+    value = readable(value)
     try:
         return float(value) if isinstance(value, int) else value
     except OverflowError:
@@ -45,11 +46,23 @@ def _finite(value: object) -> object:
 
 
 Number = Annotated[float, BeforeValidator(_finite)]
-Whole = Annotated[int, BeforeValidator(_readable)]
-Count = Annotated[int, Field(ge=0), BeforeValidator(_readable)]
-Positive = Annotated[int, Field(ge=1), BeforeValidator(_readable)]
+Whole = Annotated[int, BeforeValidator(readable)]
+Count = Annotated[int, Field(ge=0), BeforeValidator(readable)]
+Positive = Annotated[int, Field(ge=1), BeforeValidator(readable)]
 
-_KINDS = {"integer": "a whole number", "number": "a number", "string": "a text", "array": "a list"}
+_KINDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "array": "a list",
+    "boolean": "true or false",
+}
+_BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
 
 
 class Section(BaseModel):
@@ -132,22 +145,42 @@ class Section(BaseModel):
         if isinstance(nested, type) and issubclass(nested, Section):
             return f"a mapping of {', '.join(nested.model_fields)}"
         try:
-            schema = TypeAdapter(field.rebuild_annotation()).json_schema()
+            return allowed(TypeAdapter(field.rebuild_annotation()).json_schema())
         except PydanticInvalidForJsonSchema:
             # A source or a domain has no schema of its own.
             return "of another kind"
-        forms = schema.get("anyOf", [schema])
-        plain = next((one for one in forms if one.get("type") not in (None, "null")), schema)
-        plain = next((one for one in forms if "enum" in one), plain)
-        if "enum" in plain:
-            return f"one of {', '.join(map(str, plain['enum']))}"
-        kind = _KINDS.get(plain.get("type", ""), "of another kind")
-        if plain.get("minLength"):
-            return f"{kind} that is not empty"
-        above, below = plain.get("exclusiveMinimum"), plain.get("exclusiveMaximum")
-        if above is not None and below is not None:
-            return f"{kind} that lies between {above:g} and {below:g}"
-        if above is not None:
-            return f"{kind} of more than {above:g}"
-        least = plain.get("minimum")
-        return kind if least is None else f"{kind} of {least:g} or more"
+
+
+def allowed(schema: Mapping[str, Any]) -> str:
+    """Return what a JSON schema allows, in words; null is not named."""
+    forms = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
+    plain = next((one for one in forms if "enum" in one), forms[0])
+    if "enum" in plain:
+        return f"one of {', '.join(map(str, plain['enum']))}"
+    types = [kind for one in forms for kind in _listed(one.get("type", ""))]
+    kind = " or ".join(dict.fromkeys(_KINDS.get(one, "of another kind") for one in types))
+    if plain.get("items", {}).get("type") == "string":
+        return "a list of texts"
+    if plain.get("minLength"):
+        return f"{kind} that is not empty"
+    bounds = [f"{words} {plain[key]:g}" for key, words in _BOUNDS.items() if key in plain]
+    return f"{kind}, {' and '.join(bounds)}" if bounds else kind
+
+
+def _listed(types: str | list[str]) -> list[str]:
+    return [types] if isinstance(types, str) else types
+
+
+@cache
+def adapter_of(hint: Any) -> TypeAdapter[Any]:
+    """Return what validates a value of a type."""
+    return TypeAdapter(hint)
+
+
+def is_of(hint: Any, value: object) -> bool:
+    """Return whether a value is of a type, without any conversion."""
+    try:
+        adapter_of(hint).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True

@@ -56,7 +56,7 @@ def read_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: known[key].read(value) if key in known else value
         for key, value in given.items()
-        if value is not None or key not in known or known[key].optional
+        if value is not None or key not in known or known[key].accepts(None)
     }
 
 

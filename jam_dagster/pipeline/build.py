@@ -5,12 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, WorkloadSpec
+from jam_dagster.keys import (
+    Checks,
+    EvaluationSpec,
+    Executor,
+    PrivacySpec,
+    SamplingSpec,
+    WorkloadSpec,
+)
 from jam_dagster.pipeline.assets.assessment import assessment_assets
 from jam_dagster.pipeline.assets.asset_options import previous_asset
 from jam_dagster.pipeline.assets.budget import budget_assets
@@ -29,9 +36,6 @@ from jam_dagster.tables import Domain, PreviousRelease, PublicSources, Source
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.dagster_internals import UnresolvedAssetJobDefinition
-
-Executor: TypeAlias = Literal["in_process", "code_location"]
-Checks: TypeAlias = Literal["grouped", "each"]
 
 
 def build_synthetic_release(

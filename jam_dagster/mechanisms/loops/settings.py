@@ -7,12 +7,14 @@ feeds the YAML schema, the command line and the documentation.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
+from pydantic import Field
+
+from jam_dagster.common.section import adapter_of, allowed, is_of, readable
 from jam_dagster.errors import InputError, SpecificationError
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ MOST_ITERATIONS = 100_000
 _NONE = ("none", "null", "")
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
-_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -37,47 +37,36 @@ class Setting:
     ----------
     name
         Its name in configuration.
+    hint
+        The type with its limits; it may allow None.
     kind
         ``int``, ``float``, ``str`` or ``bool``.
     default
         The value without configuration; None if it follows from the domain.
     text
         Its meaning, in one line.
-    optional
-        Whether None is a value.
-    minimum, above, maximum, below
-        Bounds of a number, the second and the last excluded. None: no bound.
-    choices
-        The allowed texts; empty: any.
     """
 
     name: str
+    hint: Any
     kind: type
     default: Any
     text: str
-    optional: bool = False
-    minimum: float | None = None
-    above: float | None = None
-    maximum: float | None = None
-    below: float | None = None
-    choices: tuple[str, ...] = ()
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its values."""
+        return adapter_of(self.hint).json_schema()
 
     @property
     def allowed(self) -> str:
         """The allowed values, in words."""
-        if self.choices:
-            return f"one of {', '.join(self.choices)}"
-        bounds = [
-            f"{words} {bound:g}"
-            for words, bound in (
-                ("at least", self.minimum),
-                ("above", self.above),
-                ("at most", self.maximum),
-                ("below", self.below),
-            )
-            if bound is not None
-        ]
-        return ", ".join([_KINDS[self.kind], " and ".join(bounds)]) if bounds else _KINDS[self.kind]
+        return allowed(self.schema)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The allowed texts; empty: any."""
+        return tuple(self.schema.get("enum", ()))
 
     def read(self, value: object) -> Any:
         """Convert a value to the setting's kind; return it unchanged if that fails.
@@ -85,40 +74,21 @@ class Setting:
         A text may be a number: YAML 1.1 reads ``1e-9`` as a text, and templates and the command
         line give texts, also for true and false.
         """
-        if isinstance(value, bool) or self.kind is str or value is None:
-            return value
-        if isinstance(value, str) and value.strip().lower() in _NONE and self.optional:
+        if isinstance(value, str) and value.strip().lower() in _NONE and self.accepts(None):
             return None
-        if self.kind is bool:
-            return _TRUTH.get(value.strip().lower(), value) if isinstance(value, str) else value
-        if not isinstance(value, str | int | float):
+        if self.kind is str or isinstance(value, bool) or not isinstance(value, str | int | float):
             return value
+        if self.kind is bool:
+            return _TRUTH.get(str(value).strip().lower(), value)
         try:
-            number = float(value)
-            if self.kind is int:
-                return int(number) if number == int(number) else value
+            given: Any = readable(value)
+            return adapter_of(self.kind).validate_python(float(given))
         except (ValueError, OverflowError):
             return value
-        return number
 
     def accepts(self, value: object) -> bool:
         """Return whether `value` is of the kind and within the bounds."""
-        if value is None:
-            return self.optional
-        if isinstance(value, bool) or self.kind is bool:
-            return isinstance(value, bool) and self.kind is bool
-        if self.kind is str:
-            return isinstance(value, str) and (not self.choices or value in self.choices)
-        number = int if self.kind is int else int | float
-        # math.isfinite fails for integers beyond the range of floats.
-        if not isinstance(value, number) or not abs(value) <= sys.float_info.max:
-            return False
-        return (
-            (self.minimum is None or value >= self.minimum)
-            and (self.above is None or value > self.above)
-            and (self.maximum is None or value <= self.maximum)
-            and (self.below is None or value < self.below)
-        )
+        return is_of(self.hint, value)
 
 
 def setting(
@@ -132,18 +102,12 @@ def setting(
     choices: tuple[str, ...] = (),
     last: bool = False,
 ) -> Any:
-    """Return the dataclass field of a setting; see `Setting` for the parameters.
+    """Return the dataclass field of a setting with its bounds, or the texts that it may be.
 
     One that is `last` comes after those of subclasses.
     """
-    declared = {
-        "text": text,
-        "minimum": minimum,
-        "above": above,
-        "maximum": maximum,
-        "below": below,
-        "choices": choices,
-    }
+    bounds = {"ge": minimum, "gt": above, "le": maximum, "lt": below}
+    declared = {"text": text, "bounds": bounds, "choices": choices}
     return dataclasses.field(default=default, metadata={_KEY: declared, _LAST: last})
 
 
@@ -155,15 +119,22 @@ def settings_of(mechanism: type) -> dict[str, Setting]:
 @cache
 def _settings_of(mechanism: type) -> dict[str, Setting]:
     hints = get_type_hints(mechanism)
-    found = {}
-    for one in sorted(dataclasses.fields(mechanism), key=lambda one: bool(one.metadata[_LAST])):
-        kinds = get_args(hints[one.name]) or (hints[one.name],)
-        # The arguments of a Literal are its texts.
-        kind = next((k for k in kinds if isinstance(k, type) and k is not NoneType), str)
-        found[one.name] = Setting(
-            one.name, kind, one.default, optional=NoneType in kinds, **one.metadata[_KEY]
-        )
-    return found
+    ordered = sorted(dataclasses.fields(mechanism), key=lambda one: bool(one.metadata[_LAST]))
+    return {one.name: _setting(one, hints[one.name]) for one in ordered}
+
+
+def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
+    kinds = get_args(hint) or (hint,)
+    # The arguments of a Literal are its texts.
+    kind = next((k for k in kinds if isinstance(k, type) and k is not NoneType), str)
+    declared = field.metadata[_KEY]
+    typed: Any = Literal[declared["choices"]] if declared["choices"] else kind
+    limits: dict[str, Any] = {k: one for k, one in declared["bounds"].items() if one is not None}
+    if kind is float:
+        limits["allow_inf_nan"] = False
+    typed = Annotated[typed, Field(**limits)] if limits else typed
+    whole = typed | None if NoneType in kinds else typed
+    return Setting(field.name, whole, kind, field.default, declared["text"])
 
 
 def check_settings(mechanism: Any) -> None:

@@ -1,225 +1,160 @@
-"""What configuration classes share: what does not fit is refused with the keys that there are."""
+"""Base of the YAML models: errors list the allowed keys, and templates stand for any value."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, cast
 
 import dagster as dg
-from pydantic import BaseModel, Field, GetJsonSchemaHandler, create_model, model_validator
-from pydantic_core import CoreSchema
+from pydantic import BaseModel, create_model, model_validator
 
 from jam_dagster.common.section import Section
 from jam_dagster.errors import JamError
+from jam_dagster.keys import members, section_in
 from jam_dagster.pipeline.dagster_internals import parse_yamls_with_source_position
 
 NOTHING_DONE = "Nothing was read or charged."
 
-_MODELS: dict[type, type[BaseModel]] = {}
-
-# In the JSON schema of a property, until `_located` puts it to use.
-_VALUES = "jam/values"
+Schema = dict[str, Any]
 
 TEMPLATE = r"\{\{"
 # YAML 1.1 reads 1e-9 as text.
 NUMBER_OR_TEMPLATE = rf"{TEMPLATE}|^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
-def described(
-    text: str, *examples: Any, values: Mapping[str, Any] | None = None, **limits: Any
-) -> dg.Resolver:
+def described(text: str, *examples: Any, **limits: Any) -> dg.Resolver:
     """Return what a field is called in documentation, and what the schema says of its values."""
-    extra = {**limits} if values is None else {**limits, **valued(values)}
     resolver: dg.Resolver = dg.Resolver.default(
-        description=text, examples=list(examples) or None, json_schema_extra=extra or None
+        description=text, examples=list(examples) or None, json_schema_extra=limits or None
     )
     return resolver
 
 
-def valued(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a resolver of one's own says of its values: their JSON schema."""
-    return {_VALUES: dict(values)}
-
-
-def section(kind: type[Section], text: str) -> dg.Resolver:
+def section(kind: type[Section]) -> dg.Resolver:
     """Return how Dagster reads a section of a release's specification."""
 
     def resolved(context: dg.ResolutionContext, given: Any) -> Any:
         content = given.model_dump(exclude_unset=True) if isinstance(given, BaseModel) else given
         return kind.of(context.resolve_value(content))
 
-    return dg.Resolver(resolved, model_field_type=section_model(kind), description=text)
+    return dg.Resolver(resolved, model_field_type=_section_model(kind))
+
+
+class _Explained(dg.Model):
+    """A model that is checked while its templates are not filled in: for its keys alone."""
+
+    declared_keys: ClassVar[type[Section] | None] = None
+    """What declares the keys, if that is no derived model."""
+
+    value_schemas: ClassVar[Schema] = {}
+    """Schemas of keys whose values have no type of pydantic's, and definitions for them."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        for key, value in data.items() if isinstance(data, dict) else ():
+            if key not in cls.model_fields:
+                allowed = ", ".join(cls.model_fields)
+                raise ValueError(f"unknown key {key!r}: allowed are {allowed}")
+            # Dagster lets any text through, for it may be a template.
+            if isinstance(value, str) and "{{" not in value:
+                for nested in members(cls.model_fields[key].annotation):
+                    if isinstance(nested, type) and issubclass(nested, _Explained):
+                        keys = ", ".join(nested.model_fields)
+                        raise ValueError(f"{key} must be a mapping of {keys}; got {value!r}")
+        return data
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
+        """Return the JSON schema that `dg check yaml` goes by: a template may be any value."""
+        derived = super().model_json_schema
+        source = derived if cls.declared_keys is None else cls.declared_keys.model_json_schema
+        schema = source(*args, **options) | _extra(cls)
+        schema["$defs"] = {**schema.get("$defs", {}), **cls.value_schemas.get("$defs", {})}
+        for one in (schema, *schema["$defs"].values()):
+            for name, field in one.get("properties", {}).items():
+                own = cls.value_schemas.get(name) if one is schema else None
+                one["properties"][name] = {**field, **own} if own else templated(field)
+        return schema
+
+
+def _extra(cls: type[BaseModel]) -> Schema:
+    """Return what Dagster adds for its form: a title, and the order of the keys."""
+    extra = cls.model_config.get("json_schema_extra")
+    return extra if isinstance(extra, dict) else {}
 
 
 @cache
-def section_model(kind: type[Section]) -> type[BaseModel]:
-    """Return the model that a section is checked with while its templates are not filled in.
-
-    A text may be a template, so the limits of a value are only in the JSON schema; the section
-    itself checks the values that the templates yield.
-    """
-    schema = kind.model_json_schema()["properties"]
+def _section_model(kind: type[Section]) -> type[BaseModel]:
+    """Return the model by which a section's keys are found out while it holds templates."""
     fields: dict[str, Any] = {}
-    for name, annotation in get_type_hints(kind).items():
-        info = kind.model_fields.get(name)
-        if info is None:
-            continue
-        nested = _section_in(annotation)
-        plain = annotation if nested is None else section_model(nested)
-        given = plain if nested is None or info.is_required() else plain | None
-        limits = _limits(schema[name])
-        fields[name] = (
-            given | str,
-            Field(
-                default=info.default if not info.is_required() else ...,
-                description=info.description,
-                json_schema_extra=limits or None,
-            ),
-        )
-    model = create_model(f"{kind.__name__}Model", __base__=dg.Model, **fields)
-    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in fields}
-    sections = {name: _section_in(hint) for name, hint in hints.items()}
-    nested_models = {name: section_model(one) for name, one in sections.items() if one is not None}
-    texts = frozenset(name for name, hint in hints.items() if _takes_text(hint))
-    made = _known_keys(model, nested_models, texts)
-    _SECTIONS.append(made)
-    return made
-
-
-_SECTIONS: list[Any] = []
-
-
-def _section_in(hint: Any) -> type[Section] | None:
-    """Return the section that a field holds, None if it holds none."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return next((one for one in kinds if isinstance(one, type) and issubclass(one, Section)), None)
-
-
-_LIMITS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minLength")
-
-
-def _limits(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits of a value from its JSON schema, whatever its alternatives."""
-    found: dict[str, Any] = {}
-    for one in (schema, *schema.get("anyOf", ())):
-        found |= {name: one[name] for name in _LIMITS if name in one}
-    return found
+    for name, info in kind.model_fields.items():
+        nested = section_in(info.annotation)
+        held = Any if nested is None else _section_model(nested) | str | None
+        fields[name] = (held, ... if info.is_required() else None)
+    return create_model(f"{kind.__name__}Model", __base__=_Explained, **fields)
 
 
 class Configured(dg.Resolvable):
     """Base of the dataclasses that ``defs.yaml`` is read into."""
 
+    declared_keys: ClassVar[type[Section] | None] = None
+    value_schemas: ClassVar[Schema] = {}
+
     @classmethod
     def model(cls) -> type[BaseModel]:
-        """Return the schema that Dagster derives, so that mistakes are found where they stand.
-
-        A validator explains unknown keys, and the JSON schema, which `dg check yaml` goes by,
-        names what is wrong with a value instead of that it fits no alternative.
-        """
-        if cls not in _MODELS:
-            hints = get_type_hints(cls)
-            nested = {
-                name: model
-                for name, hint in hints.items()
-                if (model := _model_of(hint)) is not None
-            }
-            texts = frozenset(name for name, hint in hints.items() if _takes_text(hint))
-            _MODELS[cls] = _known_keys(super().model(), nested, texts)
-        return _MODELS[cls]
+        """Return the model that Dagster derives, with errors that list the allowed keys."""
+        configured: Any = cls
+        return _explained(configured, super().model())
 
 
-def _model_of(hint: Any) -> type[BaseModel] | None:
-    """Return the model of a field that is a mapping, None of another one."""
-    annotated = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    for one in annotated:
-        if isinstance(one, type) and issubclass(one, Configured):
-            return one.model()
-        if isinstance(one, dg.Resolver) and one.model_field_type in _SECTIONS:
-            return cast("type[BaseModel]", one.model_field_type)
-    return None
+@cache
+def _explained(cls: Any, derived: Any) -> type[BaseModel]:
+    made: Any = create_model(derived.__name__, __base__=(_Explained, derived))
+    made.declared_keys, made.value_schemas = cls.declared_keys, cls.value_schemas
+    return cast("type[BaseModel]", made)
 
 
-def _known_keys(
-    derived: type[BaseModel], nested: Mapping[str, type[BaseModel]], texts: frozenset[str]
-) -> type[BaseModel]:
-    """Return a model whose validator explains unknown keys."""
-    allowed = list(derived.model_fields)
+def templated(schema: Mapping[str, Any]) -> Schema:
+    """Return the schema of a value, or of a template in its place, without alternatives.
 
-    def known_keys(_: type[BaseModel], data: Any) -> Any:
-        for key, value in data.items() if isinstance(data, dict) else ():
-            if key not in allowed:
-                raise ValueError(f"unknown key {key!r}: allowed are {', '.join(allowed)}")
-            # Dagster lets any text through, for it may be a template.
-            if key in nested and isinstance(value, str) and "{{" not in value:
-                keys = ", ".join(nested[key].model_fields)
-                raise ValueError(f"{key} must be a mapping of {keys}; got {value!r}")
-        return data
-
-    # Pydantic's decorator takes class methods; its annotations do not say so.
-    method: Any = classmethod(known_keys)
-    validators: dict[str, Any] = {"known_keys": model_validator(mode="before")(method)}
-    located = type("Located", (_Located, derived), {"__module__": __name__})
-    made: type[BaseModel] = create_model(
-        derived.__name__, __base__=located, __validators__=validators
-    )
-    _TEXTS[made] = texts
-    return made
-
-
-# By model, the fields whose values may be any text.
-_TEXTS: dict[type[BaseModel], frozenset[str]] = {}
-
-
-class _Located(BaseModel):
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
-    ) -> dict[str, Any]:
-        schema = handler(core_schema)
-        properties = handler.resolve_ref_schema(schema).get("properties", {})
-        for name, one in properties.items():
-            properties[name] = _located(one, text=name in _TEXTS.get(cls, ()))
-        return schema
-
-
-def _located(schema: Mapping[str, Any], *, text: bool) -> dict[str, Any]:
-    """Return a property's schema without alternatives, of which a validator names none.
-
-    What begins as a template stays allowed everywhere, and numbers may be texts.
+    Of alternatives, a validator names none. What all of them say stands beside their types, and
+    what is wrong with a text is said by what the value would be.
     """
-    kept = dict(schema)
-    alternatives = kept.pop("anyOf", None)
-    values = kept.pop(_VALUES, None)
-    if alternatives is None and values is None:
-        return kept
-    others = [one for one in alternatives or () if one != {"type": "string"}]
-    null = {"type": "null"}
-    if values is not None:
-        # Whether it may be left out as null follows from the type all the same.
-        others = [*(one for one in others if one == null), values]
-    plain = [one["type"] for one in others if set(one) == {"type"} and one["type"] != "object"]
-    others = [one for one in others if set(one) != {"type"} or one["type"] == "object"]
-    if text and values is None:
-        plain.insert(0, "string")
-    # The last one tells what is wrong.
-    types = plain[0] if len(plain) == 1 else plain
-    ordered = [*([{"type": types}] if plain else []), *others]
-    schema_of_value: dict[str, Any] = dict(ordered.pop())
-    for one in reversed(ordered):
-        schema_of_value = {"if": one, "else": schema_of_value}
-    if not text or values is not None:
-        numeric = {"integer", "number"} & {*plain}
-        pattern = NUMBER_OR_TEMPLATE if numeric else TEMPLATE
-        schema_of_value = {"if": {"type": "string", "pattern": pattern}, "else": schema_of_value}
-    return {**kept, **schema_of_value}
+    options = schema.get("anyOf", [schema])
+    # A text beside other forms is the template that Dagster allows itself.
+    others = [one for one in options if one not in ({"type": "string"}, {"type": "null"})]
+    kept = {name: one for name, one in schema.items() if name not in ("anyOf", "$ref", "enum")}
+    null = ["null"] * ({"type": "null"} in options)
+    if not others or isinstance(others[0].get("type"), list) or not {"$ref", "type"} & {*others[0]}:
+        return dict(schema)
+    if "$ref" in others[0]:
+        return {**kept, **_section_or_template({"$ref": others[0]["$ref"]}, null)}
+    merged = {name: one for other in others for name, one in other.items() if name != "const"}
+    types = [one["type"] for one in others if one["type"] != "string"] + null
+    choices = merged.pop("enum", None)
+    if choices is None and "string" in [one["type"] for one in others]:
+        return dict(schema)
+    inner = merged.get("additionalProperties")
+    if isinstance(inner, dict):
+        merged["additionalProperties"] = templated(inner)
+    of_a_text = {"type": types[0] if len(types) == 1 else types}
+    pattern = NUMBER_OR_TEMPLATE if {"integer", "number"} & {*types} else TEMPLATE
+    return {
+        **merged,
+        **kept,
+        "type": [*types, "string"] if types else "string",
+        "if": {"type": "string", "not": {"pattern": pattern}},
+        "then": of_a_text if choices is None else {"enum": choices},
+    }
 
 
-def _takes_text(hint: Any) -> bool:
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    return hint is str or (get_origin(hint) in (Union, UnionType) and str in get_args(hint))
+def _section_or_template(reference: Schema, null: Sequence[str]) -> Schema:
+    # The alternative that lets everything through leaves the fault to the other keyword: the first
+    # one is there for `dg utils inspect-component`, which writes it out.
+    plain = {"type": [*null, "string"], "pattern": TEMPLATE}
+    return {"anyOf": [reference, {}], "if": plain, "else": reference}
 
 
 @contextmanager

@@ -1,127 +1,94 @@
-"""JSON schemas of keys that may be a text or a mapping, so that `dg check yaml` finds the line."""
+"""JSON schemas of keys that may be a text or a mapping, so that `dg check yaml` finds the line.
+
+`anyOf` writes the forms out for `dg utils inspect-component`, and lets everything through: a
+validator names no fault within an alternative. What is wrong is said by `if` and `else`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any, get_args
+from collections.abc import Iterable, Mapping
+from typing import get_args
 
-from jam_dagster.mechanisms import DEFAULT_MECHANISM, mechanism_class
+from jam_dagster.common.choices import DEFAULT_MECHANISM
+from jam_dagster.common.section import adapter_of
+from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.configuration import synthesizing
-from jam_dagster.mechanisms.loops.settings import Setting, settings_of
-from jam_dagster.pipeline.yaml.configuration import NUMBER_OR_TEMPLATE, TEMPLATE
+from jam_dagster.mechanisms.loops.settings import settings_of
+from jam_dagster.pipeline.yaml.configuration import TEMPLATE, Schema
 from jam_dagster.release.partitions import Cadence
-from jam_dagster.tables.sources.base import SOURCES
+from jam_dagster.tables.sources.base import SOURCES, field_types
 from jam_dagster.tables.sources.previous_release import PREVIOUS_RELEASE
 from jam_dagster.tables.sources.public import PUBLIC_TABLES, TABLE_NAME
 
-Schema = dict[str, Any]
-
 TEXT: Schema = {"type": "string"}
+_TEMPLATE: Schema = {"type": "string", "pattern": TEMPLATE}
 _NAMES: Schema = {
     "type": "array",
     "items": {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"},
     "minItems": 1,
     "uniqueItems": True,
 }
+DEFINITIONS: dict[str, Schema] = {}
 
 
-def _mapping(keys: Iterable[str], required: Iterable[str] = (), **known: Schema) -> Schema:
+def _mapping(known: Mapping[str, Schema], required: Iterable[str] = ()) -> Schema:
     return {
         "type": "object",
-        "properties": {key: known.get(key, {}) for key in keys},
+        "properties": dict(known),
         "required": list(required),
         "additionalProperties": False,
     }
 
 
-PARTITIONS: Schema = {
-    "if": {"type": "object"},
-    "then": _mapping(["static"], ["static"], static=_NAMES),
-    "else": {"enum": list(get_args(Cadence))},
-}
+def _form(name: str, schema: Schema) -> Schema:
+    """Return a reference to a form that is written out."""
+    DEFINITIONS[name] = schema
+    return {"$ref": f"#/$defs/{name}"}
 
 
 def _source(kind: str) -> Schema:
     source, first = SOURCES[kind]
-    fields = {one.name: one for one in dataclasses.fields(source) if one.name != first}
-    needed = [name for name, one in fields.items() if one.default is dataclasses.MISSING]
-    known: dict[str, Schema] = {} if kind == "split" else {kind: TEXT}
-    if "part" in fields:
-        known["part"] = {"enum": ["private", "public"]}
-    return _mapping([kind, *fields], [kind, *needed], **known)
+    hints = field_types(source, first)
+    needed = [one.name for one in dataclasses.fields(source) if one.default is dataclasses.MISSING]
+    types = {name: adapter_of(hint).json_schema() for name, hint in hints.items()}
+    held: Schema = {} if kind == "split" else TEXT
+    return _mapping({kind: held, **types}, [kind, *(name for name in needed if name in hints)])
 
 
-def _source_of(kinds: Iterable[str]) -> Schema:
+def _source_of(forms: Mapping[str, Schema]) -> Schema:
     """Return the schema of a source; its first key names its kind."""
-    kinds = list(kinds)
-    schema: Schema = _mapping(kinds, kinds[:1])
+    schema = _mapping({kind: {} for kind in forms}, list(forms)[:1])
     # What has the key of a kind is measured by that kind; for the rest the first kind counts.
-    for kind in reversed(kinds):
-        schema = {"if": {"required": [kind]}, "then": _source(kind), "else": schema}
+    for kind, form in reversed(list(forms.items())):
+        schema = {"if": {"required": [kind]}, "then": form, "else": schema}
     return {"if": TEXT, "else": {"type": "object", **schema}}
 
 
-SOURCE: Schema = _source_of(SOURCES)
+_SOURCES = {kind: _form(f"{kind}_source", _source(kind)) for kind in SOURCES}
+_SOURCE = _source_of(_SOURCES)
 
-PUBLIC: Schema = {
-    "if": {"type": "object", "required": [PREVIOUS_RELEASE]},
-    "then": _mapping(
-        [PREVIOUS_RELEASE],
-        **{
-            PREVIOUS_RELEASE: _mapping(
-                ["first", "first_share"],
-                ["first"],
-                first=SOURCE,
-                first_share={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
-            )
-        },
-    ),
-    "else": {
-        "if": {"type": "object", "required": [PUBLIC_TABLES]},
-        "then": _mapping(
-            [PUBLIC_TABLES],
-            **{
-                PUBLIC_TABLES: {
-                    "type": "object",
-                    "additionalProperties": SOURCE,
-                    "propertyNames": {"pattern": f"^{TABLE_NAME.pattern}$"},
-                    "minProperties": 1,
-                }
-            },
-        ),
-        "else": SOURCE,
-    },
+_FIRST_SHARE: Schema = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
+_PREVIOUS = _mapping(
+    {PREVIOUS_RELEASE: _mapping({"first": _SOURCE, "first_share": _FIRST_SHARE}, ["first"])},
+    [PREVIOUS_RELEASE],
+)
+_TABLES = {
+    "type": "object",
+    "additionalProperties": _SOURCE,
+    "propertyNames": {"pattern": f"^{TABLE_NAME.pattern}$"},
+    "minProperties": 1,
 }
-
-_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
-_BOUNDS = {
-    "minimum": "minimum",
-    "above": "exclusiveMinimum",
-    "maximum": "maximum",
-    "below": "exclusiveMaximum",
+_PUBLIC = {
+    **_SOURCES,
+    PUBLIC_TABLES: _form("public_tables", _mapping({PUBLIC_TABLES: _TABLES}, [PUBLIC_TABLES])),
+    PREVIOUS_RELEASE: _form(PREVIOUS_RELEASE, _PREVIOUS),
 }
 
 
-def _setting(one: Setting) -> Schema:
-    """Return the schema of a mechanism's setting; what begins as a template may stand there."""
-    schema: Schema = {"type": [_TYPES[one.kind], "null"] if one.optional else _TYPES[one.kind]}
-    for name, keyword in _BOUNDS.items():
-        if (bound := getattr(one, name)) is not None:
-            schema[keyword] = bound
-    if one.choices:
-        schema = {"enum": [*one.choices, *([None] if one.optional else [])]}
-    if one.kind is str and not one.choices:
-        return schema
-    # YAML 1.1 reads 1e-9 as text.
-    text = TEMPLATE if one.kind in (str, bool) else NUMBER_OR_TEMPLATE
-    return {"if": {"type": "string", "pattern": text}, "else": schema}
-
-
-def setting_schemas(name: str) -> dict[str, Schema]:
-    """Return the schema of each setting of a mechanism, with its text and its default."""
+def _settings(name: str) -> dict[str, Schema]:
     return {
-        key: {"description": one.text, "default": one.default, **_setting(one)}
+        key: {"description": one.text, "default": one.default, **one.schema}
         for key, one in settings_of(mechanism_class(name)).items()
     }
 
@@ -130,39 +97,53 @@ def _mechanism() -> Schema:
     """Return the schema of a mechanism: its name, or a mapping of its name and settings."""
     mechanisms = synthesizing()
     names: Schema = {"enum": mechanisms}
-    name = {"if": {"type": "string", "pattern": TEMPLATE}, "else": names}
-    schema: Schema = _settings_of(DEFAULT_MECHANISM)
-    for one in mechanisms:
+    forms = {
+        one: _form(one, _mapping({"name": {"type": "string"}, **_settings(one)}))
+        for one in mechanisms
+    }
+    schema = forms[DEFAULT_MECHANISM]
+    for one, form in forms.items():
         if one != DEFAULT_MECHANISM:
             named = {"required": ["name"], "properties": {"name": {"const": one}}}
-            schema = {"if": named, "then": _settings_of(one), "else": schema}
+            schema = {"if": named, "then": form, "else": schema}
     # What the name is of is wrong first: no settings belong to a mechanism that there is not.
+    name = {"if": _TEMPLATE, "else": names}
     known = {"properties": {"name": names}}
     whole = {"type": "object", "properties": {"name": name}, "if": known, "then": schema}
-    return {"if": TEXT, "then": names, "else": whole}
+    return {"anyOf": [*forms.values(), {}], "if": TEXT, "then": names, "else": whole}
 
 
-def _settings_of(name: str) -> Schema:
-    settings = setting_schemas(name)
-    return {
-        "type": "object",
-        "properties": {"name": {}, **settings},
-        "additionalProperties": False,
-    }
+_IDENTIFIED = _form(
+    "identified_domain",
+    _mapping(
+        {
+            "identify": {"enum": ["public"], "type": "string"},
+            "bins": {"type": "integer", "minimum": 2},
+            "columns": {"type": "array", "items": TEXT, "minItems": 1},
+        },
+        ["identify"],
+    ),
+)
+_DECLARED = _form("declared_domain", {"type": "object", "properties": {"attributes": {}}})
 
-
-MECHANISM: Schema = _mechanism()
-
-DOMAIN: Schema = {
-    "if": TEXT,
-    "else": {
-        "type": "object",
-        "if": {"required": ["identify"]},
-        "then": _mapping(
-            ["identify", "bins", "columns"],
-            identify={"enum": ["public"]},
-            bins={"type": "integer", "minimum": 2},
-            columns={"type": "array", "items": {"type": "string"}, "minItems": 1},
-        ),
+VALUES: Schema = {
+    "private": {"anyOf": [*_SOURCES.values(), {}], **_SOURCE},
+    "public": {"anyOf": [*_PUBLIC.values(), {}], **_source_of(_PUBLIC)},
+    "domain": {
+        "anyOf": [_IDENTIFIED, _DECLARED, {}],
+        "if": TEXT,
+        "else": {"type": "object", "if": {"required": ["identify"]}, "then": _IDENTIFIED},
     },
+    "mechanism": _mechanism(),
+    "partitions": {
+        "type": ["string", "object", "null"],
+        "if": {"type": "object"},
+        "then": _mapping({"static": _NAMES}, ["static"]),
+        "else": {
+            "if": {"type": ["null", "string"], "pattern": TEMPLATE},
+            "else": {"enum": list(get_args(Cadence))},
+        },
+    },
+    "$defs": DEFINITIONS,
 }
+"""Schemas of the keys that no section declares, by key."""

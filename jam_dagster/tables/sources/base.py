@@ -6,20 +6,24 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    cast,
+    get_args,
+    get_type_hints,
+    runtime_checkable,
+)
 
 import pandas as pd
+from pydantic import Field, WithJsonSchema
 
 from jam_dagster.common.redaction import private_values
-from jam_dagster.common.validation import (
-    as_boolean,
-    as_integer,
-    as_list,
-    as_number,
-    as_text,
-    changed_fields,
-    check_keys,
-)
+from jam_dagster.common.section import adapter_of, allowed, is_of
+from jam_dagster.common.validation import changed_fields, check_keys
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.census_demo import simulate_census, simulate_period
 from jam_dagster.tables.domain.values import Value
@@ -169,21 +173,16 @@ class DemoSource(ReadWhole):
 
     table: str = "census"
     part: Part = "private"
-    seed: int = 0
-    rows: int | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+    rows: Annotated[int, Field(ge=1)] | None = None
     period: str = ""
     drift: float = 1.0
 
     def __post_init__(self) -> None:
         if self.table != "census":
             raise SpecificationError(f"there is one demo table, 'census', not {self.table!r}")
-        _check_part(self.part)
-        if self.rows is not None and as_integer("the demo", "rows", self.rows) < 1:
-            raise SpecificationError(f"the demo: rows must be at least 1, got {self.rows}")
-        if as_integer("the demo", "seed", self.seed) < 0:
-            raise SpecificationError(f"the demo: seed must not be negative, got {self.seed}")
-        as_text("the demo", "period", self.period)
-        as_number("the demo", "drift", self.drift)
+        for name, hint in field_types(type(self), "table").items():
+            _checked("demo", name, getattr(self, name), hint)
         if self.part == "public" and self.period:
             raise SpecificationError("the demo: period is for the private part; remove it")
 
@@ -235,7 +234,7 @@ class SplitSource(ReadWhole):
 
     source: Source
     by: str
-    value: Value
+    value: Annotated[Value, WithJsonSchema({"type": ["string", "number", "boolean"]})]
     public_share: float
     public_rows: float
     private_share: float | None = None
@@ -362,13 +361,17 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
         )
     kind = kinds[0]
     source, first = SOURCES[kind]
-    known = [one.name for one in fields(source) if one.name != first]
-    check_keys(f"source {kind!r}", config, [kind, *known])
-    given = {name: _checked(kind, name, value) for name, value in config.items() if name != kind}
+    hints = field_types(source, first)
+    check_keys(f"source {kind!r}", config, [kind, *hints])
+    given = {
+        name: _checked(kind, name, value, hints[name])
+        for name, value in config.items()
+        if name != kind
+    }
     if kind == "split":
         given[first] = source_from_config(config[kind])
     else:
-        given[first] = as_text("source", kind, config[kind])
+        given[first] = _checked(kind, kind, config[kind], str)
     needed = [one.name for one in fields(source) if one.default is dataclasses.MISSING]
     missing = [name for name in needed if name not in given]
     if missing:
@@ -407,23 +410,19 @@ def _source_of_path(path: str) -> Source:
     )
 
 
-def _checked(kind: str, name: str, value: Any) -> Any:
-    what = f"source {kind!r}"
-    if name in ("missing", "text"):
-        return tuple(
-            as_text(what, f"each item of {name}", one) for one in as_list(what, name, value)
-        )
-    if name in ("public_share", "public_rows") or (name == "private_share" and value is not None):
-        return as_number(what, name, value)
-    if name in ("skipinitialspace", "multiline"):
-        return as_boolean(what, name, value)
-    if name == "seed":
-        return as_integer(what, name, value)
-    if name in ("separator", "encoding", "decimal", "query", "by", "part", "period"):
-        return as_text(what, name, value)
-    if name == "value" and not isinstance(value, str | int | float):
-        raise SpecificationError(f"{what}: value must be one value of the column, got {value!r}")
-    return value
+def field_types(source: Any, first: str) -> dict[str, Any]:
+    """Return the types of a source's parameters, but for the one that its key holds."""
+    hints = get_type_hints(source, include_extras=True)
+    return {one.name: hints[one.name] for one in fields(source) if one.name != first}
+
+
+def _checked(kind: str, name: str, value: Any, hint: Any) -> Any:
+    """Return a value of a source's parameter, a list as a tuple, if it is of its type."""
+    given = tuple(value) if isinstance(value, list) else value
+    if not is_of(hint, given):
+        expected = allowed(adapter_of(hint).json_schema())
+        raise SpecificationError(f"source {kind!r}: {name} must be {expected}, got {value!r}")
+    return given
 
 
 def _check_part(part: object) -> None:
