@@ -5,7 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from pydantic.fields import FieldInfo
+
 from docs_build.mechanism_table import own_mechanisms
+from jam_dagster.common.section import Section
+from jam_dagster.keys import OPTIONS, sentence
+from jam_dagster.release.dataframes import synthesize
 
 PACKAGES = {
     "tables": "jam_dagster.tables",
@@ -46,6 +51,31 @@ def _defined(one: object, module: ModuleType) -> bool:
     return isinstance(one, type) and one.__module__ == module.__name__
 
 
+def _keys(path: str) -> str:
+    """Return the keys of a section, or the options of a release, as a table; else nothing."""
+    module, _, name = path.rpartition(".")
+    one = getattr(import_module(module), name)
+    if one is synthesize:
+        options = {name: key for name, key in OPTIONS.items() if name not in ("private", "public")}
+        rows = [_row(name, key.default or "**needed**", key.field) for name, key in options.items()]
+        rows.append("| `settings` | none | Settings of the mechanism, such as `{'rounds': 10}`. |")
+    elif isinstance(one, type) and issubclass(one, Section) and one.path:
+        rows = [_row(name, _default(field), field) for name, field in one.model_fields.items()]
+    else:
+        return ""
+    return "\n".join(["", "", "| option | default | what it is |", "|---|---|---|", *rows])
+
+
+def _row(name: str, default: str, field: FieldInfo) -> str:
+    return f"| `{name}` | {default} | {sentence(field.description or '')} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "**needed**"
+    return "" if field.default is None else f"`{field.default!r}`"
+
+
 def _with_inherited(entry: str) -> str:
     """Return an entry that shows inherited methods, for a class of `IN_PARTS`."""
     if entry.removeprefix("::: ") not in IN_PARTS:
@@ -59,7 +89,7 @@ def package_page(name: str) -> str:
     module = import_module(path)
     entries = [f"::: {path}.{one}" for one in public_names(module)]
     entries += [f"::: {one}" for one in _more(name, entries)]
-    entries = [_with_inherited(entry) for entry in entries]
+    entries = [_with_inherited(entry) + _keys(entry.removeprefix("::: ")) for entry in entries]
     # What people wrote for readers comes first where somebody searches.
     rank = "---\nsearch: {boost: 0.5}\n---"
     head = [rank, f"# `{path}`", (module.__doc__ or "").strip()]

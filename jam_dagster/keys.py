@@ -132,7 +132,9 @@ class PrivacySpec(Section):
         " research, and its result may not leave",
     )
     seed: Annotated[Count | None, Option(MECHANISM, shown="0")] = Field(
-        default=None, description="seed of `numpy` noise, 0 unless given; exact noise has none"
+        default=None,
+        description="seed of `numpy` noise, 0 unless given; exact noise has none",
+        examples=[7],
     )
     edition: Annotated[
         str | int,
@@ -150,7 +152,9 @@ class PrivacySpec(Section):
         " person's; `add_remove`, nor whether a person is in the table at all",
     )
     unit: UnitSpec | None = Field(
-        default=None, description="who is protected, where a person may have several rows"
+        default=None,
+        description="who is protected, where a person may have several rows",
+        examples=[{"column": "person_id", "max_rows": 3}],
     )
     records_share: Annotated[Number, Option(BUDGET)] = Field(
         default=RECORDS_SHARE,
@@ -165,6 +169,7 @@ class PrivacySpec(Section):
         default=None,
         description="days after the release's end for which its private copies are kept, until"
         " `jam-dagster private remove --due` takes them; without, until somebody removes them",
+        examples=[30],
     )
 
     @model_validator(mode="after")
@@ -207,11 +212,20 @@ class WorkloadSpec(Section):
         default=None, description="the workload: all marginals of this many attributes"
     )
     cliques: Annotated[
-        list[list[str]] | None, Option(MECHANISM, flag="--clique", metavar="A,B", kind=list[str])
-    ] = Field(default=None, description="or a workload of these marginals, each by its attributes")
+        list[list[str]] | None,
+        Option(MECHANISM, flag="--clique", metavar="A,B", kind=list[str], shown="none"),
+    ] = Field(
+        default=None,
+        description="or a workload of these marginals, each by its attributes",
+        examples=[[["age", "sex"], ["age", "income"]]],
+    )
     weights: Annotated[
-        list[Number] | None, Option(MECHANISM, flag="--weight", kind=list[float])
-    ] = Field(default=None, description="a weight for each of the cliques, in their order")
+        list[Number] | None, Option(MECHANISM, flag="--weight", kind=list[float], shown="1 each")
+    ] = Field(
+        default=None,
+        description="a weight for each of the cliques, in their order",
+        examples=[[2.0, 1.0]],
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -286,15 +300,19 @@ class SamplingSpec(Section):
 class ReleaseKeys(Section):
     """The whole file. What a source, a domain or a mechanism may be, its own package says."""
 
-    release: Annotated[str, Option(BUDGET, metavar="NAME", shown="the name of --out")] = Field(
-        description="name of the release, in the ledger and as the key prefix of its assets"
-    )
+    release: Annotated[
+        str, Option(BUDGET, metavar="NAME", shown="that of --out, or of dataset")
+    ] = Field(description="name of the release, in the ledger and as the key prefix of its assets")
     dataset: Annotated[str, Option(BUDGET, metavar="ID", shown="needed with exact noise")] = Field(
         description="protected dataset whose privacy budget pays"
     )
     private: Annotated[Any, Option(TABLES, metavar="TABLE")] = Field(
         description="source of the table to protect: a path, or a mapping with the key of a source",
-        examples=[{"parquet": "/secure/people.parquet"}, {"asset": "warehouse/people"}],
+        examples=[
+            {"parquet": "/secure/people.parquet"},
+            {"asset": "warehouse/people"},
+            {"sql": "${WAREHOUSE_URL}", "query": "select * from people"},
+        ],
     )
     public: Annotated[Any, Option(TABLES, metavar="[NAME=]TABLE", kind=list[str], shown="none")] = (
         Field(
@@ -346,7 +364,7 @@ class ReleaseKeys(Section):
     )
     partitions: Any = Field(
         default=None,
-        description="daily, weekly, monthly (with start) or {static: [names]}: one release of each"
+        description="`daily`, `weekly`, `monthly` (with start) or {static: [names]}: one release of each"
         " snapshot, which private (and public) name by {partition} in path or query",
         examples=["monthly", {"static": ["wave1", "wave2"]}],
     )
@@ -363,21 +381,25 @@ class ReleaseKeys(Section):
     )
     executor: Executor = Field(
         default="in_process",
-        description="in_process: the job's steps run in one process; code_location: by the executor"
+        description="`in_process`: the job's steps run in one process; `code_location`: by the executor"
         " of the code location, which may give each a process or a container of its own",
     )
     checks: Checks = Field(
         default="grouped",
-        description="grouped: an asset check for each question about the synthetic table; each: one"
+        description="`grouped`: an asset check for each question about the synthetic table; `each`: one"
         " for each expectation",
     )
     group: str | None = Field(
-        default=None, description="asset group; the release's name by default"
+        default=None,
+        description="asset group; the release's name by default",
+        examples=["statistics"],
     )
     owners: list[str] = Field(
         default=[], description="owners of every asset", examples=[["team:statistics"]]
     )
-    tags: dict[str, str] = Field(default={}, description="tags of every asset")
+    tags: dict[str, str] = Field(
+        default={}, description="tags of every asset", examples=[{"domain": "census"}]
+    )
 
 
 DAGSTER_KEYS = ("schedule", "executor", "checks", "group", "owners", "tags")
@@ -438,8 +460,5 @@ OPTIONS = dict(_keys(ReleaseKeys))
 
 
 def sentence(text: str) -> str:
-    """Return a key's text as a sentence; what begins with a value keeps its case."""
-    if not text:
-        return ""
-    capital = text if "_" in text.split()[0] else text[:1].upper() + text[1:]
-    return capital.rstrip(".") + "."
+    """Return a key's text as a sentence."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""

@@ -284,8 +284,9 @@ def synthesize(
     progress
         Whether to write a line a round, and every message, to standard error.
     **options
-        What the release is: ``epsilon``, which is needed, and the other options of a release
-        below. The same release of the same table is free, and gives the same synthetic table.
+        What the release is: ``epsilon``, which is needed, and the others of `ReleaseOptions`,
+        which the reference describes. The same release of the same table is free, and gives the
+        same synthetic table.
 
     Returns
     -------

@@ -61,27 +61,26 @@ class MechanismSpec:
 
 
 class DomainSpec(Section):
-    """Where the domain comes from: declared, or identified from data when the release runs.
-
-    Parameters
-    ----------
-    declared
-        The declared domain, or None.
-    identify
-        ``public``: drafted from the public table.
-    bins
-        Bins of equal width of a numeric attribute when the domain is identified; None: bins by the
-        public table.
-    columns
-        The columns of the public table to identify attributes of; None: all that allow it.
-    """
+    """Where the domain comes from: declared, or identified from data when the release runs."""
 
     path: ClassVar[str] = "domain"
 
-    declared: SkipValidation[Domain] | None = None
-    identify: Literal["public"] | None = None
-    bins: Whole | None = Field(default=None, ge=2)
-    columns: list[str] | None = Field(default=None, min_length=1)
+    declared: SkipValidation[Domain] | None = Field(default=None, description="the declared domain")
+    identify: Literal["public"] | None = Field(
+        default=None, description="`public`: drafted from the public table"
+    )
+    bins: Whole | None = Field(
+        default=None,
+        ge=2,
+        description="bins of equal width of a numeric attribute when the domain is identified;"
+        " without, bins by the public table",
+    )
+    columns: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="columns of the public table to identify attributes of; without, all that"
+        " allow it",
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:

@@ -147,11 +147,11 @@ def test_whom_it_protects_makes_another_release() -> None:
         ({"neighbours": "bounded"}, r"privacy\.neighbours must be one of replace_one, add_remove"),
         (
             {"records_share": 0},
-            r"privacy\.records_share must be a number that lies between 0 and 1",
+            r"privacy\.records_share must be a number, above 0 and below 1",
         ),
         (
             {"records_share": 1},
-            r"privacy\.records_share must be a number that lies between 0 and 1",
+            r"privacy\.records_share must be a number, above 0 and below 1",
         ),
         ({"records_share": "much"}, r"privacy\.records_share must be a number"),
     ],

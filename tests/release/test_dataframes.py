@@ -404,7 +404,7 @@ def test_verification_finds_and_never_raises() -> None:
         (
             {"epsilon": 0},
             SpecificationError,
-            r"privacy\.epsilon must be a number of more than 0, got 0",
+            r"privacy\.epsilon must be a number, above 0, got 0",
         ),
         ({"epsilon": 2}, BudgetExceededError, "ledger grant --ledger"),
         ({"noise": "numpi"}, SpecificationError, "noise must be one of exact, numpy"),

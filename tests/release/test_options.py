@@ -195,7 +195,7 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
         ({"dataset": "{{ env.DATASET }}"}, "dataset is a template"),
         (
             {"privacy": {"epsilon": "much"}},
-            "privacy.epsilon must be a number of more than 0",
+            "privacy.epsilon must be a number, above 0",
         ),
         ({"privacy": {"epsilom": 1}}, "privacy has the unknown key 'epsilom'"),
         (

@@ -15,16 +15,16 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "zero": (
         PrivacySpec,
         {"epsilon": 0},
-        "privacy.epsilon must be a number of more than 0, got 0.",
+        "privacy.epsilon must be a number, above 0, got 0.",
     ),
-    "a truth": (PrivacySpec, {"epsilon": True}, "privacy.epsilon must be a number of more than 0"),
-    "a text": (PrivacySpec, {"epsilon": "much"}, "more than 0, got 'much'."),
-    "no number": (PrivacySpec, {"epsilon": float("nan")}, "more than 0, got nan."),
+    "a truth": (PrivacySpec, {"epsilon": True}, "privacy.epsilon must be a number, above 0"),
+    "a text": (PrivacySpec, {"epsilon": "much"}, "above 0, got 'much'."),
+    "no number": (PrivacySpec, {"epsilon": float("nan")}, "above 0, got nan."),
     "beyond floats": (PrivacySpec, {"epsilon": 10**400}, "privacy.epsilon must be a number"),
     "an interval": (
         PrivacySpec,
         {"epsilon": 1, "delta": 2},
-        "privacy.delta must be a number that lies between 0 and 1, got 2.",
+        "privacy.delta must be a number, above 0 and below 1, got 2.",
     ),
     "a choice": (
         PrivacySpec,
@@ -34,12 +34,12 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a fraction": (
         PrivacySpec,
         {"epsilon": 1, "retention_days": 2.5},
-        "privacy.retention_days must be a whole number of 0 or more, got 2.5.",
+        "privacy.retention_days must be a whole number, at least 0, got 2.5.",
     ),
     "a key below": (
         PrivacySpec,
         {"epsilon": 1, "unit": {"column": "who", "max_rows": 0}},
-        "privacy.unit.max_rows must be a whole number of 1 or more, got 0.",
+        "privacy.unit.max_rows must be a whole number, at least 1, got 0.",
     ),
     "two faults": (
         UnitSpec,

@@ -105,7 +105,14 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 _write(folder / "component.py", templates.RELEASE_PYTHON, values)
             else:
                 target = request.target_path if request.append else folder / "defs.yaml"
-                _write(target, templates.RELEASE_YAML, values, append=request.append)
+                keys = ("release", "dataset", "private", "public", "domain")
+                given = {key: values[key] for key in keys} | {
+                    "mechanism": "{name: tilt}",
+                    "privacy.epsilon": values["epsilon"],
+                    "workload.degree": values["degree"],
+                }
+                text = templates.release_yaml(given, draft.note)
+                _write(target, text, values, append=request.append)
             if draft.drafted is not None:
                 draft.drafted.save(folder / "domain.yaml")
                 of = draft.drafted

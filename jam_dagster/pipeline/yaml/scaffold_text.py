@@ -1,75 +1,72 @@
 """The texts that are scaffolded; ``<names>`` in them are filled in."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+
+import yaml
+
+from jam_dagster.common.section import Section
+from jam_dagster.keys import ReleaseKeys, section_in, sentence
+
 HOME = ".jam"
 
 DEMO_NOTE = "Both are parts of a simulated census until you name your own, such as people.parquet."
 OWN_NOTE = "Paths are relative to this file; ${VARIABLES} of the environment are filled in."
 MISSING_NOTE = "There is no private.csv yet: name the table to protect."
 
-RELEASE_YAML = """\
+_RELEASE_HEAD = """\
 # A differentially private synthetic release. `dg check yaml` and `dg check defs` check this file;
 # `jam-dagster plan` tells what the release would take and bring before anything is spent.
 type: <type>
 
-attributes:
-  release: <release>  # the key prefix of its assets, and its name in the ledger
-  dataset: <dataset>  # the protected dataset whose budget pays, see ReleaseResources
+attributes:"""
 
-  # The table to protect, and a related one that needs no protection.
-  # <note>
-  private: <private>
-  public: <public>
-  # Or a table that this project makes already, a DataFrame; or a query:
-  # private: {asset: warehouse/people}
-  # private: {sql: "${WAREHOUSE_URL}", query: select * from people}
-  # With partitions the public table can be the release of the one before:
-  # public: {previous_release: {first: survey.csv, first_share: 0.2}}
 
-  # The attributes and their values, never read from the private table: a domain file (drafted by
-  # `jam-dagster domain draft`, then read over by you), or {identify: public}.
-  domain: <domain>
+def release_yaml(given: Mapping[str, str], note: str) -> str:
+    """Return the file of a release, with every key: a comment where no value is given.
 
-  privacy:
-    epsilon: <epsilon>  # the guarantee for everything that is released; smaller is stricter
-    delta: 1.0e-9  # far below one in the number of people
-    noise: exact  # or numpy: seeded, for research, not releasable
-    # seed: 0  # of numpy noise
-    edition: "1"  # raise it to draw, and pay for, the release once more, on new data
-    neighbours: replace_one  # or add_remove: nor can anybody tell who is in the table at all
-    # unit: {column: person_id, max_rows: 3}  # where a person may have several rows
-    # retention_days: 30  # after its end, until `jam-dagster private remove` takes private copies
-    records_share: 0.05  # pays for measuring the number of rows, where that is private
+    Parameters
+    ----------
+    given
+        Values, as YAML writes them, by the path of their key.
+    note
+        What to say of the tables.
+    """
+    notes = {
+        "private": f" {note}",
+        "mechanism": " Tilt has the least measured errors where there is a public table.",
+    }
+    return "\n".join([_RELEASE_HEAD, *_lines(ReleaseKeys, given, notes)]) + "\n"
 
-  mechanism:
-    # The one with the least measured errors where there is a public table.
-    name: tilt  # `jam-dagster mechanisms` lists all, and the settings of each
-  # trusted_mechanisms: [some-package]  # whose mechanism may make what leaves; read it first
 
-  # The marginals that matter: all of one degree, or a list with a weight for each.
-  workload:
-    degree: <degree>
-    # cliques: [[age, sex], [age, income]]  # in place of degree
-    # weights: [2.0, 1.0]
+def _lines(
+    section: type[Section], given: Mapping[str, str], notes: Mapping[str, str], above: str = ""
+) -> Iterator[str]:
+    indent = "    " if above else "  "
+    for name, field in section.model_fields.items():
+        text = sentence(field.description or "") + notes.get(above + name, "")
+        if above + name in given and field.examples:
+            text += f" Or {', '.join(map(_yaml, field.examples))}."
+        yield from [""] * (not above)
+        yield from (f"{indent}# {line}" for line in wrap(text, 94 - len(indent)))
+        nested = section_in(field.annotation)
+        if nested is not None and field.default is not None:
+            yield f"{indent}{name}:"
+            yield from _lines(nested, given, notes, f"{name}.")
+        elif above + name in given:
+            yield f"{indent}{name}: {given[above + name]}"
+        elif above and field.default is not None:
+            yield f"{indent}{name}: {_yaml(field.default)}"
+        else:
+            yield f"{indent}# {name}: {_yaml((field.examples or [field.default])[0])}"
 
-  # Sampled rows are swapped for others of the model, where that brings the workload closer.
-  sampling:
-    search: true  # free of budget; false is faster, and leaves rows as they were sampled
 
-  evaluation:
-    mode: private  # with noise, from a share of the budget; exact (no secret data) or off
-    share: 0.05  # of the release's rho, in mode private
+def _yaml(value: object) -> str:
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False)
+    return text.removesuffix("...\n").strip()
 
-  # One release of each snapshot, which private (and public) name by {partition}:
-  # partitions: monthly  # or daily, weekly, {static: [wave1, wave2]}
-  # start: "2026-01-01"  # the first day, where partitions come with time
-  # schedule: monthly  # or a cron expression due once for each, such as 0 6 3 * *
-
-  # executor: in_process  # or code_location, by whose executor the steps of the job then run
-  # checks: grouped  # or each, an asset check for each expectation of the synthetic table
-  # group: <release>  # the asset group
-  # owners: ["team:statistics"]
-  # tags: {domain: census}
-"""
 
 RELEASE_PYTHON = """\
 import dagster as dg
