@@ -364,8 +364,8 @@ class ReleaseKeys(Section):
     )
     partitions: Any = Field(
         default=None,
-        description="`daily`, `weekly`, `monthly` (with start) or {static: [names]}: one release of each"
-        " snapshot, which private (and public) name by {partition} in path or query",
+        description="`daily`, `weekly`, `monthly` (with start) or {static: [names]}: one release of"
+        " each snapshot, which private (and public) name by {partition} in path or query",
         examples=["monthly", {"static": ["wave1", "wave2"]}],
     )
     start: str | None = Field(
@@ -381,13 +381,13 @@ class ReleaseKeys(Section):
     )
     executor: Executor = Field(
         default="in_process",
-        description="`in_process`: the job's steps run in one process; `code_location`: by the executor"
-        " of the code location, which may give each a process or a container of its own",
+        description="`in_process`: the job's steps run in one process; `code_location`: by the"
+        " executor of the code location, which may give each a process or a container of its own",
     )
     checks: Checks = Field(
         default="grouped",
-        description="`grouped`: an asset check for each question about the synthetic table; `each`: one"
-        " for each expectation",
+        description="`grouped`: an asset check for each question about the synthetic table; `each`:"
+        " one for each expectation",
     )
     group: str | None = Field(
         default=None,
