@@ -121,7 +121,7 @@ def _keys(schema: Mapping[str, Any], models: Mapping[str, Any], above: str) -> I
     for name, field in schema["properties"].items():
         kinds, section = _kinds(field, models)
         required = name in schema.get("required", ())
-        default = field.get("default")
+        default = None if section is not None else field.get("default")
         yield Key(
             name=above + name,
             kind=" or ".join(kinds),
@@ -163,16 +163,17 @@ def _kinds(
 
 def alternatives(field: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what may stand in a field, other than null, a template, and YAML's bare `off`."""
-    if forms := field.get("anyOf"):
-        written = [one for one in forms if one not in ({}, {"type": "null"})]
-        mappings = [one for one in written if "$ref" in one]
+    forms = [one for one in field.get("anyOf", [field]) if one not in ({}, {"type": "null"})]
+    named = field.get("then", {})
+    if [one for one in forms if "$ref" in one][1:]:
         # Of several mappings each has a section of its own on the page.
-        return [field.get("then", {"type": "string"}), *_MAPPING] if mappings[1:] else written
-    if "enum" in field.get("then", {}):
-        return [field["then"]]
-    types = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        return [named or {"type": "string"}, *_MAPPING]
+    if "enum" in named:
+        return [named]
     template = "string" if "not" in field.get("if", {}) else ""
-    return [{**field, "type": one} for one in types if one not in ("null", template)]
+    if isinstance(types := field.get("type"), list):
+        forms = [{**field, "type": one} for one in types if one not in ("null", template)]
+    return forms
 
 
 _MAPPING = ({"type": "object"},)

@@ -119,41 +119,47 @@ def _explained(cls: Any, derived: Any) -> type[BaseModel]:
 def templated(schema: Mapping[str, Any]) -> Schema:
     """Return the schema of a value, or of a template in its place, without alternatives.
 
-    Of alternatives, a validator names none. What all of them say stands beside their types, and
-    what is wrong with a text is said by what the value would be.
+    Of alternatives, a validator names none. What they allow stands beside their types, and what is
+    wrong with a text is said by what the value would be.
     """
     options = schema.get("anyOf", [schema])
+    null = [one for one in options if one == {"type": "null"}]
     # A text beside other forms is the template that Dagster allows itself.
-    others = [one for one in options if one not in ({"type": "string"}, {"type": "null"})]
-    kept = {name: one for name, one in schema.items() if name not in ("anyOf", "$ref", "enum")}
-    null = ["null"] * ({"type": "null"} in options)
-    if not others or isinstance(others[0].get("type"), list) or not {"$ref", "type"} & {*others[0]}:
+    others = [one for one in options if one not in ({"type": "string"}, *null)]
+    kept = {name: one for name, one in schema.items() if name not in _FORMS}
+    if not others or "if" in schema or not {"$ref", "type"} & {*others[0]}:
         return dict(schema)
     if "$ref" in others[0]:
-        return {**kept, **_section_or_template({"$ref": others[0]["$ref"]}, null)}
-    merged = {name: one for other in others for name, one in other.items() if name != "const"}
-    types = [one["type"] for one in others if one["type"] != "string"] + null
-    choices = merged.pop("enum", None)
-    if choices is None and "string" in [one["type"] for one in others]:
+        return {**kept, **_section_or_template({"$ref": others[0]["$ref"]}, nullable=bool(null))}
+    kinds = [one for one in others if one["type"] != "string"]
+    enum = next((one["enum"] for one in others if "enum" in one), None)
+    if isinstance(others[0]["type"], list) or (enum is None and len(kinds) < len(others)):
         return dict(schema)
-    inner = merged.get("additionalProperties")
-    if isinstance(inner, dict):
-        merged["additionalProperties"] = templated(inner)
+    limits = {name: one for other in kinds for name, one in other.items() if name not in _FORMS}
+    if isinstance(inner := limits.get("additionalProperties"), dict):
+        limits["additionalProperties"] = templated(inner)
+    types = [one["type"] for one in [*kinds, *null]]
     of_a_text = {"type": types[0] if len(types) == 1 else types}
-    pattern = NUMBER_OR_TEMPLATE if {"integer", "number"} & {*types} else TEMPLATE
     return {
-        **merged,
+        **limits,
         **kept,
         "type": [*types, "string"] if types else "string",
-        "if": {"type": "string", "not": {"pattern": pattern}},
-        "then": of_a_text if choices is None else {"enum": choices},
+        "if": {"type": "string", "not": {"pattern": _pattern(types)}},
+        "then": of_a_text if enum is None else {"enum": enum},
     }
 
 
-def _section_or_template(reference: Schema, null: Sequence[str]) -> Schema:
+def _pattern(types: Sequence[str]) -> str:
+    return NUMBER_OR_TEMPLATE if {"integer", "number"} & {*types} else TEMPLATE
+
+
+_FORMS = ("anyOf", "$ref", "type", "enum", "const")
+
+
+def _section_or_template(reference: Schema, *, nullable: bool) -> Schema:
     # The alternative that lets everything through leaves the fault to the other keyword: the first
     # one is there for `dg utils inspect-component`, which writes it out.
-    plain = {"type": [*null, "string"], "pattern": TEMPLATE}
+    plain = {"type": ["string", "null"] if nullable else "string", "pattern": TEMPLATE}
     return {"anyOf": [reference, {}], "if": plain, "else": reference}
 
 

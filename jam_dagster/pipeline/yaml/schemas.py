@@ -52,7 +52,7 @@ def _source(kind: str) -> Schema:
     hints = field_types(source, first)
     needed = [one.name for one in dataclasses.fields(source) if one.default is dataclasses.MISSING]
     types = {name: adapter_of(hint).json_schema() for name, hint in hints.items()}
-    held: Schema = {} if kind == "split" else TEXT
+    held: Schema = {"type": ["string", "object"]} if kind == "split" else TEXT
     return _mapping({kind: held, **types}, [kind, *(name for name in needed if name in hints)])
 
 
@@ -124,7 +124,9 @@ _IDENTIFIED = _form(
         ["identify"],
     ),
 )
-_DECLARED = _form("declared_domain", {"type": "object", "properties": {"attributes": {}}})
+_DECLARED = _form(
+    "declared_domain", {"type": "object", "properties": {"attributes": {"type": "object"}}}
+)
 
 VALUES: Schema = {
     "private": {"anyOf": [*_SOURCES.values(), {}], **_SOURCE},
