@@ -310,15 +310,9 @@ def synthesize(
     >>> release.report("report.html")
     >>> all(finding.passed for finding in release.verify())
     """
-    asked = _asked(options)
+    asked = _asked(options, ledger)
     exact = asked.get("noise", "exact") == "exact"
     dataset = asked.get("dataset")
-    if exact and not (ledger and dataset):
-        raise SpecificationError(
-            "Exact noise makes a release, and a release is charged: give ledger='ledger.db' and, "
-            "as dataset='...', the name of the protected people, or experiment for free with "
-            "noise='numpy'."
-        )
     asked.setdefault("release", dataset or "research")
     spec = release_spec(
         **asked
@@ -360,14 +354,21 @@ def synthesize(
     return FrameRelease(request, made, tuple(messages), temporary=place.temporary)
 
 
-def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are given, as Python would refuse parameters that there are not."""
+def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Return the options that are given; Python's error for what is no option, or lacks."""
     unknown = [name for name in options if name not in ReleaseOptions.__annotations__]
     if unknown:
         raise TypeError(f"synthesize() got an unexpected keyword argument {unknown[0]!r}")
     if "epsilon" not in options:
         raise TypeError("synthesize() needs the keyword argument 'epsilon'")
-    return {name: one for name, one in options.items() if one is not None}
+    asked = {name: one for name, one in options.items() if one is not None}
+    if asked.get("noise", "exact") == "exact" and not (ledger and asked.get("dataset")):
+        raise SpecificationError(
+            "Exact noise makes a release, and a release is charged: give ledger='ledger.db' and, "
+            "as dataset='...', the name of the protected people, or experiment for free with "
+            "noise='numpy'."
+        )
+    return asked
 
 
 @dataclass(frozen=True)

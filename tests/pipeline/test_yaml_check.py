@@ -4,7 +4,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import dagster as dg
 import pytest
+from dagster_dg_cli.utils.yaml_template_generator import generate_defs_yaml_schema
 from jsonschema import Draft202012Validator
 
 from jam_dagster import ReleaseResources, SyntheticRelease
@@ -149,6 +151,17 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
 )
 def test_what_is_right_is_let_through(changes: dict[str, Any]) -> None:
     assert found(RELEASE, ATTRIBUTES | changes) == []
+
+
+@pytest.mark.parametrize("component", [SyntheticRelease, ReleaseResources])
+def test_types_and_nested_keys_are_written_out(component: type[dg.Component]) -> None:
+    schema = component.get_model_cls().model_json_schema()  # type: ignore[union-attr]
+    written = generate_defs_yaml_schema("component", schema)
+
+    assert "unknown" not in written
+    if component is SyntheticRelease:
+        assert "      max_rows: <['integer', 'string']>  # Optional: most rows" in written
+        assert "    # separator: <string>" in written
 
 
 def test_budgets_are_checked_where_they_stand() -> None:
