@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import dagster as dg
 import pytest
@@ -162,6 +163,17 @@ def test_types_and_nested_keys_are_written_out(component: type[dg.Component]) ->
     if component is SyntheticRelease:
         assert "      max_rows: <['integer', 'string']>  # Optional: most rows" in written
         assert "    # separator: <string>" in written
+
+
+def test_a_subclass_may_have_a_key_of_its_own() -> None:
+    @dataclass
+    class Ours(SyntheticRelease):
+        team: Annotated[str, dg.Resolver.default(description="who asked for it")] = ""
+
+    ours = Draft202012Validator(Ours.model().model_json_schema())
+
+    assert found(ours, ATTRIBUTES | {"team": "statistics"}) == []
+    assert found(ours, ATTRIBUTES | {"teem": "statistics"})[0][0] == ""
 
 
 def test_budgets_are_checked_where_they_stand() -> None:

@@ -68,21 +68,21 @@ class _Explained(dg.Model):
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
         """Return the JSON schema that `dg check yaml` goes by: a template may be any value."""
-        derived = super().model_json_schema
-        source = derived if cls.declared_keys is None else cls.declared_keys.model_json_schema
-        schema = source(*args, **options) | _extra(cls)
-        schema["$defs"] = {**schema.get("$defs", {}), **cls.value_schemas.get("$defs", {})}
-        for one in (schema, *schema["$defs"].values()):
+        schema = super().model_json_schema(*args, **options)
+        definitions = schema.setdefault("$defs", {})
+        if cls.declared_keys is not None:
+            # A subclass may have keys besides.
+            declared = cls.declared_keys.model_json_schema(*args, **options)
+            schema["properties"] |= declared["properties"]
+            for name, one in declared["$defs"].items():
+                definitions.pop(f"{name}Model", None)
+                definitions[name] = one
+        definitions |= cls.value_schemas.get("$defs", {})
+        for one in (schema, *definitions.values()):
             for name, field in one.get("properties", {}).items():
                 own = cls.value_schemas.get(name) if one is schema else None
                 one["properties"][name] = {**field, **own} if own else templated(field)
         return schema
-
-
-def _extra(cls: type[BaseModel]) -> Schema:
-    """Return what Dagster adds for its form: a title, and the order of the keys."""
-    extra = cls.model_config.get("json_schema_extra")
-    return extra if isinstance(extra, dict) else {}
 
 
 @cache
