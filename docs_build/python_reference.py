@@ -9,7 +9,9 @@ from pydantic.fields import FieldInfo
 
 from docs_build.mechanism_table import own_mechanisms
 from jam_dagster.common.section import Section
-from jam_dagster.keys import OPTIONS, sentence
+from jam_dagster.keys import OPTIONS, ReleaseKeys, sentence
+from jam_dagster.pipeline import build_synthetic_release
+from jam_dagster.release import ReleaseSpec
 from jam_dagster.release.dataframes import synthesize
 
 PACKAGES = {
@@ -59,10 +61,11 @@ def _keys(path: str) -> str:
         options = {name: key for name, key in OPTIONS.items() if name not in ("private", "public")}
         rows = [_row(name, key.default or "**needed**", key.field) for name, key in options.items()]
         rows.append("| `settings` | none | Settings of the mechanism, such as `{'rounds': 10}`. |")
-    elif isinstance(one, type) and issubclass(one, Section) and one.path:
-        rows = [_row(name, _default(field), field) for name, field in one.model_fields.items()]
     else:
-        return ""
+        section = ReleaseKeys if one is build_synthetic_release else one
+        if not (isinstance(section, type) and issubclass(section, Section)) or one is ReleaseSpec:
+            return ""
+        rows = [_row(name, _default(field), field) for name, field in section.model_fields.items()]
     return "\n".join(["", "", "| option | default | what it is |", "|---|---|---|", *rows])
 
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.keys import (
-    Checks,
-    EvaluationSpec,
-    Executor,
-    PrivacySpec,
-    SamplingSpec,
-    WorkloadSpec,
-)
+from jam_dagster.keys import DAGSTER_KEYS, Checks, Executor
 from jam_dagster.pipeline.assets.assessment import assessment_assets
 from jam_dagster.pipeline.assets.asset_options import previous_asset
 from jam_dagster.pipeline.assets.budget import budget_assets
@@ -29,37 +23,14 @@ from jam_dagster.pipeline.budget.automation import check_automation
 from jam_dagster.pipeline.budget.labels import check_privacy_labels, check_translated
 from jam_dagster.pipeline.graph import ReleaseGraph, Translate
 from jam_dagster.pipeline.partitions import build_release_schedule, tick_of
-from jam_dagster.release.partitions import PartitionsSpec
-from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
-from jam_dagster.tables import Domain, PreviousRelease, PublicSources, Source
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.dagster_internals import UnresolvedAssetJobDefinition
 
 
 def build_synthetic_release(
-    release: str,
-    *,
-    dataset: str,
-    private: Source,
-    public: Source | PublicSources | PreviousRelease | None = None,
-    domain: Domain | DomainSpec,
-    privacy: PrivacySpec,
-    mechanism: MechanismSpec | None = None,
-    trusted_mechanisms: Sequence[str] = (),
-    workload: WorkloadSpec | None = None,
-    evaluation: EvaluationSpec | None = None,
-    sampling: SamplingSpec | None = None,
-    partitions: PartitionsSpec | str | Mapping[str, Sequence[str]] | None = None,
-    start: str | None = None,
-    schedule: str | None = None,
-    executor: Executor = "in_process",
-    checks: Checks = "grouped",
-    group: str | None = None,
-    owners: Sequence[str] = (),
-    tags: Mapping[str, str] | None = None,
-    translate: Translate | None = None,
+    release: str, *, translate: Translate | None = None, **keys: Any
 ) -> dg.Definitions:
     """Build the definitions of one release of a synthetic table.
 
@@ -72,50 +43,17 @@ def build_synthetic_release(
     ----------
     release
         The release's name: letters, digits and underscores.
-    dataset
-        The protected dataset whose budget pays.
-    private, public
-        Sources of the two tables; see `jam_dagster.tables.source_from_config`. Public ones may be
-        several, and lack attributes: `PublicSources`. As the public one a release with partitions
-        may have a `PreviousRelease`. None: there is no public table, which a declared domain and
-        a mechanism that learns from none allow, such as AIM.
-    domain
-        The declared domain, or a `DomainSpec` that says where to identify it.
-    privacy
-        Budget, noise and edition.
-    mechanism
-        The mechanism's parameters; the paper's by default.
-    trusted_mechanisms
-        The packages whose mechanisms the release trusts, by name: see `ReleaseSpec`.
-    workload
-        The marginals that matter; all three-way ones by default.
-    evaluation
-        How the error is measured; with noise, from 5% of the budget, by default.
-    sampling
-        How rows are made of the model; sampled and searched by default.
-    partitions, start
-        Where it is made of one snapshot after another, which the sources name by ``{partition}``:
-        ``daily``, ``weekly`` or ``monthly`` from `start` on (see `PartitionsSpec`), or
-        ``{"static": names}``. Every partition pays for itself.
-    schedule
-        ``monthly`` and so on, as the partitions are, or a cron expression that is due once for
-        each of them; the schedule is stopped until somebody starts it.
-    executor
-        "in_process": the job runs its steps one after another in the process of the run.
-        "code_location": by the executor of the code location, which may give each step a process
-        or a container of its own.
-    checks
-        "grouped": a check for what a person asks of the synthetic table (schema, values,
-        constraints, measured marginals). "each": one for each expectation of a declared domain.
-    group
-        The asset group; the release's name by default.
-    owners, tags
-        Put on every asset.
     translate
         Maps the spec of every asset to the one to use, for an organisation's own conventions: key,
         group, owners, tags, kinds, description. Whatever depends on an asset follows it to its
         key, which follows from the key, tags and kinds that it is given. It must leave labels and
         dependencies as they are.
+    **keys
+        The other keys of a release's file, of which ``dataset``, ``private``, ``domain`` and
+        ``privacy`` are needed. Each is what the file would say, or an object that it stands for: a
+        `Source` of a table, `PublicSources` or a `PreviousRelease`; a `Domain` or `DomainSpec`;
+        `PrivacySpec`, `MechanismSpec`, `WorkloadSpec`, `EvaluationSpec`, `SamplingSpec`,
+        `PartitionsSpec`.
 
     Returns
     -------
@@ -144,31 +82,9 @@ def build_synthetic_release(
     ...     privacy=PrivacySpec(epsilon=1.0),
     ... )  # doctest: +SKIP
     """
-    spec = ReleaseSpec(
-        release=release,
-        dataset=dataset,
-        private=private,
-        public=public.first if isinstance(public, PreviousRelease) else public,
-        previous=public if isinstance(public, PreviousRelease) else None,
-        domain=domain if isinstance(domain, DomainSpec) else DomainSpec(declared=domain),
-        privacy=privacy,
-        mechanism=mechanism or MechanismSpec(),
-        trusted_mechanisms=trusted_mechanisms,
-        workload=workload or WorkloadSpec(degree=3),
-        evaluation=evaluation or EvaluationSpec(),
-        sampling=sampling or SamplingSpec(),
-        partitions=PartitionsSpec.of(partitions, start),
-    )
-    return release_definitions(
-        spec,
-        schedule=schedule,
-        executor=executor,
-        checks=checks,
-        group=group,
-        owners=owners,
-        tags=tags,
-        translate=translate,
-    )
+    graph = {key: keys.pop(key) for key in DAGSTER_KEYS if key in keys}
+    spec = ReleaseSpec.from_config({"release": release, **keys}, Path())
+    return release_definitions(spec, translate=translate, **graph)
 
 
 def release_definitions(
