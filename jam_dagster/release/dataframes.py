@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy import Ledger
     from jam_dagster.release.result import Synthesis
 
-__all__ = ["FrameRelease", "FrameSource", "synthesize"]
+__all__ = ["FrameRelease", "FrameSource", "ReleaseOptions", "synthesize"]
 
 _SHOWN_ROWS = 5
 

@@ -1,8 +1,6 @@
 """What is scaffolded loads as it is, says of every key what it is for, and is whole or nothing."""
 
-import dataclasses
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +14,6 @@ from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.testing import create_defs_folder_sandbox
 
 from jam_dagster import ReleaseResources, SyntheticRelease
-from jam_dagster.common.section import Section
-from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, UnitSpec, WorkloadSpec
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget
@@ -107,27 +103,6 @@ def test_without_tables_it_is_of_the_demo(project: Path, loaded: Loaded) -> None
     assert made.release == "my_first"
     assert made.private == {"demo": "census", "part": "private"}
     assert made.domain == {"identify": "public"}
-
-
-def test_every_key_is_there_and_explained(project: Path) -> None:
-    text = (scaffold(project, "mine") / "defs.yaml").read_text()
-    sections: tuple[type[Section], ...] = (PrivacySpec, WorkloadSpec, SamplingSpec, EvaluationSpec)
-    named = {one.name for one in dataclasses.fields(SyntheticRelease)}
-    named |= {name for section in sections for name in section.model_fields}
-    found = set(re.findall(r"^ +(?:# )?(\w+):", text, re.MULTILINE))
-    assert named - found == set()
-    assert all(name in text for name in UnitSpec.model_fields)
-    # What it spells out are the defaults.
-    given = attributes(project / "defs" / "mine")
-    assert given["evaluation"] == {
-        name: field.default for name, field in EvaluationSpec.model_fields.items()
-    }
-    assert given["sampling"] == {"search": SamplingSpec().search}
-    assert MechanismSpec.of(given["mechanism"]) == MechanismSpec("tilt")
-    privacy = {name: field.default for name, field in PrivacySpec.model_fields.items()}
-    assert all(
-        given["privacy"][name] == privacy[name] for name in set(given["privacy"]) - {"epsilon"}
-    )
 
 
 def test_the_lines_for_partitions_can_be_put_to_use(project: Path, loaded: Loaded) -> None:
