@@ -171,8 +171,8 @@ def test_the_command_line_and_the_schema_take_what_is_installed(
     assert json.loads(Path("out/transcript/transcript.json").read_text())["mechanism"] == "halves"
 
     code = (
-        "from jam_dagster.pipeline.yaml.schemas import MECHANISM; import json;"
-        "print(json.dumps(MECHANISM['then']['enum']))"
+        "from jam_dagster.pipeline.yaml.schemas import VALUES; import json;"
+        "print(json.dumps(VALUES['mechanism']['then']['enum']))"
     )
     found = called("-c", code)
     assert found.returncode == 0, found.stderr
