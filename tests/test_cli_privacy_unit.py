@@ -107,7 +107,10 @@ def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
     ("options", "said"),
     [
         (("--max-rows", "3"), "--privacy-unit COLUMN"),
-        (("--privacy-unit", "who", "--max-rows", "0"), "max_rows must be a whole number, at least 1"),
+        (
+            ("--privacy-unit", "who", "--max-rows", "0"),
+            "max_rows must be a whole number, at least 1",
+        ),
         (("--privacy-unit", ""), "privacy.unit.column must be a text that is not empty"),
         (("--privacy-unit", "person"), "no column 'person'"),
         (("--privacy-unit", "sex"), "column 'sex' identifies a person"),
