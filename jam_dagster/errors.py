@@ -68,6 +68,10 @@ class NotApprovedError(BudgetError):
     """A release waits for a privacy officer's approval; nothing was reserved."""
 
 
+class ChargedBeforeError(BudgetError):
+    """A draw was charged before; nothing was charged again."""
+
+
 class LostDrawError(BudgetError):
     """A draw was charged, but its outcome was never stored; it counts as spent."""
 

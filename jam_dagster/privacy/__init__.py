@@ -20,18 +20,14 @@ from jam_dagster.privacy.accounting import (
     units_down,
     units_up,
 )
-from jam_dagster.privacy.draws import (
-    DirectoryStore,
-    Draws,
-    MemoryStore,
-    OutcomeStore,
-)
+from jam_dagster.privacy.draws import Draws
 from jam_dagster.privacy.ledger.key import ReleaseKey
 from jam_dagster.privacy.noise.base import Noise
 from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.privacy.noise.exact import ExactNoise
 from jam_dagster.privacy.noise.make import make_noise
 from jam_dagster.privacy.noise.seeded import SeededNoise
+from jam_dagster.privacy.outcome_store import DirectoryStore, MemoryStore, OutcomeStore
 from jam_dagster.privacy.protection import Protection
 from jam_dagster.privacy.sensitivity import (
     JAM_SCORE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
+from jam_dagster.errors import BudgetExceededError, ChargedBeforeError, ReleaseClosedError
 from jam_dagster.privacy.accounting import (
     check_rho,
     describe_rho,
@@ -65,12 +65,12 @@ class Account(Protocol):
         ------
         SpecificationError
             If `rho` is not a positive, finite number.
-        BudgetExceededError
-            If less than `rho` is left.
+        ChargedBeforeError
+            If `step` was charged before, even if the account is closed.
         ReleaseClosedError
             If the account is closed.
-        BudgetError
-            If `step` was charged before.
+        BudgetExceededError
+            If less than `rho` is left.
         """
         ...
 
@@ -201,18 +201,18 @@ def check_charge(
 
     Raises
     ------
-    ReleaseClosedError, BudgetError, BudgetExceededError
+    ChargedBeforeError, ReleaseClosedError, BudgetExceededError
         As `Account.charge` says.
     """
+    if already:
+        raise ChargedBeforeError(
+            f"{account} has already paid for step {step!r}: read its outcome from the store of "
+            "outcomes, or draw again under a step of its own"
+        )
     if closed:
         raise ReleaseClosedError(
             f"{account} is closed and cannot pay for step {step!r}; to draw again, run the "
             "release under a new edition or partition, which reserves a budget of its own"
-        )
-    if already:
-        raise BudgetError(
-            f"{account} has already paid for step {step!r}: read its outcome from the store of "
-            "outcomes, or draw again under a step of its own"
         )
     if units > left:
         raise BudgetExceededError(

@@ -7,20 +7,21 @@ stored outcome is returned again without a charge: reading it is post-processing
 
 from __future__ import annotations
 
-import io
-import json
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster.common.choices import RECORDS_SHARE
-from jam_dagster.common.files import write_whole
-from jam_dagster.errors import LedgerIntegrityError, LostDrawError, SpecificationError
+from jam_dagster.errors import (
+    ChargedBeforeError,
+    LedgerIntegrityError,
+    LostDrawError,
+    SpecificationError,
+)
 from jam_dagster.privacy.accounting import (
     UNITS_PER_RHO,
     exponential_epsilon,
@@ -31,97 +32,13 @@ from jam_dagster.privacy.accounting import (
 from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
 from jam_dagster.privacy.noise.calls import SELECTION, DrawKind, NoiseCall
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
+from jam_dagster.privacy.outcome_store import MemoryStore, Outcome, OutcomeStore
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 if TYPE_CHECKING:
-    from upath import UPath
-
     from jam_dagster.privacy.account import Account
     from jam_dagster.privacy.noise.base import Noise
 
-Outcome = dict[str, Any]
-
-
-class OutcomeStore(Protocol):
-    """Where the outcomes of draws are kept; they are differentially private, so releasable."""
-
-    def get(self, step: str) -> Outcome | None:
-        """Return the outcome of `step`, None if it was never stored."""
-
-    def put(self, step: str, outcome: Outcome) -> None:
-        """Store the outcome of `step`, durably."""
-
-
-class MemoryStore:
-    """An `OutcomeStore` that lives as long as the process."""
-
-    def __init__(self) -> None:
-        self._outcomes: dict[str, Outcome] = {}
-
-    def get(self, step: str) -> Outcome | None:
-        """Return the outcome of `step`, None if it was never stored."""
-        return self._outcomes.get(step)
-
-    def put(self, step: str, outcome: Outcome) -> None:
-        """Keep the outcome of `step`."""
-        self._outcomes[step] = outcome
-
-
-class DirectoryStore:
-    """An `OutcomeStore` with one ``.npz`` file a draw, on a local disk or any fsspec store.
-
-    Parameters
-    ----------
-    directory
-        The folder; it is made on the first `put`.
-    """
-
-    def __init__(self, directory: Path | UPath) -> None:
-        self._directory = directory
-
-    def _path(self, step: str) -> Path | UPath:
-        return self._directory / _file_of(step)
-
-    @property
-    def files(self) -> frozenset[str]:
-        """The names of the files that hold an outcome."""
-        if not self._directory.exists():
-            return frozenset()
-        names = {path.name for path in self._directory.iterdir()}
-        return frozenset(name for name in names if not name.startswith("."))
-
-    def get(self, step: str) -> Outcome | None:
-        """Return the outcome of `step`, None if it was never stored."""
-        path = self._path(step)
-        if not path.exists():
-            return None
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            outcome: Outcome = json.loads(str(stored["scalars"]))
-            outcome.update({name: stored[name] for name in stored.files if name != "scalars"})
-        return outcome
-
-    def put(self, step: str, outcome: Outcome) -> None:
-        """Store the outcome of `step`; on a local disk it is whole and synced, or not there."""
-        arrays = {name: value for name, value in outcome.items() if isinstance(value, np.ndarray)}
-        scalars = {name: value for name, value in outcome.items() if name not in arrays}
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, scalars=json.dumps(scalars), **arrays)
-        path = self._path(step)
-        self._directory.mkdir(parents=True, exist_ok=True)
-        write_whole(path, buffer.getvalue())
-
-
-def uncharged(files: Collection[str], steps: Iterable[str]) -> frozenset[str]:
-    """Return the files of a `DirectoryStore` that hold the outcome of an uncharged step.
-
-    Such a file means that the ledger is another one, or an older copy of the one that paid. List
-    the files before reading the ledger: a concurrent run charges first and stores afterwards.
-    """
-    return frozenset(files) - {_file_of(step) for step in steps}
-
-
-def _file_of(step: str) -> str:
-    return step.replace("/", "-") + ".npz"
 
 
 class Draws:
@@ -436,19 +353,15 @@ class Draws:
     ) -> Outcome | None:
         """Return the stored outcome of a step, or None once it is paid for and may be drawn."""
         stored = self._store.get(step)
-        charged = None if stored is not None else self._account.charged(step)
-        repeats = charged is not None and self._repeats(charged, rho)
         if stored is not None:
             paid = float(stored["rho"])
-        else:
-            paid = rho if charged is None or repeats else charged
-        if stored is None and charged is None:
-            # A refused charge is no draw.
-            self._account.charge(step, rho)
-        self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
-        if stored is not None:
-            self._units_of[step] = units_up(float(stored["rho"]))
+            self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
+            self._units_of[step] = units_up(paid)
             return stored
+        charged = self._charge(step, rho)
+        repeats = charged is None or self._repeats(charged, rho)
+        paid = rho if charged is None or repeats else charged
+        self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
         if charged is not None and not repeats:
             # The amount came through a float, which may have lost a unit of what was charged.
             self._units_of[step] = units_up(math.nextafter(charged, math.inf))
@@ -457,6 +370,19 @@ class Draws:
                 "it counts as spent and cannot be drawn again."
             )
         self._units_of[step] = units_up(rho)
+        return None
+
+    def _charge(self, step: str, rho: float) -> float | None:
+        """Charge a step; return what was charged for it before, and nothing is charged then.
+
+        No read comes first: the charge itself looks, in its own transaction, whether the step was
+        charged before, whoever did it and whenever.
+        """
+        try:
+            # A refused charge is no draw.
+            self._account.charge(step, rho)
+        except ChargedBeforeError:
+            return self._account.charged(step)
         return None
 
     def _repeats(self, charged: float, rho: float) -> bool:

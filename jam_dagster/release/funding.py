@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,13 +13,13 @@ from uuid import uuid4
 from jam_dagster.common.redaction import keeping_details
 from jam_dagster.errors import BudgetError, SourceBindingError
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
-from jam_dagster.privacy.draws import uncharged
+from jam_dagster.privacy.outcome_store import uncharged
 from jam_dagster.privacy.ledger.key import COMMAND_LINE
 from jam_dagster.release.place import ANOTHER_EDITION
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.signing import Signer
-    from jam_dagster.privacy import Budget, Ledger, Protection, Release, ReleaseKey
+    from jam_dagster.privacy import Budget, Event, Ledger, Protection, Release, ReleaseKey
     from jam_dagster.release.place import Place, StoredDraws
 
 
@@ -197,43 +197,64 @@ class LedgerFunding:
             and its draws are not in its place, or they are there and the ledger does not know of
             them.
         """
+        if self._check_draws():
+            self.ledger.check(
+                self.key,
+                self.shares,
+                neighbours=self.protection.neighbours,
+                source=self._binding(),
+            )
+        self.ledger.check_writable()
+
+    def _check_draws(self) -> bool:
+        """Raise unless ledger and place know the same draws; return whether there is a budget.
+
+        What is stored is listed before the ledger is read: another run of this release charges,
+        and then stores.
+        """
+        # The ledger brings SQLAlchemy, for which research need not wait.
+        from jam_dagster.privacy import Kind
+
         ledger, key = self.ledger, self.key
         # A key that could not sign the certificate in the end is refused before anything is drawn.
         if self.signer is not None:
             ledger.keys.check(self.signer.public)
-        datasets = ledger.datasets()
-        if key.dataset not in datasets and (datasets or self.grants is None):
-            raise BudgetError(
-                f"The ledger {ledger.location} does not know the dataset {key.dataset!r}; it knows "
-                f"{', '.join(map(repr, datasets)) or 'none'}. Name one of them, or grant it: "
-                f"`jam-dagster ledger grant --ledger {ledger.location} --dataset {key.dataset} "
-                "--epsilon EPSILON --delta DELTA`."
-            )
-        # What is stored is listed first: another run of this release charges, and then stores.
         stored = self.place.files
-        release = ledger.release(key)
-        charged = frozenset() if release is None else release.charged_steps
-        if uncharged(stored, charged):
+        journal = ledger.events(key.dataset) if ledger.exists else []
+        if not journal:
+            self._check_grants()
+        of_release = [one for one in journal if one.key == key]
+        charges = [one for one in of_release if one.kind == Kind.CHARGED]
+        if uncharged(stored, [one.step for one in charges]):
             raise BudgetError(
                 f"{self.place.name} holds draws of release {key.release}, edition {key.edition}, "
                 "that this ledger never charged: it is another ledger, or an older copy of the one "
                 f"that did ({ledger.location}). Use the ledger that did, or {ANOTHER_EDITION}."
             )
         # A release that was charged, and whose shares are all closed, draws nothing more.
-        if release is None or not charged or not release.closed:
+        if not charges or not _has_ended(of_release):
             self._check_memory()
-        if release is not None and charged and not self.place.has_begun:
+        if charges and not self.place.has_begun:
             raise BudgetError(
                 f"The ledger {ledger.location} has already charged {key}, but its draws are not in "
-                f"{self.place.name}. {_whereabouts(release)}Bring them back, which costs nothing, "
+                f"{self.place.name}. {_whereabouts(charges)}Bring them back, which costs nothing, "
                 f"or {ANOTHER_EDITION}."
             )
-        if datasets:
+        if journal:
             self._check_links()
-            ledger.check(
-                key, self.shares, neighbours=self.protection.neighbours, source=self._binding()
+        return bool(journal)
+
+    def _check_grants(self) -> None:
+        """Raise where the dataset has no budget, unless a new ledger grants it one."""
+        ledger, dataset = self.ledger, self.key.dataset
+        datasets = ledger.datasets()
+        if datasets or self.grants is None:
+            raise BudgetError(
+                f"The ledger {ledger.location} does not know the dataset {dataset!r}; it knows "
+                f"{', '.join(map(repr, datasets)) or 'none'}. Name one of them, or grant it: "
+                f"`jam-dagster ledger grant --ledger {ledger.location} --dataset {dataset} "
+                "--epsilon EPSILON --delta DELTA`."
             )
-        ledger.check_writable()
 
     def _check_links(self) -> None:
         """Raise where partitions are disjoint and another one could read the file by a link."""
@@ -288,8 +309,8 @@ class LedgerFunding:
         """
         # A backend that cannot be loaded must fail before anything is reserved.
         make_noise("exact")
-        self.check()
-        if self.grants is not None and self.ledger.is_empty:
+        # The reservation raises what `check` would of the ledger, in the transaction that writes.
+        if not self._check_draws() and self.grants is not None:
             self._grant(self.grants)
         _ = self._release
 
@@ -378,17 +399,25 @@ class LedgerFunding:
     def spent(self) -> float:
         """The rho charged to the release, by this run and by earlier ones."""
         release = self.ledger.release(self.key)
-        return 0.0 if release is None else sum(release.account(one).spent for one in self.shares)
+        return 0.0 if release is None else release.spent
 
     def ended(self) -> tuple[datetime, float] | None:
         """Return when the release ended; made again, a release says what it said before."""
-        last = self.ledger.ended(self.key)
-        return datetime.fromisoformat(last.at), self.ledger.balance_after(last).remaining_epsilon
+        at, balance = self.ledger.ended(self.key)
+        return datetime.fromisoformat(at), balance.remaining_epsilon
 
 
-def _whereabouts(release: Release) -> str:
+def _has_ended(journal: Sequence[Event]) -> bool:
+    """Return whether all shares of a release are closed."""
+    from jam_dagster.privacy.ledger.reservation import states_of
+
+    states = states_of([event for event in journal if event.moves_amount])
+    return all(state.closed for state in states.values())
+
+
+def _whereabouts(charges: Sequence[Event]) -> str:
     """Return where the draws of a release lie that another tool has charged."""
-    if COMMAND_LINE in release.charged_by:
+    runs = sorted({event.run_id for event in charges} - {""})
+    if any(run.startswith(COMMAND_LINE) for run in runs):
         return f"`{COMMAND_LINE}` charged it: its folder holds them. "
-    runs = sorted(release.charged_by - {""})
     return f"Dagster charged it (run {runs[0]}): its store holds them. " if runs else ""

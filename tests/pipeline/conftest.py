@@ -1,5 +1,6 @@
 import os
 import shutil
+import sqlite3
 
 # Before Dagster is imported: no test may call out.
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
@@ -182,17 +183,28 @@ class Full:
 
     bench: Bench
     result: dg.ExecuteInProcessResult
+    connections: int
 
 
 @pytest.fixture(scope="session")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
     home = tmp_path_factory.mktemp("full")
     write_tables(home)
+    opened: list[object] = []
+    connect = sqlite3.connect
+
+    def counted(*args: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(args)
+        return connect(*args, **options)
+
     with dg.DagsterInstance.ephemeral() as instance:
         bench = Bench(home, instance)
-        result = bench.run()
+        with pytest.MonkeyPatch.context() as patch:
+            # Dagster's own databases connect by SQLAlchemy's name of it.
+            patch.setattr(sqlite3, "connect", counted)
+            result = bench.run()
         assert result.success, failure(result)
-        yield Full(bench, result)
+        yield Full(bench, result, len(opened))
 
 
 @pytest.fixture(scope="session")

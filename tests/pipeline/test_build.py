@@ -52,6 +52,10 @@ def metadata(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
     return {key: value.value for key, value in event.materialization.metadata.items()}
 
 
+def test_a_job_opens_the_ledger_few_times(full: Full) -> None:
+    assert full.connections <= 45
+
+
 def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
     bench, result = full.bench, full.result
     checks = {one.check_name: one for one in result.get_asset_check_evaluations()}

@@ -147,10 +147,11 @@ class LedgerResource(dg.ResourceDefinition):
         url = ledger.location  # without a password
         self._make_folder(url)
         configured = self.budgets.get(dataset)
-        if dataset not in ledger.datasets():
+        balance = ledger.balance_if_granted(dataset)
+        if balance is None:
             self._grant_first(ledger, dataset, configured, stores)
         elif configured is not None:
-            _check_granted(ledger.balance(dataset), dataset, configured, url)
+            _check_granted(balance, dataset, configured, url)
         return ledger
 
     def _grant_first(

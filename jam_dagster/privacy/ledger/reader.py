@@ -117,6 +117,20 @@ class LedgerReader:
             at = ledger_time(connection, self._clock)
             return known_balance(connection, self.location, dataset, at)
 
+    def balance_if_granted(self, dataset: str) -> Balance | None:
+        """Return the balance of a dataset, or None where there is no budget or no ledger.
+
+        Raises
+        ------
+        SpecificationError
+            If a dataset cannot have that name.
+        """
+        check_name(dataset, "the protected dataset")
+        if not self.exists:
+            return None
+        with self._backend.reading() as connection:
+            return balance_of(connection, dataset, ledger_time(connection, self._clock))
+
     def balance_after(self, event: Event) -> Balance:
         """Return the balance of an event's dataset right after the event."""
         with self._backend.reading() as connection:
@@ -212,8 +226,8 @@ class LedgerReader:
         with self._backend.reading() as connection:
             return next(iter(issued(connection, key, digest)), None)
 
-    def ended(self, key: ReleaseKey) -> Event:
-        """Return the last event that moved an amount of a release.
+    def ended(self, key: ReleaseKey) -> tuple[str, Balance]:
+        """Return when an amount of a release last moved, and its dataset's balance right after.
 
         Raises
         ------
@@ -222,9 +236,12 @@ class LedgerReader:
         """
         with self._backend.reading() as connection:
             journal = read(connection, of_release(key), moves_an_amount())
-        if not journal:
-            raise BudgetError(f"{key} was never reserved in the ledger {self.location}")
-        return journal[-1]
+            if not journal:
+                raise BudgetError(f"{key} was never reserved in the ledger {self.location}")
+            last = journal[-1]
+            return last.at, known_balance(
+                connection, self.location, key.dataset, last.at, through=last.seq
+            )
 
     def verify(self) -> Verification:
         """Prove that the journal was not altered and that the balances follow from it.

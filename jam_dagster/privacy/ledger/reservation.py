@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +24,7 @@ from jam_dagster.privacy.ledger.journal import (
     read,
     utc_now,
 )
-from jam_dagster.privacy.ledger.key import COMMAND_LINE, ReleaseKey, check_name, key_fields
+from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 
 
 @dataclass(frozen=True)
@@ -79,21 +80,6 @@ class Release:
         return rho_within(sum(state.spent for state in states.values()))
 
     @property
-    def charged_by(self) -> frozenset[str]:
-        """The ids of the runs that charged it; `COMMAND_LINE` for runs of the command line."""
-        with self.backend.reading() as connection:
-            journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
-        by = (event.run_id for event in journal)
-        return frozenset(COMMAND_LINE if run.startswith(COMMAND_LINE) else run for run in by)
-
-    @property
-    def charged_steps(self) -> frozenset[str]:
-        """The draws that were charged, to any share."""
-        with self.backend.reading() as connection:
-            journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
-        return frozenset(event.step for event in journal)
-
-    @property
     def closed(self) -> bool:
         """Whether all shares are closed."""
         with self.backend.reading() as connection:
@@ -128,7 +114,9 @@ class Release:
 class LedgerAccount:
     """The account of one share of a release; an `Account` that survives the process.
 
-    Each property reads the ledger.
+    A draw takes two transactions, `charge` and `confirm`, each of which reads the share before it
+    writes: what another process, an officer, a move or a restored ledger did is noticed there. So
+    no read precedes them, and nothing that can change is kept between them.
 
     Parameters
     ----------
@@ -141,9 +129,13 @@ class LedgerAccount:
     release: Release
     share: str
 
-    @property
+    @cached_property
     def reserved(self) -> float:
-        """Rho of the whole share."""
+        """Rho of the whole share.
+
+        It is read once: no event changes the amount of a reservation. A share that ended is
+        noticed by the charge, and what is left is counted there.
+        """
         return rho_within(self._state().reserved)
 
     @property
@@ -172,10 +164,12 @@ class LedgerAccount:
 
         Raises
         ------
-        SpecificationError, BudgetExceededError, ReleaseClosedError, BudgetError
-            As `Account.charge` says; BudgetError also if the ledger cannot be written. Nothing
-            was charged then, except perhaps where the message says that the connection was lost
-            during the commit: the draw must not be made, and counts as lost if it was charged.
+        SpecificationError, ChargedBeforeError, ReleaseClosedError, BudgetExceededError
+            As `Account.charge` says.
+        BudgetError
+            If the ledger cannot be written. Nothing was charged then, except perhaps where the
+            message says that the connection was lost during the commit: the draw must not be made,
+            and counts as lost if it was charged.
         """
         check_name(step, "the step")
         units = units_up(check_rho(rho))
@@ -210,10 +204,7 @@ class LedgerAccount:
         LedgerIntegrityError, ReleaseClosedError, BudgetError
             As `Account.confirm` says; BudgetError if the ledger cannot be written.
         """
-        with self.release.backend.reading() as connection:
-            state = self._unconfirmed(connection, step, digest)
-        if state is None:
-            return
+        # No read comes first: a transaction that finds the digest there writes nothing.
         with self.release.backend.writing() as connection:
             # No other run draws for this release, but an operator may have closed it meanwhile.
             state = self._unconfirmed(connection, step, digest)

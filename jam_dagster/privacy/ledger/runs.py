@@ -229,19 +229,13 @@ class RunEntries(LedgerReader):
         check_name(run_id, "the run id")
         by = actor(by)
 
-        def written(connection: sa.Connection) -> bool:
+        with self._backend.writing() as connection:
             if not share_states(connection, key):
                 raise BudgetError(
                     f"{key} was never reserved in the ledger {self.location}: issue its "
                     "certificate with the ledger that it was charged to"
                 )
-            return bool(issued(connection, key, digest))
-
-        with self._backend.reading() as connection:
-            if written(connection):
-                return
-        with self._backend.writing() as connection:
-            if not written(connection):
+            if not issued(connection, key, digest):
                 append(
                     connection,
                     Kind.CERTIFIED,

@@ -198,7 +198,7 @@ def test_a_reservation_without_a_source_is_bound_when_it_goes_on(
     with pytest.raises(SourceBindingError):
         ledger.open_release(key, SHARES, source=SLICE)
     assert ledger.events() == before
-    assert charged.charged_steps == {"round-000/select"}
+    assert charged.spent > 0
     ledger.verify()
 
 

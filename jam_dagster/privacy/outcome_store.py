@@ -1,0 +1,100 @@
+"""Where the outcomes of draws are kept."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from jam_dagster.common.files import write_whole
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+Outcome = dict[str, Any]
+
+
+class OutcomeStore(Protocol):
+    """Where the outcomes of draws are kept; they are differentially private, so releasable."""
+
+    def get(self, step: str) -> Outcome | None:
+        """Return the outcome of `step`, None if it was never stored."""
+
+    def put(self, step: str, outcome: Outcome) -> None:
+        """Store the outcome of `step`, durably."""
+
+
+class MemoryStore:
+    """An `OutcomeStore` that lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[str, Outcome] = {}
+
+    def get(self, step: str) -> Outcome | None:
+        """Return the outcome of `step`, None if it was never stored."""
+        return self._outcomes.get(step)
+
+    def put(self, step: str, outcome: Outcome) -> None:
+        """Keep the outcome of `step`."""
+        self._outcomes[step] = outcome
+
+
+class DirectoryStore:
+    """An `OutcomeStore` with one ``.npz`` file a draw, on a local disk or any fsspec store.
+
+    Parameters
+    ----------
+    directory
+        The folder; it is made on the first `put`.
+    """
+
+    def __init__(self, directory: Path | UPath) -> None:
+        self._directory = directory
+
+    def _path(self, step: str) -> Path | UPath:
+        return self._directory / _file_of(step)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the files that hold an outcome."""
+        if not self._directory.exists():
+            return frozenset()
+        names = {path.name for path in self._directory.iterdir()}
+        return frozenset(name for name in names if not name.startswith("."))
+
+    def get(self, step: str) -> Outcome | None:
+        """Return the outcome of `step`, None if it was never stored."""
+        path = self._path(step)
+        if not path.exists():
+            return None
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+            outcome: Outcome = json.loads(str(stored["scalars"]))
+            outcome.update({name: stored[name] for name in stored.files if name != "scalars"})
+        return outcome
+
+    def put(self, step: str, outcome: Outcome) -> None:
+        """Store the outcome of `step`; on a local disk it is whole and synced, or not there."""
+        arrays = {name: value for name, value in outcome.items() if isinstance(value, np.ndarray)}
+        scalars = {name: value for name, value in outcome.items() if name not in arrays}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, scalars=json.dumps(scalars), **arrays)
+        path = self._path(step)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        write_whole(path, buffer.getvalue())
+
+
+def uncharged(files: Collection[str], steps: Iterable[str]) -> frozenset[str]:
+    """Return the files of a `DirectoryStore` that hold the outcome of an uncharged step.
+
+    Such a file means that the ledger is another one, or an older copy of the one that paid. List
+    the files before reading the ledger: a concurrent run charges first and stores afterwards.
+    """
+    return frozenset(files) - {_file_of(step) for step in steps}
+
+
+def _file_of(step: str) -> str:
+    return step.replace("/", "-") + ".npz"

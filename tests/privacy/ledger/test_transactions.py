@@ -1,0 +1,82 @@
+"""Two transactions a draw, the charge and the digest, each of which sees what others did."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import BudgetError, LostDrawError, ReleaseClosedError
+from jam_dagster.privacy import Draws, ExactNoise, Kind, Ledger, MemoryStore, ReleaseKey
+
+COUNTS = np.array([3, 1])
+
+
+class Unused(ExactNoise):
+    """Noise that nothing may be drawn with."""
+
+    def gaussian_counts(self, *given: Any) -> Any:
+        raise AssertionError("drawn")
+
+
+def draws(ledger: Ledger, key: ReleaseKey, noise: ExactNoise | None = None) -> Draws:
+    release = ledger.open_release(key, {"mechanism": 0.01})
+    made = Draws(noise or ExactNoise(), release.account("mechanism"), MemoryStore())
+    # As a run does before its first round.
+    assert made.remaining > 0
+    return made
+
+
+def test_a_private_round_takes_four_connections(
+    ledger: Ledger, key: ReleaseKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, opened, connect = draws(ledger, key), [], sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **options: opened.append(args) or connect(*args, **options)
+    )
+    rho = made.remaining / 2
+    made.select("select", np.array([0.0, 1.0]), rho=rho, sensitivity=4.0)
+    made.measure("measure", COUNTS, rho=min(rho, made.remaining))
+    assert len(opened) == 4
+
+
+def test_a_draw_that_another_process_has_charged_meanwhile_is_lost_and_not_drawn(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    made = draws(ledger, key, Unused())
+    release = Ledger(ledger.place).release(key)
+    assert release is not None
+    release.account("mechanism").charge("s", 0.001)
+    with pytest.raises(LostDrawError, match="s was charged"):
+        made.measure("s", COUNTS, rho=0.002)
+    assert made.spent == pytest.approx(0.001)
+    assert [event.kind for event in ledger.events()].count(Kind.CHARGED) == 1
+
+
+def test_a_share_that_an_officer_has_closed_meanwhile_pays_for_nothing(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    made = draws(ledger, key, Unused())
+    release = Ledger(ledger.place).release(key)
+    assert release is not None
+    release.close("withdrawn")
+    with pytest.raises(ReleaseClosedError):
+        made.measure("s", COUNTS, rho=0.002)
+
+
+def test_a_ledger_that_was_moved_or_replaced_meanwhile_pays_for_nothing(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    assert ledger.file is not None
+    with ledger.claim(key):
+        made = draws(ledger, key, Unused())
+        copy = ledger.file.with_name("copy.db")
+        copy.write_bytes(ledger.file.read_bytes())
+        copy.replace(ledger.file)
+        with pytest.raises(BudgetError, match="replaced by another file"):
+            made.measure("s", COUNTS, rho=0.002)
+    Ledger(ledger.place).move(ledger.file.with_name("moved.db"))
+    with pytest.raises(BudgetError, match="has moved"):
+        made.measure("s", COUNTS, rho=0.002)
