@@ -17,7 +17,7 @@ from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms import sample_rows
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import ResearchFunding
-from jam_dagster.release.place import MemoryPlace
+from jam_dagster.release.place import Place
 from jam_dagster.release.stopwatch import peak_memory_mb
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload, marginal_blocks
 
@@ -279,7 +279,7 @@ def run_trial(
     """
     research = spec.privacy.changed(noise="numpy", seed=seed)
     trial = spec.changed(privacy=research)
-    place = MemoryPlace()
+    place = Place()
     funding = ResearchFunding(trial.shares, research.protection, seed, place)
     progress = Progress(on_round=on_round)
     engine = Engine(trial, halves.public.domain, place, funding, progress=progress)

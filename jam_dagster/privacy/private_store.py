@@ -28,15 +28,9 @@ PRIVATE_STORE_VARIABLE = "JAM_PRIVATE"
 
 
 def stored_secret(folder: Path, *, make: bool) -> bytes:
-    """Return the secret in a private store on a local disk.
+    """Return the secret in a private store on a local disk, which need not exist.
 
-    Parameters
-    ----------
-    folder : Path
-        The private store; it need not exist.
-    make : bool
-        Whether to create a missing secret. Otherwise a random one is returned, which matches no
-        binding, and no file is written.
+    Unless it is to be made, a missing secret is a random one, which matches no binding.
 
     Raises
     ------
@@ -67,16 +61,7 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
 def keyed_contents(secret: bytes, release: str, contents: str) -> str:
     """Return the keyed digest of a digest of private records; it reveals nothing without the key.
 
-    Two releases of one table have two of them.
-
-    Parameters
-    ----------
-    secret : bytes
-        Secret of the private store.
-    release : str
-        Digest of the release's key.
-    contents : str
-        Result of `jam_dagster.tables.FrameSource.contents`.
+    `release` is the digest of the release's key: two releases of one table have two of them.
     """
     text = f"jam contents\0{release}\0{contents}".encode()
     return hmac.new(secret, text, "sha256").hexdigest()
@@ -86,13 +71,6 @@ def default_private_store(file: Path | None, place: str) -> Path:
     """Return the command line's default private store for a ledger.
 
     It lies beside the ledger's file; for a ledger on a server, in the user's own data folder.
-
-    Parameters
-    ----------
-    file : Path or None
-        The ledger's file; None for a ledger on a server.
-    place : str
-        The ledger's location, without a password.
     """
     if file is None:
         from platformdirs import user_data_path
@@ -107,15 +85,7 @@ def default_private_store(file: Path | None, place: str) -> Path:
 def carry_private_store(origin: Path, destination: Path) -> bool:
     """Copy a private store to the place that belongs to a moved ledger.
 
-    Parameters
-    ----------
-    origin, destination : Path
-        Their folders.
-
-    Returns
-    -------
-    bool
-        Whether the destination holds the origin's secret; False if it holds another one.
+    Return whether the destination holds the origin's secret; False if it holds another one.
 
     Raises
     ------

@@ -31,15 +31,16 @@ class ReleaseFolder:
     ``draws/``           every charged outcome, so that no draw is ever paid twice
     ``transcript/``      what was selected and measured, round by round
     ``model/``           the fitted model
+    ``run.json``         that transcript and model are whole, and of this release
     ``errors.json``      the workload errors, where they were measured with noise
     ``checks.html``      the checks of the synthetic table, to be read
     ``checks.json``      the same, as Great Expectations reports them
     ``report.html``      the report
     ``certificate.json`` what the release promises and what it cost, to be verified
     ``certificate.html`` the same, to be read
-    ``restricted/``      what may not leave: errors measured without noise, the key that chose
-                         which rows of a person were kept, and in ``failures/`` why attempts to open
-                         the private table failed
+    ``restricted/``      what may not leave: errors measured without noise, in ``row_limit/`` the
+                         key that chose which rows of a person were kept, and in ``failures/`` why
+                         attempts to open the private table failed
     ===================  =========================================================================
 
     What seeded noise made may not leave either: whoever guesses the seed takes the noise off a
@@ -57,6 +58,7 @@ class ReleaseFolder:
         "draws",
         "transcript",
         "model",
+        "run.json",
         "errors.json",
         "checks.html",
         "checks.json",
@@ -65,7 +67,6 @@ class ReleaseFolder:
         "certificate.html",
         "restricted/errors.json",
         "restricted/report.html",
-        "restricted/row_limit.key",
     )
 
     def __init__(self, path: Path) -> None:
@@ -73,7 +74,6 @@ class ReleaseFolder:
         self.table = self.path / "synthetic.csv"
         self.domain = self.path / "domain.yaml"
         self.release = self.path / "release.json"
-        self.draws = self.path / "draws"
         self.transcript = UPath(self.path / "transcript")
         self.model = UPath(self.path / "model")
         self.checks = self.path / "checks.html"
@@ -82,7 +82,6 @@ class ReleaseFolder:
         self.errors = self.path / "errors.json"
         self.certificate = self.path / "certificate.json"
         self.restricted = self.path / "restricted"
-        self.row_key = self.restricted / "row_limit.key"
 
     @property
     def name(self) -> str:
@@ -117,7 +116,7 @@ class ReleaseFolder:
         """Return what ``release.json`` says."""
         try:
             described = json.loads(self.release.read_text())
-            _ = [described[name] for name in ("noise", "key", "records")]
+            _ = [described[name] for name in ("noise", "key")]
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(
                 f"{self.release} cannot be read: name an empty or a new folder."

@@ -13,14 +13,15 @@ from uuid import uuid4
 from jam_dagster.common.redaction import keeping_details
 from jam_dagster.errors import BudgetError, SourceBindingError
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
-from jam_dagster.privacy.outcome_store import uncharged
 from jam_dagster.privacy.ledger.key import COMMAND_LINE
+from jam_dagster.privacy.outcome_store import uncharged
 from jam_dagster.release.place import ANOTHER_EDITION
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.signing import Signer
     from jam_dagster.privacy import Budget, Event, Ledger, Protection, Release, ReleaseKey
-    from jam_dagster.release.place import Place, StoredDraws
+    from jam_dagster.release.file_place import StoredDraws
+    from jam_dagster.release.place import Place
 
 
 class Funding(Protocol):

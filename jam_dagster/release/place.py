@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from jam_dagster.privacy import MemoryStore
 from jam_dagster.tables.codes.privacy_unit import secret_key
@@ -13,7 +13,8 @@ from jam_dagster.tables.codes.table import EncodedTable, digest_of
 from jam_dagster.tables.sources.public import encoded_tables
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours, OutcomeStore, ReleaseKey
+    from jam_dagster.privacy import Neighbours, OutcomeStore
+    from jam_dagster.release.file_place import StoredDraws
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.tables import Domain, MarginalSource
 
@@ -68,67 +69,51 @@ class Fingerprint:
         return digest_of(self.public) if self.public else None
 
 
-class StoredDraws(Protocol):
-    """The stored draws of one release, which a ledger must have charged."""
+class Place:
+    """Where one release keeps what it has drawn: memory, for research and simulations.
 
-    @property
-    def where(self) -> str:
-        """The folder, as messages show it."""
+    `FilePlace` keeps it in files, for as long as they lie there.
+    """
 
-    @property
-    def files(self) -> frozenset[str]:
-        """The names of the outcomes' files."""
+    name = "memory"
+    """How messages name the place."""
 
-    def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
-        """Return the release, None where the folder does not say.
-
-        Parameters
-        ----------
-        charged
-            The releases that the ledger has charged: one of them may be known by the folder's
-            name, without a look inside.
-        """
-
-
-class Place(Protocol):
-    """Where one release keeps what it has drawn."""
-
-    @property
-    def name(self) -> str:
-        """How messages name the place."""
-
-    @property
-    def outcomes(self) -> OutcomeStore:
-        """The store of single draws' outcomes."""
+    def __init__(
+        self, keep_failure: Callable[[str, str], None] = lambda attempt, text: None
+    ) -> None:
+        self.outcomes: OutcomeStore = MemoryStore()
+        self._keep_failure = keep_failure
+        self._kept: ReleaseRun | None = None
 
     @property
     def files(self) -> frozenset[str]:
         """The names of the outcomes' files."""
+        return frozenset()
 
     @property
     def has_begun(self) -> bool:
         """Whether the release began to draw here, even if no outcome was stored yet."""
+        return False
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that lies here, this one's among them."""
+        return iter(())
 
     def binding(self, identity: str, *, make: bool) -> str:
-        """Return the keyed digest of a source's identity.
+        """Return the keyed digest of a source's identity; empty where no ledger binds sources.
 
-        Parameters
-        ----------
-        identity
-            The source's identity.
-        make
-            Whether to make the secret where there is none.
+        Without `make` a missing secret is not made, and the digest matches no other.
         """
+        return ""
 
     @property
     def has_row_key(self) -> bool:
         """Whether the secret that decides which rows of a person are kept is here."""
+        return True
 
     def row_key(self) -> bytes:
         """Return the secret that decides which rows of a person are kept, made the first time."""
+        return secret_key()
 
     def begin(self, data: Fingerprint) -> None:
         """Keep the fingerprint of the inputs, or check that they are still the same.
@@ -141,54 +126,16 @@ class Place(Protocol):
 
     def finished(self) -> ReleaseRun | None:
         """Return the run, if it has ended; None if the mechanism must still run."""
+        return self._kept
 
     def keep(self, run: ReleaseRun) -> None:
         """Keep the run; the same release made again gets it from here."""
+        self._kept = run
 
     def keep_failure(self, attempt: str, text: str) -> None:
         """Keep the reason why an attempt to open the private table failed, for its owner alone."""
+        self._keep_failure(attempt, text)
 
     def modes(self) -> AbstractContextManager[None]:
         """Let new files of a private place be their owner's only."""
-
-
-class MemoryPlace:
-    """A place that lives as long as the process, for research and simulations."""
-
-    def __init__(self) -> None:
-        self.name = "memory"
-        self.outcomes: OutcomeStore = MemoryStore()
-        self.files: frozenset[str] = frozenset()
-        self.has_begun = False
-        self.has_row_key = True
-        self._run: ReleaseRun | None = None
-
-    def stored(self) -> Iterator[StoredDraws]:
-        """Yield nothing: no draw outlives the process."""
-        return iter(())
-
-    def binding(self, identity: str, *, make: bool) -> str:
-        """Return nothing: no ledger binds a source to memory."""
-        return ""
-
-    def row_key(self) -> bytes:
-        """Return a new secret."""
-        return secret_key()
-
-    def begin(self, data: Fingerprint) -> None:
-        """Do nothing: no earlier draws are kept."""
-
-    def finished(self) -> ReleaseRun | None:
-        """Return the run that was kept, if there is one."""
-        return self._run
-
-    def keep(self, run: ReleaseRun) -> None:
-        """Keep the run in memory."""
-        self._run = run
-
-    def keep_failure(self, attempt: str, text: str) -> None:
-        """Do nothing: the caller has the exception."""
-
-    def modes(self) -> AbstractContextManager[None]:
-        """Do nothing: no files are made."""
         return nullcontext()

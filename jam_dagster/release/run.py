@@ -8,14 +8,22 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.files import write_whole
 from jam_dagster.evaluation import WorkloadErrors
-from jam_dagster.mechanisms import MechanismResult
+from jam_dagster.mechanisms import MechanismResult, Transcript, load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import ReleaseKey
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from upath import UPath
+
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
+
+RUN_FILE = "run.json"
+"""The file in a run's folder that is written last, and says of which release the run is."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,34 @@ class ReleaseRun(MechanismResult):
         """SHA-256 of the release's key and all measurements, both of which may leave."""
         key = json.dumps(asdict(self.release.key), sort_keys=True).encode()
         return measurements_hash(self.transcript, prefix=key).hexdigest()
+
+
+def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
+    """Write the model, the transcript, and which release they are."""
+    marker = folder / RUN_FILE
+    # A crash between the files must not leave the model of one release under another's name.
+    if marker.exists():
+        marker.unlink()
+    run.model.save(folder / "model")
+    run.transcript.save(folder / "transcript")
+    write_whole(marker, json.dumps(run.release.to_dict(), indent=1).encode())
+
+
+def read_run(folder: Path | UPath) -> ReleaseRun:
+    """Read what `write_run` wrote."""
+    return ReleaseRun(
+        model=load_model(folder / "model"),
+        transcript=Transcript.load(folder / "transcript"),
+        release=ReleaseIdentity.from_dict(json.loads((folder / RUN_FILE).read_text())),
+    )
+
+
+def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
+    """Return of which release the run in a folder is; None if no whole run is there."""
+    files = (folder / RUN_FILE, folder / "transcript/transcript.json", folder / "model/model.json")
+    if not all(path.exists() for path in files):
+        return None
+    return ReleaseIdentity.from_dict(json.loads(files[0].read_text()))
 
 
 @dataclass(frozen=True)

@@ -332,12 +332,11 @@ class _Whole:
             spec,
             domain,
             key,
-            public_digest=None if public is None else digest_of(encoded_tables(public)),
             ledger=ledger,
             private_store=request.private_store,
             siblings=request.siblings,
         )
-        place.check_free()
+        place.check_free(None if public is None else digest_of(encoded_tables(public)))
         protection = spec.privacy.protection
         funding: Funding
         if ledger is None:

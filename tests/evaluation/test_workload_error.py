@@ -20,8 +20,7 @@ from jam_dagster.evaluation import (
     workload_error,
 )
 from jam_dagster.evaluation.workload_error import table_errors
-from jam_dagster.privacy import Neighbours, UnledgeredAccount
-from jam_dagster.privacy import Draws, MemoryStore
+from jam_dagster.privacy import Draws, MemoryStore, Neighbours, UnledgeredAccount
 from jam_dagster.privacy.noise.seeded import SeededNoise
 from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.graph import (
     LEDGER,
@@ -14,8 +15,9 @@ from jam_dagster.pipeline.graph import (
     ReleaseGraph,
 )
 from jam_dagster.pipeline.launch import check_launch
+from jam_dagster.pipeline.storage.formats import RunFormat
 from jam_dagster.pipeline.storage.io_manager import check_stores
-from jam_dagster.pipeline.storage.store_place import ResearchPlace, StorePlace
+from jam_dagster.pipeline.storage.store_place import StorePlace, research_place
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
@@ -25,6 +27,8 @@ from jam_dagster.tables.sources.partition_template import linked_file, template_
 from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
 
 if TYPE_CHECKING:
+    from upath import UPath
+
     from jam_dagster.mechanisms import Round
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 
@@ -49,7 +53,7 @@ def release_engine(
     shares, protection = graph.shares, spec.privacy.protection
     closed = private_store(context)
     if not spec.exact:
-        research = ResearchPlace(closed, spec)
+        research = research_place(closed, spec)
         free = ResearchFunding(shares, protection, spec.privacy.seed or 0, research, run_id)
         return Engine(spec, domain, research, free, partition, progress)
     check_launch(context, (LEDGER, *STORES))
@@ -62,7 +66,8 @@ def release_engine(
     archive: ReleaseStore = getattr(context.resources, graph.archive_store)
     stores = (open_, closed)
     key = spec.key(domain, partition)
-    place = StorePlace(archive, key, closed, spec=spec, stores=stores)
+    run = run_folder(graph, context)
+    place = StorePlace(archive, key, run, closed, spec=spec, domain=domain, stores=stores)
     funding = LedgerFunding(
         resource.open(spec.dataset, stores=stores),
         key,
@@ -77,6 +82,12 @@ def release_engine(
         notify=context.log.warning,
     )
     return Engine(spec, domain, place, funding, partition, progress)
+
+
+def run_folder(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> "UPath":
+    """Return where the asset of a partition's run lies."""
+    store: ReleaseStore = getattr(context.resources, graph.store(MECHANISM_RUN))
+    return store.beside(graph.key(MECHANISM_RUN), graph.partition_of(context), RunFormat.suffix)
 
 
 def ledger_funding(engine: Engine) -> LedgerFunding | None:

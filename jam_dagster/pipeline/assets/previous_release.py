@@ -21,6 +21,7 @@ from jam_dagster.pipeline.assets.descriptions import (
     PUBLIC_CODES,
     PUBLIC_RECORDS,
 )
+from jam_dagster.pipeline.assets.engine import run_folder
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
 from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat, TableFormat
@@ -127,7 +128,7 @@ def _check_reliance(
     """Raise if the release of the partition before is not to be relied on."""
     before = run.release.key.partition
     archive: ReleaseStore = getattr(context.resources, graph.archive_store)
-    public = StorePlace(archive, run.release.key).public()
+    public = StorePlace(archive, run.release.key, folder).public()
     if public is None:
         # Before the release had this setting, or in the store of another mechanism.
         codes: ReleaseStore = getattr(context.resources, graph.store(PUBLIC_CODES))
@@ -189,7 +190,8 @@ def _archive(
     if graph.spec.privacy.noise != "exact":
         return None
     store: ReleaseStore = getattr(context.resources, graph.archive_store)
-    return StorePlace(store, graph.spec.key(domain, graph.partition_of(context)))
+    key = graph.spec.key(domain, graph.partition_of(context))
+    return StorePlace(store, key, run_folder(graph, context))
 
 
 def _store(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> ReleaseStore:

@@ -14,9 +14,14 @@ from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.files import write_whole
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
-from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.privacy import NoiseCall
-from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
+from jam_dagster.release.run import (
+    RUN_FILE,
+    ReleaseErrors,
+    ReleaseRun,
+    read_run,
+    write_run,
+)
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
 from jam_dagster.tables.domain.text_dtype import from_arrow
 from jam_dagster.tables.sources.columns import exact_columns, with_texts
@@ -182,29 +187,19 @@ class RunFormat(Format):
 
     name = "runs of a mechanism"
     suffix = ".run"
-    marker = "release.json"
+    marker = RUN_FILE
 
     def holds(self, value: object) -> bool:
         """Whether `value` is a run of a mechanism."""
         return isinstance(value, ReleaseRun)
 
     def write(self, value: ReleaseRun, path: UPath) -> None:
-        """Write the model, the transcript, and which release they are."""
-        marker = path / self.marker
-        # A crash between the files must not leave the model of one release under another's name.
-        if marker.exists():
-            marker.unlink()
-        value.model.save(path / "model")
-        value.transcript.save(path / "transcript")
-        write_whole(marker, json.dumps(value.release.to_dict(), indent=1).encode())
+        """Write the run."""
+        write_run(value, path)
 
     def read(self, path: UPath) -> ReleaseRun:
-        """Read the model, the transcript, and which release they are."""
-        return ReleaseRun(
-            model=load_model(path / "model"),
-            transcript=Transcript.load(path / "transcript"),
-            release=ReleaseIdentity.from_dict(json.loads((path / self.marker).read_text())),
-        )
+        """Read the run."""
+        return read_run(path)
 
 
 class ErrorFormat(Format):

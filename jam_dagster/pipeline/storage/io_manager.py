@@ -19,7 +19,6 @@ from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escap
 from jam_dagster.pipeline.launch import NO_CONFIG, is_variable, place_of, value_of_variable
 from jam_dagster.pipeline.storage.formats import FORMATS, Format
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
-from jam_dagster.privacy.private_copies import FAILURES
 from jam_dagster.tables import secret_key
 
 if TYPE_CHECKING:
@@ -82,15 +81,13 @@ class ReleaseStore(dg.UPathIOManager):
         """Whether the root is on a local disk, where files have modes."""
         return isinstance(self.root, Path)
 
-    def directory(self, *parts: str) -> UPath:
-        """Return a folder below the root, made if it is not there."""
-        path = self.root.joinpath(*(_safe(part) for part in parts))
-        self.make_directory(path)
-        return path
+    def path_of(self, *parts: str) -> UPath:
+        """Return a path below the root, which no part leads out of."""
+        return self.root.joinpath(*(_safe(part) for part in parts))
 
     def beside(self, key: dg.AssetKey, partition: str, suffix: str) -> UPath:
         """Return the path of a further file of an asset, which lies beside the asset's own."""
-        base = self.root.joinpath(*(_safe(part) for part in key.path))
+        base = self.path_of(*key.path)
         if partition:
             base = self.make_safe_partition_path(base, partition)
         return base.with_name(base.name + suffix)
@@ -112,7 +109,7 @@ class ReleaseStore(dg.UPathIOManager):
         parts
             Where it lies below the root.
         """
-        path = self.root.joinpath(*(_safe(part) for part in parts))
+        path = self.path_of(*parts)
         if not path.exists():
             self.make_directory(path.parent)
             with self.modes():
@@ -125,24 +122,6 @@ class ReleaseStore(dg.UPathIOManager):
                 f" copy. {NOTHING_DONE}"
             )
         return found
-
-    def keep_failure(self, release: str, header: bytes, name: str, text: str) -> None:
-        """Keep why an attempt to open private data failed, below a private root.
-
-        Parameters
-        ----------
-        release
-            The release.
-        header
-            What the file begins with; see `jam_dagster.privacy.private_copies.failure_of`.
-        name
-            Of the attempt; what is kept under it before stays.
-        text
-            What the errors withhold.
-        """
-        path = self.root.joinpath(_safe(release), FAILURES, f"{_safe(name)}.txt")
-        before = path.read_bytes() if path.exists() else header
-        self.write(path, before + text.encode("utf-8", "backslashreplace"))
 
     def table(self, key: dg.AssetKey, partition: str) -> object:
         """Return a stored asset, as the step that depends on it would be given it.

@@ -50,11 +50,10 @@ def store() -> ReleaseStore:
 
 
 def put(store: ReleaseStore, key: ReleaseKey, *steps: str) -> None:
-    archive = StorePlace(store, key)
+    archive = StorePlace(store, key, store.path_of("people", "jam_pgm.run"))
     for step in steps:
         archive.outcomes.put(step, {"value": 1})
-    store.write(archive._directory / "key.json", json.dumps(asdict(key)).encode())
-    store.write(archive._directory / "run" / "transcript.json", b"{}")
+    store.write(archive.root / "release.json", json.dumps({"key": asdict(key)}).encode())
 
 
 def key(partition: str, dataset: str = "people") -> ReleaseKey:

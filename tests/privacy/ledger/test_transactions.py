@@ -34,7 +34,9 @@ def test_a_private_round_takes_four_connections(
 ) -> None:
     made, opened, connect = draws(ledger, key), [], sqlite3.connect
     monkeypatch.setattr(
-        sqlite3, "connect", lambda *args, **options: opened.append(args) or connect(*args, **options)
+        sqlite3,
+        "connect",
+        lambda *args, **options: opened.append(args) or connect(*args, **options),
     )
     rho = made.remaining / 2
     made.select("select", np.array([0.0, 1.0]), rho=rho, sensitivity=4.0)

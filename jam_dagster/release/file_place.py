@@ -1,0 +1,354 @@
+"""Files as the place of a release's draws: a folder of its own, or Dagster's stores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.errors import BudgetError, InputError
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.privacy import DirectoryStore, ReleaseKey
+from jam_dagster.privacy.private_copies import FAILURES, failure_of
+from jam_dagster.privacy.private_store import CONTENTS_FOLDER, RECORDS_FOLDER, keyed_contents
+from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint, Place
+from jam_dagster.release.run import ReleaseRun, identity_in, read_run, write_run
+from jam_dagster.tables import secret_key
+from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    from jam_dagster.release.spec import ReleaseSpec
+    from jam_dagster.tables import Domain
+
+DRAWS = "draws"
+"""The folder, in a release's, of the outcomes of its draws."""
+
+DESCRIPTION = "release.json"
+"""The file, in a release's folder, that says which release it is."""
+
+
+class Shelf(Protocol):
+    """Files that have one kind of readers."""
+
+    def write(self, path: Any, content: bytes) -> None:
+        """Write a file, whole or not at all, in a folder that is made where it is not there."""
+
+    def modes(self) -> AbstractContextManager[None]:
+        """Let files that are written within have the modes of this shelf."""
+
+
+@dataclass(frozen=True)
+class LocalShelf:
+    """A folder on a local disk as a `Shelf`; a private one is its owner's alone."""
+
+    root: Path
+    private: bool = False
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file; see `Shelf`."""
+        for folder in (self.root, path.parent):
+            folder.mkdir(mode=0o700 if self.private else 0o777, parents=True, exist_ok=True)
+        write_whole(path, content, mode=OWNER_ONLY if self.private else 0o666)
+
+    def modes(self) -> AbstractContextManager[None]:
+        """Leave modes as they are: of research the whole run is closed to others."""
+        return nullcontext()
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Where a release keeps what only the readers of its private table may see.
+
+    The private store (`shelf`, `root`) has the number of records and the digest of the table of
+    each release; the release's own `folder` has the causes of its failures, and the key that
+    chooses rows. `source` returns the secret by which sources are bound, and may make it.
+    """
+
+    shelf: Shelf
+    root: Path | UPath
+    source: Callable[[bool], bytes]
+    restricted: Shelf
+    folder: Path | UPath
+
+
+@cache
+def archive_name(key: ReleaseKey) -> str:
+    """Return the name of a release's folder in a store, which no other release has."""
+    text = json.dumps(asdict(key), sort_keys=True)
+    return f"edition-{key.edition}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class StoredDraws:
+    """The stored draws of one release, which a ledger must have charged."""
+
+    folder: Path | UPath
+    files: frozenset[str]
+    where: str = ""
+
+    def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
+        """Return the release; its folder's name may say which of the charged ones it is."""
+        known = {archive_name(key): key for key in charged}
+        return known.get(self.folder.name) or self.read_key()
+
+    def read_key(self) -> ReleaseKey | None:
+        """Return the release, as its description says; None of research, or if there is none."""
+        path = self.folder / DESCRIPTION
+        if not path.exists():
+            return None
+        try:
+            key = json.loads(path.read_text())["key"]
+            return None if key is None else ReleaseKey(**key)
+        except (ValueError, KeyError, TypeError):
+            raise BudgetError(
+                f"{path} cannot be read, so the ledger cannot be compared with the draws beside"
+                f" it: restore it, or move {self.folder} away."
+            ) from None
+
+
+class FilePlace(Place):
+    """The files of one release as the place of its draws.
+
+    ==================  ==========================================================================
+    ``draws/``          the outcomes of its draws; research keeps them in memory
+    ``release.json``    which release it is, and the digest of what it was drawn on
+    ==================  ==========================================================================
+
+    The run lies in a folder of its own, once: among the files of ``--out``, or as an asset. A step
+    that only reads gives no `spec`, `domain` and `secrets`. `others` yields the draws of other
+    releases of the same ledger.
+    """
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        root: Path | UPath,
+        key: ReleaseKey,
+        *,
+        name: str,
+        run: Path | UPath,
+        spec: ReleaseSpec | None = None,
+        domain: Domain | None = None,
+        secrets: Secrets | None = None,
+        others: Callable[[], Iterator[StoredDraws]] = lambda: iter(()),
+    ) -> None:
+        super().__init__()
+        self.root = root
+        self.name = name
+        self._shelf = shelf
+        self._key = key
+        self._run = run
+        self._spec = spec
+        self._domain = domain
+        self._given_secrets = secrets
+        self._others = others
+        self._exact = spec is None or spec.exact
+        if self._exact:
+            self.outcomes = self._directory
+
+    @property
+    def _directory(self) -> DirectoryStore:
+        return DirectoryStore(self.root / DRAWS)
+
+    @property
+    def _secrets(self) -> Secrets:
+        if self._given_secrets is None:
+            raise AssertionError("a step that only reads outcomes has no secrets")
+        return self._given_secrets
+
+    @property
+    def _description(self) -> Path | UPath:
+        return self.root / DESCRIPTION
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the outcomes' files."""
+        return self._directory.files
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether charged draws are kept here, even if none was stored yet.
+
+        A run that was killed after its first charge and before its first outcome leaves an empty
+        folder, and goes on there. A folder that someone removed is another matter.
+        """
+        folder = self.root / DRAWS
+        begun = folder.is_dir() if isinstance(folder, Path) else self._description.exists()
+        return bool(begun)
+
+    @property
+    def has_drawn(self) -> bool:
+        """Whether the outcome of any charged draw is here, or a run that made none."""
+        if self.files:
+            return True
+        return self._has_run and not Transcript.load(self._run / "transcript").calls
+
+    @property
+    def _has_run(self) -> bool:
+        """Whether the run that lies in its folder is this release's."""
+        found = identity_in(self._run) if self._exact else None
+        return found is not None and found.key == self._key
+
+    def stored(self) -> Iterator[StoredDraws]:
+        """Yield the draws of every release that lies here; see `Place.stored`."""
+        yield from self._others()
+
+    def binding(self, identity: str, *, make: bool) -> str:
+        """Return the keyed digest of a source's identity; see `Place.binding`."""
+        from jam_dagster.privacy.ledger.bindings import source_binding
+
+        return source_binding(self._secrets.source(make), identity)
+
+    @property
+    def has_row_key(self) -> bool:
+        """Whether the secret that decides which rows of a person are kept is here.
+
+        What is left of a damaged key is none: an empty one could be guessed.
+        """
+        return self._row_key.exists() and len(self._row_key.read_bytes()) == KEY_BYTES
+
+    def row_key(self) -> bytes:
+        """Return the secret that decides which rows of a person are kept.
+
+        It is kept for the edition and partition: when the table is read again, the same rows stay,
+        and a release that stopped goes on. The release is claimed by this run, so no other run
+        makes another key meanwhile.
+        """
+        if not self.has_row_key:
+            self._secrets.restricted.write(self._row_key, secret_key())
+        return bytes(self._row_key.read_bytes())
+
+    @property
+    def _row_key(self) -> Path | UPath:
+        which = json.dumps([self._key.edition, self._key.partition])
+        name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
+        return self._secrets.folder / "row_limit" / name
+
+    def begin(self, data: Fingerprint) -> None:
+        """Note what data the release draws on, or check that they are still the same."""
+        private = self._private_facts(data) if self._exact else {}
+        if self.has_drawn:
+            self._check_unchanged(data, private)
+        for path, (value, _) in private.items():
+            # How many rows there are is shown once a draw is paid, and not before.
+            if value is not None:
+                self._secrets.shelf.write(path, json.dumps(value).encode())
+        described = json.dumps(self._described(data), indent=2) + "\n"
+        self._shelf.write(self._description, described.encode())
+        if self._exact:
+            with self._shelf.modes():
+                (self.root / DRAWS).mkdir(parents=True, exist_ok=True)
+
+    def _described(self, data: Fingerprint) -> dict[str, Any]:
+        spec, domain = self._spec, self._domain
+        if spec is None:
+            raise AssertionError("a step that only reads outcomes begins no release")
+        described: dict[str, Any] = {
+            "noise": spec.privacy.noise,
+            "key": asdict(self._key) if spec.exact else None,
+            "specification": spec.specified(domain),
+            "public": data.public_digest,
+            "records": None,
+        }
+        if data.restricted_domain is not None:
+            described["restricted_domain"] = _plain(data.restricted_domain)
+        if spec.privacy.retention_days is not None:
+            described["retention_days"] = spec.privacy.retention_days
+        return described
+
+    def _private_facts(self, data: Fingerprint) -> dict[Any, tuple[Any, str]]:
+        """Return what the private store keeps of the data, and what it is, by its file."""
+        secrets, contents = self._secrets, data.contents
+        if contents is not None:
+            contents = keyed_contents(secrets.source(True), self._key.digest, contents)
+        facts = {
+            RECORDS_FOLDER: (data.records, "number of private records"),
+            CONTENTS_FOLDER: (contents, "private table"),
+        }
+        name = f"{self._key.digest}.json"
+        return {secrets.root / folder / name: fact for folder, fact in facts.items()}
+
+    def check_public(self, digest: str | None) -> None:
+        """Raise if draws that lie here were made on another public table."""
+        if self.has_drawn and self._described_before().get("public") != digest:
+            raise self._changed(["public table"])
+
+    def _check_unchanged(self, data: Fingerprint, private: dict[Any, tuple[Any, str]]) -> None:
+        before, changed = self._described_before(), []
+        for path, (value, what) in private.items():
+            # A private store can be lost.
+            if path.exists() and json.loads(path.read_text()) != value:
+                changed.append(what)
+        if before.get("public") != data.public_digest:
+            changed.append("public table")
+        restricted = data.restricted_domain
+        if before.get("restricted_domain") != (restricted and _plain(restricted)):
+            changed.append("domain")
+        if changed:
+            raise self._changed(changed)
+
+    def _described_before(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._description.read_text()))
+        except (OSError, ValueError, TypeError):
+            raise InputError(
+                f"{self.name} holds draws, and {DESCRIPTION}, which says of what, cannot be read:"
+                " restore it from a copy. Nothing was charged."
+            ) from None
+
+    def _changed(self, what: list[str]) -> InputError:
+        return InputError(
+            f"{self.name} holds draws of release {self._key.release}, edition {self._key.edition},"
+            f" with another {' and another '.join(what)}: restore the old data, or"
+            f" {ANOTHER_EDITION}."
+        )
+
+    def finished(self) -> ReleaseRun | None:
+        """Return the run if the mechanism has ended, None if it must still run.
+
+        The run of another release, or one without the draws that it was made from, counts for
+        nothing: running the mechanism again takes what was paid for from the draws, and pays for
+        the rest.
+        """
+        return read_run(self._run) if self._has_run and self.has_drawn else None
+
+    def keep(self, run: ReleaseRun) -> None:
+        """Keep the run; the same release made again gets it from here."""
+        with self._shelf.modes():
+            write_run(run, self._run)
+
+    def keep_failure(self, attempt: str, text: str) -> None:
+        """Keep why an attempt to open the private table failed, for its owner alone."""
+        spec, secrets = self._spec, self._secrets
+        days = None if spec is None else spec.privacy.retention_days
+        key = asdict(self._key) if self._exact else {"release": self._key.release}
+        header = failure_of(key, days, research=not self._exact)
+        keep_failure(secrets.restricted, secrets.folder, header, attempt, text)
+
+    def modes(self) -> AbstractContextManager[None]:
+        """Let new files of a private place be their owner's only."""
+        return self._shelf.modes()
+
+
+def keep_failure(
+    restricted: Shelf, folder: Path | UPath, header: bytes, attempt: str, text: str
+) -> None:
+    """Keep why an attempt to open private data failed, after what is kept of it already.
+
+    The file begins with `header`; see `jam_dagster.privacy.private_copies.failure_of`.
+    """
+    path = folder / FAILURES / f"{attempt}.txt"
+    before = path.read_bytes() if path.exists() else header
+    restricted.write(path, before + text.encode("utf-8", "backslashreplace"))
+
+
+def _plain(domain: Domain) -> Any:
+    return json.loads(json.dumps(domain.to_dict()))
