@@ -9,10 +9,10 @@ from jam_dagster.evaluation import WorkloadErrors, verdict_of
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.checks import UNKNOWN
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
-from jam_dagster.pipeline.assets.engine import release_engine
 from jam_dagster.pipeline.assets.history import history_of
 from jam_dagster.pipeline.assets.metadata import pictures
 from jam_dagster.pipeline.assets.previous_release import drawn_on
+from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.engine import checks_of
@@ -126,11 +126,11 @@ def _page(
     error: WorkloadErrors | None,
     restricted: bool = False,
 ) -> str:
-    partition = graph.partition_of(context)
-    check_tables(graph, run, partition, synthetic=synthetic, public=public, error=error)
+    step = ReleaseStep(graph, context)
+    check_tables(graph, run, step.partition, synthetic=synthetic, public=public, error=error)
     domain = run.model.domain
-    engine = release_engine(graph, context, domain)
-    public_source, public_released = drawn_on(graph, context, domain)
+    engine = step.engine(domain)
+    public_source, public_released = drawn_on(step, domain)
     # Not as Dagster's events have them: who may launch runs can report those.
     checks = checks_of(run, synthetic).results
     page = engine.report(
@@ -142,7 +142,7 @@ def _page(
         restricted=restricted,
         public_source=public_source,
         public_released=public_released,
-        history=history_of(graph, context, run),
+        history=history_of(step, run),
     )
     metadata: dict[str, Any] = {}
     if graph.tells_data("release_report"):

@@ -7,16 +7,9 @@ import dagster as dg
 
 from jam_dagster.errors import BudgetExceededError, NotApprovedError
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.engine import (
-    STORES,
-    check_places,
-    check_public,
-    ledger_funding,
-    release_engine,
-)
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_release_before
-from jam_dagster.pipeline.assets.source_assets import resolve_source
+from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.outlook import BudgetOutlook, add_outlook_to_refusal, log_alert
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
@@ -45,23 +38,22 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     def privacy_budget(
         context: dg.AssetExecutionContext, **inputs: Domain
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
-        check_places(context)
-        check_public(graph, context)
+        step = ReleaseStep(graph, context)
         # Nothing is read here: what is wrong with it is said before anything is reserved.
-        source = resolve_source(graph, "private_records", context)
+        source = step.checked_source("private_records")
         domain = inputs["domain"] if declared is None else declared
         if not domain.restricted:
             workload = spec.workload.build(domain)
             spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
         metadata = _asked(graph, domain)
-        engine = release_engine(graph, context, domain, reads=source)
+        engine = step.engine(domain, reads=source)
         funding = ledger_funding(engine)
         if funding is None:
             metadata["charged"] = "nothing: seeded noise is for research and not releasable"
             yield dg.MaterializeResult(metadata=metadata)
             yield _result(passed=True, description="Nothing is charged for seeded noise.")
             return
-        check_release_before(graph, context, domain, funding.ledger)
+        check_release_before(step, domain, funding.ledger)
         engine.check_cells()
         before = funding.ledger.release(funding.key)
         try:

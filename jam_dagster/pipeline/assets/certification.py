@@ -1,6 +1,6 @@
 """The asset that says what a release promises and what it cost, and the check of what it says."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pandas as pd
@@ -10,8 +10,8 @@ from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
-from jam_dagster.pipeline.assets.engine import release_engine
 from jam_dagster.pipeline.assets.metadata import tidy
+from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
@@ -25,9 +25,6 @@ from jam_dagster.pipeline.storage.identity import check_report, check_tables
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import MarginalSource
 
-if TYPE_CHECKING:
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
-
 NAME = "release_certificate"
 
 
@@ -37,7 +34,6 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     paid = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
     # The model is fitted again before it is certified.
     learned = graph.public_codes if graph.learns_from_public else []
-    store_key = graph.store(NAME)
 
     @release_asset(
         graph,
@@ -45,7 +41,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid, *learned),
         # The page is made first, and sealed where it is there.
         deps=[graph.key("release_report")],
-        resources={*graph.spending_resources, store_key},
+        resources={*graph.spending_resources, graph.store(NAME)},
     )
     def release_certificate(
         context: dg.AssetExecutionContext,
@@ -53,36 +49,35 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         synthetic_records: pd.DataFrame,
         **inputs: Any,
     ) -> Certificate:
-        partition = graph.partition_of(context)
+        step = ReleaseStep(graph, context)
         error: WorkloadErrors | None = inputs.get("workload_error")
         public: MarginalSource | None = inputs.get(PUBLIC_CODES)
         check_tables(
             graph,
             mechanism_run,
-            partition,
+            step.partition,
             synthetic=synthetic_records,
             public=public,
             error=error,
         )
-        store: ReleaseStore = getattr(context.resources, store_key)
-        folder = store.beside(context.asset_key, partition, CertificateFormat.suffix)
-        run = store.beside(graph.key(MECHANISM_RUN), partition, RunFormat.suffix)
-        report = store.beside(graph.key("release_report"), partition, PageFormat.suffix)
+        store = step.store(NAME)
+        folder = step.beside(NAME, CertificateFormat.suffix)
+        run = step.beside(MECHANISM_RUN, RunFormat.suffix)
+        report = step.beside("release_report", PageFormat.suffix)
         check_report(graph, mechanism_run, report)
-        noisy = store.beside(graph.key("workload_error"), partition, ErrorFormat.suffix)
         domain = mechanism_run.model.domain
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
         store.write(kept, write_yaml(domain.to_dict()).encode())
         files = released_files(
-            table=store.beside(graph.key("synthetic_records"), partition, ".csv"),
+            table=step.beside("synthetic_records", ".csv"),
             domain=kept,
             transcript=run / "transcript",
             model=run / "model",
             report=report if report.exists() else None,
-            errors=None if error is None else noisy,
+            errors=None if error is None else step.beside("workload_error", ErrorFormat.suffix),
         )
-        engine = release_engine(graph, context, domain)
+        engine = step.engine(domain)
         certificate = engine.certify(mechanism_run, folder, files, error, public)
         metadata: dict[str, Any] = {
             "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),

@@ -9,28 +9,23 @@ from jam_dagster.pipeline.storage.formats import RunFormat
 from jam_dagster.reports.history import PartitionRelease
 
 if TYPE_CHECKING:
-    import dagster as dg
-
-    from jam_dagster.pipeline.graph import ReleaseGraph
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+    from jam_dagster.pipeline.assets.step import ReleaseStep
     from jam_dagster.release.run import ReleaseRun
 
 MOST_PARTITIONS = 24
 """Partitions that a report looks back on, itself among them."""
 
 
-def history_of(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, run: ReleaseRun
-) -> list[PartitionRelease]:
+def history_of(step: ReleaseStep, run: ReleaseRun) -> list[PartitionRelease]:
     """Return the releases of earlier partitions and, last, of this run; none without partitions.
 
     They lie in the store of this release, which holds nothing that may be seen by fewer people; a
     partition whose noise was of another kind is left out.
     """
-    partition = graph.partition_of(context)
+    graph, partition = step.graph, step.partition
     if graph.spec.partitions is None:
         return []
-    store: ReleaseStore = getattr(context.resources, graph.store(MECHANISM_RUN))
+    store = step.store(MECHANISM_RUN)
     found = []
     for one in graph.spec.partitions.up_to(partition, MOST_PARTITIONS)[:-1]:
         folders = (store.beside(key, one, RunFormat.suffix) for key in graph.run_keys())

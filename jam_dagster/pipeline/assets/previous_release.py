@@ -21,9 +21,8 @@ from jam_dagster.pipeline.assets.descriptions import (
     PUBLIC_CODES,
     PUBLIC_RECORDS,
 )
-from jam_dagster.pipeline.assets.engine import run_folder
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
-from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
+from jam_dagster.pipeline.graph import PREVIOUS
 from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat, TableFormat
 from jam_dagster.pipeline.storage.identity import RUN_ATTRIBUTE
 from jam_dagster.pipeline.storage.store_place import StorePlace
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from upath import UPath
 
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+    from jam_dagster.pipeline.assets.step import ReleaseStep
+    from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.privacy import Ledger
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.tables import Domain, MarginalSource
@@ -48,25 +48,25 @@ _WORKING = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 
 
 def public_table(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
+    step: ReleaseStep,
     first: EncodedTable,
     ledger: Ledger | None = None,
 ) -> tuple[EncodedTable, dict[str, Any]]:
     """Return the public table of this step's partition, and its metadata."""
-    partition = graph.partition_of(context)
+    graph = step.graph
+    partition = step.partition
     before = graph.before(partition)
-    archive = _archive(graph, context, first.domain)
+    archive = _archive(step, first.domain)
     if archive is not None and archive.has_drawn:
         # A partition that was drawn before the release had this setting was drawn on `first`.
         return archive.public() or first, {"public_source": "as this edition was drawn on"}
     metadata: dict[str, Any] = {"public_source": graph.describe_public(partition)}
     if before is None or graph.spec.previous is None:
         return first, metadata
-    _wait_for(graph, context, before)
-    run, table, folder = _release(graph, context, before)
+    _wait_for(step, before)
+    run, table, folder = _release(step, before)
     if ledger is not None:
-        _check_reliance(graph, context, run, folder, ledger)
+        _check_reliance(step, run, folder, ledger)
     metadata["previous_partition"] = before
     metadata["previous_edition"] = run.release.key.edition
     quotable = graph.tells_data("public_discretized")
@@ -78,25 +78,24 @@ def public_table(
 
 
 def check_release_before(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
+    step: ReleaseStep,
     domain: Domain,
     ledger: Ledger,
 ) -> None:
     """Raise if a partition comes too early; for the step that reserves."""
-    before = graph.before(graph.partition_of(context))
+    graph = step.graph
+    before = graph.before(step.partition)
     if before is None:
         return
-    archive = _archive(graph, context, domain)
+    archive = _archive(step, domain)
     if archive is None or archive.has_drawn:
         return
-    run, _, folder = _release(graph, context, before)
-    _check_reliance(graph, context, run, folder, ledger)
+    run, _, folder = _release(step, before)
+    _check_reliance(step, run, folder, ledger)
 
 
 def check_public_codes(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
+    step: ReleaseStep,
     codes: MarginalSource,
     given: pd.DataFrame,
     ledger: Ledger,
@@ -106,34 +105,34 @@ def check_public_codes(
     A run may leave out the steps before the mechanism's, and the release of the partition before
     may have been withdrawn or made again since these steps ran.
     """
-    archive = _archive(graph, context, codes.domain)
+    graph = step.graph
+    archive = _archive(step, codes.domain)
     if archive is None or archive.has_drawn:
         return
-    wanted, _ = public_table(graph, context, encode(given, codes.domain, private=False), ledger)
+    wanted, _ = public_table(step, encode(given, codes.domain, private=False), ledger)
     if not (isinstance(codes, EncodedTable) and _same(codes, wanted)):
         raise InputError(
-            f"public_discretized of partition {graph.partition_of(context)} of release"
+            f"public_discretized of partition {step.partition} of release"
             f" {graph.spec.release} is not made of its public table as that is now: materialize"
             f" public_discretized again first. Nothing was charged."
         )
 
 
 def _check_reliance(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
+    step: ReleaseStep,
     run: ReleaseRun,
     folder: UPath,
     ledger: Ledger,
 ) -> None:
     """Raise if the release of the partition before is not to be relied on."""
+    graph = step.graph
     before = run.release.key.partition
-    archive: ReleaseStore = getattr(context.resources, graph.archive_store)
-    public = StorePlace(archive, run.release.key, folder).public()
+    public = StorePlace(step.archive, run.release.key, folder).public()
     if public is None:
         # Before the release had this setting, or in the store of another mechanism.
-        codes: ReleaseStore = getattr(context.resources, graph.store(PUBLIC_CODES))
-        public = cast("EncodedTable", codes.table(graph.key(PUBLIC_CODES), before))
-    store = _store(graph, context)
+        codes = step.store(PUBLIC_CODES).table(graph.key(PUBLIC_CODES), before)
+        public = cast("EncodedTable", codes)
+    store = step.store(MECHANISM_RUN)
     faults = reliance_faults(
         ledger,
         run.release.key,
@@ -148,62 +147,51 @@ def _check_reliance(
     fault = next(faults, None)
     if fault is not None:
         raise InputError(
-            f"Partition {graph.partition_of(context)} of release {graph.spec.release} is drawn on"
+            f"Partition {step.partition} of release {graph.spec.release} is drawn on"
             f" the release of {before}, which is not to be relied on: {fault}. Materialize"
             f" {before} again, which costs nothing, or draw it as another edition first. Nothing"
             f" was charged."
         )
 
 
-def drawn_on(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain
-) -> tuple[str, bool]:
+def drawn_on(step: ReleaseStep, domain: Domain) -> tuple[str, bool]:
     """Return in words what this partition was drawn on, and whether that was released before.
 
     One that was drawn before the release had this setting was drawn on the given table.
     """
-    partition = graph.partition_of(context)
+    graph = step.graph
+    partition = step.partition
     if graph.before(partition) is None:
         return graph.describe_public(partition), False
-    archive = _archive(graph, context, domain)
+    archive = _archive(step, domain)
     if archive is not None and archive.has_drawn and not archive.keeps_public:
         return graph.source(PUBLIC_RECORDS, partition).describe(), False
     return graph.describe_public(partition), True
 
 
-def report_release(graph: ReleaseGraph, context: dg.AssetExecutionContext, run: ReleaseRun) -> None:
+def report_release(step: ReleaseStep, run: ReleaseRun) -> None:
     """Tell Dagster that the next partition has a release to be drawn on."""
+    graph = step.graph
     metadata: dict[str, Any] = {"synthetic_records": graph.key("synthetic_records")}
     if graph.tells_data("synthetic_records"):
         metadata["run"] = run.digest
-    context.log_event(
-        dg.AssetMaterialization(
-            graph.key(PREVIOUS), partition=graph.partition_of(context), metadata=metadata
-        )
+    step.context.log_event(
+        dg.AssetMaterialization(graph.key(PREVIOUS), partition=step.partition, metadata=metadata)
     )
 
 
-def _archive(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain
-) -> StorePlace | None:
+def _archive(step: ReleaseStep, domain: Domain) -> StorePlace | None:
     """Return this partition's archive; research keeps none."""
+    graph = step.graph
     if graph.spec.privacy.noise != "exact":
         return None
-    store: ReleaseStore = getattr(context.resources, graph.archive_store)
-    key = graph.spec.key(domain, graph.partition_of(context))
-    return StorePlace(store, key, run_folder(graph, context))
+    return step.place(domain)
 
 
-def _store(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> ReleaseStore:
-    store: ReleaseStore = getattr(context.resources, graph.store(MECHANISM_RUN))
-    return store
-
-
-def _release(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str
-) -> tuple[ReleaseRun, Any, UPath]:
+def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, Any, UPath]:
     """Return the run, the synthetic table and the run's folder, once they are of one release."""
-    store, partition = _store(graph, context), graph.partition_of(context)
+    graph = step.graph
+    store, partition = step.store(MECHANISM_RUN), step.partition
     name = f"Partition {partition} of release {graph.spec.release}"
     files = store.beside(graph.key("synthetic_records"), before, TableFormat.suffix)
     # It may have been made by another mechanism.
@@ -270,24 +258,25 @@ def _same(one: EncodedTable, other: EncodedTable) -> bool:
     return all(np.array_equal(*pair) for pair in zip(one.columns, other.columns, strict=True))
 
 
-def _wait_for(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str) -> None:
+def _wait_for(step: ReleaseStep, before: str) -> None:
     """Wait as long as another run is making the release of a partition.
 
     Backfills launch all their runs at once, the earlier partitions first.
     """
+    graph = step.graph
     waiting_for, queued_since = "", time.monotonic()
-    while (run := _making(graph, context, before)) is not None:
+    while (run := _making(step, before)) is not None:
         if run.status is not dg.DagsterRunStatus.QUEUED:
             queued_since = time.monotonic()
         elif time.monotonic() - queued_since > QUEUED_FOR:
             # This run overtook it, and where runs are limited may hold the place it waits for.
             raise InputError(
-                f"Partition {graph.partition_of(context)} of release {graph.spec.release} needs the"
+                f"Partition {step.partition} of release {graph.spec.release} needs the"
                 f" release of {before}, and run {run.run_id} that will make it is still queued:"
                 f" launch this one when that has ended. Nothing was charged."
             )
         if waiting_for != run.run_id:
-            context.log.info(
+            step.context.log.info(
                 f"Waiting for the release of {before}, which run {run.run_id} makes. If that run"
                 f" died and Dagster does not know, mark it as canceled."
             )
@@ -295,12 +284,11 @@ def _wait_for(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: st
         time.sleep(LOOK_AGAIN_AFTER)
 
 
-def _making(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str
-) -> dg.DagsterRun | None:
+def _making(step: ReleaseStep, before: str) -> dg.DagsterRun | None:
     """Return the run under way that makes the synthetic table of a partition."""
-    wanted, instance = graph.key("synthetic_records"), context.instance
-    own = instance.get_run_record_by_id(context.run.run_id)
+    graph = step.graph
+    wanted, instance = graph.key("synthetic_records"), step.context.instance
+    own = instance.get_run_record_by_id(step.context.run.run_id)
     statuses = [*_WORKING, dg.DagsterRunStatus.QUEUED]
     tags = {PARTITION_NAME_TAG: before}
     for record in instance.get_run_records(dg.RunsFilter(statuses=statuses, tags=tags)):

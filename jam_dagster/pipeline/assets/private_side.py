@@ -1,7 +1,7 @@
 """The one step that opens the private table, and the assets that it makes."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pandas as pd
@@ -12,26 +12,16 @@ from jam_dagster.mechanisms import Round
 from jam_dagster.pipeline.assets.assessment import error_metadata
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES, PUBLIC_RECORDS
-from jam_dagster.pipeline.assets.engine import (
-    STORES,
-    check_places,
-    check_public,
-    ledger_funding,
-    release_engine,
-)
 from jam_dagster.pipeline.assets.mechanism_run import run_metadata, sample_metadata
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
-from jam_dagster.pipeline.assets.source_assets import resolve_source
+from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.release.engine import Drawn, Engine
 from jam_dagster.release.run import ReleaseErrors
 from jam_dagster.tables import Domain, MarginalSource, Source
-
-if TYPE_CHECKING:
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 
 _Made = Iterator[dg.MaterializeResult[Any]]
 
@@ -48,19 +38,14 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @private_step(graph, _deps(graph), ins=graph.ins("domain", *given), resources=resources)
     def private_side(context: dg.AssetExecutionContext, domain: Domain, **inputs: Any) -> _Made:
         public: MarginalSource | None = inputs.get(PUBLIC_CODES)
-        check_places(context)
-        source = resolve_source(graph, "private_records", context)
-        check_public(graph, context)
+        step = ReleaseStep(graph, context)
+        source = step.checked_source("private_records")
         check_domains(graph, domain, public)
         rounds = _check_can_start(graph, domain)
-        engine = release_engine(
-            graph,
-            context,
-            domain,
-            reads=source,
-            on_round=lambda done: _log_round(graph, context, done, rounds),
+        engine = step.engine(
+            domain, reads=source, on_round=lambda done: _log_round(step, done, rounds)
         )
-        _reserve(graph, context, engine, public, inputs.get(PUBLIC_RECORDS))
+        _reserve(step, engine, public, inputs.get(PUBLIC_RECORDS))
         kept: list[Drawn] = []
         errors: ReleaseErrors | None = None
         failed: Exception | None = None
@@ -74,7 +59,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         # The private table is closed. What is paid for stays, even if the evaluation failed.
         (drawn,) = kept
         yield from _private_tables(graph, source, domain)
-        yield from _outcomes(graph, context, drawn, public)
+        yield from _outcomes(step, drawn, public)
         if failed is not None:
             raise failed
         if errors is not None and "workload_error" in graph.names:
@@ -121,8 +106,7 @@ def _deps(graph: ReleaseGraph) -> dict[str, list[dg.AssetKey]]:
 
 
 def _reserve(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
+    step: ReleaseStep,
     engine: Engine,
     public: MarginalSource | None,
     given: pd.DataFrame | None,
@@ -132,9 +116,9 @@ def _reserve(
     if funding is None:
         return
     if public is not None and given is not None:
-        check_public_codes(graph, context, public, given, funding.ledger)
+        check_public_codes(step, public, given, funding.ledger)
     engine.check_cells()
-    with add_outlook_to_refusal(graph, context, funding):
+    with add_outlook_to_refusal(step.graph, step.context, funding):
         engine.reserve()
 
 
@@ -150,14 +134,9 @@ def _private_tables(graph: ReleaseGraph, source: Source, domain: Domain) -> _Mad
         yield dg.MaterializeResult(asset_key=graph.key(name), metadata=metadata)
 
 
-def _outcomes(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
-    drawn: Drawn,
-    public: MarginalSource | None,
-) -> _Made:
+def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) -> _Made:
     """Keep the run and the synthetic table."""
-    run, sample = drawn.run, drawn.sample
+    graph, run, sample = step.graph, drawn.run, drawn.sample
     yield dg.MaterializeResult(
         asset_key=graph.key(MECHANISM_RUN),
         value=run,
@@ -165,8 +144,7 @@ def _outcomes(
     )
     name = "synthetic_records"
     mark(run, sample.table)
-    store: ReleaseStore = getattr(context.resources, graph.store(name))
-    csv = store.beside(graph.key(name), graph.partition_of(context), ".csv")
+    store, csv = step.store(name), step.beside(name, ".csv")
     store.write(csv, table_csv(sample.table))
     yield dg.MaterializeResult(
         asset_key=graph.key(name),
@@ -177,17 +155,15 @@ def _outcomes(
         },
     )
     if graph.spec.previous is not None:
-        report_release(graph, context, run)
+        report_release(step, run)
 
 
-def _log_round(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, done: Round, rounds: int | None
-) -> None:
-    if graph.tells_data(MECHANISM_RUN):
-        context.log.info(done.line(rounds))
+def _log_round(step: ReleaseStep, done: Round, rounds: int | None) -> None:
+    if step.graph.tells_data(MECHANISM_RUN):
+        step.context.log.info(done.line(rounds))
     elif rounds is not None:
         # Where the number of rounds is unknown before, private data had a say in it.
-        context.log.info(f"round {done.index + 1}/{rounds}")
+        step.context.log.info(f"round {done.index + 1}/{rounds}")
 
 
 def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:

@@ -9,7 +9,6 @@ import pandas as pd
 from jam_dagster.errors import InputError
 from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
-from jam_dagster.pipeline.assets.engine import STORES, check_places, check_public, unit_column
 from jam_dagster.pipeline.assets.metadata import (
     column_lineage,
     domain_table,
@@ -17,7 +16,7 @@ from jam_dagster.pipeline.assets.metadata import (
     preview,
 )
 from jam_dagster.pipeline.assets.previous_release import public_table
-from jam_dagster.pipeline.assets.source_assets import resolve_source
+from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.release.engine import private_step
@@ -41,11 +40,9 @@ def _public_records(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
 
     @release_asset(graph, name, deps=deps, resources=STORES)
     def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
-        check_places(context)
-        source = resolve_source(graph, name, context)
-        check_public(graph, context)
+        source = ReleaseStep(graph, context).checked_source(name)
         table = source.read(private=False)
-        check_no_people(table.columns, unit_column(graph), called)
+        check_no_people(table.columns, graph.unit_column, called)
         if table.empty:
             side = f"public {called}".rstrip()
             raise InputError(f"The {side} table has no rows. Nothing was charged.")
@@ -143,7 +140,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         frames = _tables(graph, records)
         for table, frame in frames.items():
             # The stored table may be older than the setting.
-            check_no_people(frame.columns, unit_column(graph), table)
+            check_no_people(frame.columns, graph.unit_column, table)
         if domain.restricted:
             with private_step("encoding the public table over a restricted domain"):
                 encoded = encode_public(frames, domain, private=True)
@@ -154,7 +151,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if isinstance(encoded, PublicTables):
             metadata |= _several(graph, encoded)
         elif follows:
-            encoded, metadata = public_table(graph, context, encoded)
+            encoded, metadata = public_table(ReleaseStep(graph, context), encoded)
         if not follows or graph.tells_data(name) or graph.neighbours.records_public:
             metadata.setdefault("dagster/row_count", encoded.records)
         if not domain.restricted:

@@ -1,0 +1,159 @@
+"""What every step of a release asks first: its partition, its places, its source, its engine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.assets.source_assets import resolve_source
+from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
+from jam_dagster.pipeline.graph import (
+    LEDGER,
+    PRIVATE_STORE,
+    RELEASABLE_STORE,
+    ReleaseGraph,
+)
+from jam_dagster.pipeline.launch import check_launch
+from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.pipeline.storage.io_manager import check_stores
+from jam_dagster.pipeline.storage.store_place import StorePlace, research_place
+from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
+from jam_dagster.release.engine import Engine, Progress
+from jam_dagster.release.funding import LedgerFunding, ResearchFunding
+from jam_dagster.tables import AssetSource, Domain, Source, at_partition
+from jam_dagster.tables.sources.identity import canonical, place_of
+from jam_dagster.tables.sources.partition_template import linked_file, template_of
+from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    from jam_dagster.mechanisms import Round
+    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+    from jam_dagster.release.spec import ReleaseSpec
+
+STORES = (PRIVATE_STORE, RELEASABLE_STORE)
+
+
+@dataclass(frozen=True)
+class ReleaseStep:
+    """A step of a release, in a run of Dagster's."""
+
+    graph: ReleaseGraph
+    context: dg.AssetExecutionContext
+
+    @cached_property
+    def partition(self) -> str:
+        """The partition that the step runs for; empty where the release has none."""
+        return self.graph.partition_of(self.context)
+
+    def store(self, name: str) -> "ReleaseStore":
+        """Return the store of an asset."""
+        return self._resource(self.graph.store(name))
+
+    @property
+    def archive(self) -> "ReleaseStore":
+        """The store of the outcomes of single draws."""
+        return self._resource(self.graph.archive_store)
+
+    def _resource(self, key: str) -> "ReleaseStore":
+        found: ReleaseStore = getattr(self.context.resources, key)
+        return found
+
+    def beside(self, name: str, suffix: str) -> "UPath":
+        """Return the path of a file of an asset, which its own store keeps."""
+        return self.store(name).beside(self.graph.key(name), self.partition, suffix)
+
+    def place(
+        self, domain: Domain, spec: "ReleaseSpec | None" = None, *, stores: "_Stores" = ()
+    ) -> StorePlace:
+        """Return where the draws lie; given the specification, the release may begin there."""
+        return StorePlace(
+            self.archive,
+            self.graph.spec.key(domain, self.partition),
+            self.beside(MECHANISM_RUN, RunFormat.suffix),
+            None if spec is None else self._resource(PRIVATE_STORE),
+            spec=spec,
+            domain=domain,
+            stores=stores,
+        )
+
+    def checked_source(self, name: str) -> Source:
+        """Return a source that the step can read, once the places and the tables are apart.
+
+        What was checked when the release was defined is checked again for the partition of the
+        run: files, links and variables may be others here.
+        """
+        check_launch(self.context, STORES)
+        private = self._resource(PRIVATE_STORE)
+        check_stores(private, self._resource(RELEASABLE_STORE))
+        source = resolve_source(self.graph, name, self.context)
+        public = self.graph.spec.public
+        if public is not None:
+            public = at_partition(public, self.partition)
+            check_apart(self.graph.source("private_records", self.partition), public)
+            check_outside(public, [place_of(str(private.root))], "the private store")
+            check_headers(public, self.graph.unit_column)
+        return source
+
+    def engine(
+        self,
+        domain: Domain,
+        *,
+        reads: Source | None = None,
+        on_round: "Callable[[Round], None]" = lambda outcome: None,
+    ) -> Engine:
+        """Return the engine of the release; given what it reads, that may be opened."""
+        graph, context, partition = self.graph, self.context, self.partition
+        spec = graph.spec.at(partition)
+        if reads is not None:
+            spec = spec.model_copy(update={"private": reads})
+        progress = Progress(on_round=on_round, notify=context.log.warning)
+        run_id = context.run.run_id
+        shares, protection = graph.shares, spec.privacy.protection
+        if not spec.exact:
+            research = research_place(self._resource(PRIVATE_STORE), spec)
+            free = ResearchFunding(shares, protection, spec.privacy.seed or 0, research, run_id)
+            return Engine(spec, domain, research, free, partition, progress)
+        check_launch(context, (LEDGER, *STORES))
+        resource: object = getattr(context.resources, LEDGER)
+        if not isinstance(resource, LedgerResource):
+            raise SpecificationError(
+                f"{LEDGER} is a {type(resource).__name__}; make it a LedgerResource. {NOTHING_DONE}"
+            )
+        stores = (self._resource(RELEASABLE_STORE), self._resource(PRIVATE_STORE))
+        place = self.place(domain, spec, stores=stores)
+        funding = LedgerFunding(
+            resource.open(spec.dataset, stores=stores),
+            spec.key(domain, partition),
+            shares,
+            protection,
+            place,
+            run_id,
+            *(("", "", "") if reads is None else self._bound()),
+            signer=resource.signer(),
+            notify=context.log.warning,
+        )
+        return Engine(spec, domain, place, funding, partition, progress)
+
+    def _bound(self) -> tuple[str, str, str]:
+        """Return the identity, template and link that the ledger binds the release to."""
+        graph, partition = self.graph, self.partition
+        source = graph.source("private_records", partition)
+        identity = source.identity()
+        if isinstance(source, AssetSource) and partition:
+            # The partition stands in no text of the source.
+            identity = canonical(source=identity, partition=partition)
+        return identity, template_of(graph.spec.private, partition), linked_file(source)
+
+
+_Stores = tuple["ReleaseStore", ...]
+
+
+def ledger_funding(engine: Engine) -> LedgerFunding | None:
+    """Return what pays for a release with exact noise; None in research."""
+    return engine.funding if isinstance(engine.funding, LedgerFunding) else None
