@@ -17,6 +17,7 @@ from jam_dagster.certificates import Certificate
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.ledger import sqlite as ledger_file
+from jam_dagster.release import documents
 from jam_dagster.release import engine as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
@@ -157,7 +158,7 @@ def test_another_public_table_is_noticed(released: Run) -> None:
     result = released(*synthesize(*RELEASE, *NOISY, public=_another_public("other.csv")))
 
     assert result.exit_code == 2, result.output
-    assert "holds draws with another public table" in result.stderr
+    assert "with another public table" in result.stderr
     assert Ledger("ledger.db").events() == events
 
 
@@ -264,7 +265,7 @@ FAILING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "encoding the private table": _fail_in_encoding,
     "running the mechanism": lambda patch: patch.setattr(JamPgm, "run", _fail),
     "measuring the workload error": lambda patch: patch.setattr(steps, "workload_error", _fail),
-    "the report": lambda patch: patch.setattr(steps, "render_report", _fail),
+    "the report": lambda patch: patch.setattr(documents, "render_report", _fail),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -89,24 +90,33 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
         marker.unlink()
     run.model.save(folder / "model")
     run.transcript.save(folder / "transcript")
-    write_whole(marker, json.dumps(run.release.to_dict(), indent=1).encode())
+    content = {"release": run.release.to_dict(), "transcript": _transcript(folder)}
+    write_whole(marker, json.dumps(content, indent=1).encode())
 
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
     """Read what `write_run` wrote."""
+    content = json.loads((folder / RUN_FILE).read_text())
     return ReleaseRun(
         model=load_model(folder / "model"),
         transcript=Transcript.load(folder / "transcript"),
-        release=ReleaseIdentity.from_dict(json.loads((folder / RUN_FILE).read_text())),
+        release=ReleaseIdentity.from_dict(content["release"]),
     )
 
 
 def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
-    """Return of which release the run in a folder is; None if no whole run is there."""
-    files = (folder / RUN_FILE, folder / "transcript/transcript.json", folder / "model/model.json")
-    if not all(path.exists() for path in files):
+    """Return of which release the run in a folder is; None if it is not there as it was made."""
+    try:
+        content = json.loads((folder / RUN_FILE).read_text())
+        same = content["transcript"] == _transcript(folder)
+    except FileNotFoundError:
         return None
-    return ReleaseIdentity.from_dict(json.loads(files[0].read_text()))
+    whole = same and (folder / "model" / "model.json").exists()
+    return ReleaseIdentity.from_dict(content["release"]) if whole else None
+
+
+def _transcript(folder: Path | UPath) -> str:
+    return hashlib.sha256((folder / "transcript" / "transcript.json").read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)

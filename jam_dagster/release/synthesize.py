@@ -15,20 +15,13 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.engine import (
-    Drawn,
-    Engine,
-    Progress,
-    Public,
-    checks_of,
-    domain_of,
-    public_codes,
-    public_records,
-)
+from jam_dagster.release.documents import checks_of
+from jam_dagster.release.engine import Drawn, Engine, Progress
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.folder_place import FolderPlace
 from jam_dagster.release.funding import Funding, LedgerFunding, ResearchFunding
 from jam_dagster.release.options import check_may_leave, check_partition_named, release_spec
+from jam_dagster.release.public_side import Public, domain_of, public_codes, public_records
 from jam_dagster.release.result import Synthesis
 from jam_dagster.release.stopwatch import Stopwatch, peak_memory_mb
 from jam_dagster.reports.checks_page import render_checks

@@ -222,8 +222,8 @@ def test_a_release_of_persons(
     assert "dagster/row_count" not in shown["private_records"] | shown["private_discretized"]
     assert shown["public_discretized"]["dagster/row_count"].value == 200
     assert shown["synthetic_records"]["dagster/row_count"].value == transcript.records
-    (fingerprint,) = unit_bench.releases.rglob("data.json")
-    assert json.loads(fingerprint.read_text())["private_rows"] is None
+    (description,) = unit_bench.releases.rglob("archive/*/release.json")
+    assert json.loads(description.read_text())["records"] is None
     # The key that chooses rows lies closed in the private store, and nowhere else.
     (key,) = (unit_bench.closed / "people" / "row_limit").iterdir()
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
@@ -370,11 +370,11 @@ def assert_released_alike(
         return shown, found, opened[-1].records
 
     metadata, files, n = release()
-    outcomes = [path for path in files if "outcomes" in path.parts]
+    outcomes = [path for path in files if "draws" in path.parts]
     assert len(outcomes) >= 5  # rows, three selections, the errors, and what was measured
     events = bench.kinds()
     other.to_csv(bench.private, index=False)
-    (kept,) = bench.releases.rglob("archive/*/run")
+    (kept,) = bench.releases.rglob("*.run")
     kept.rename(bench.home / "moved")
 
     again, files_again, n_again = release()

@@ -22,18 +22,12 @@ from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import Engine, ReleaseSpec
-from jam_dagster.release.engine import (
-    Drawn,
-    Progress,
-    checks_of,
-    domain_of,
-    public_codes,
-    public_records,
-    sample_of,
-)
+from jam_dagster.release.documents import checks_of
+from jam_dagster.release.engine import Drawn, Progress, sample_of
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.place import Place
+from jam_dagster.release.public_side import domain_of, public_codes, public_records
 from jam_dagster.tables import CategoricalAttribute, Domain, FrameSource
 
 DOMAIN = Domain(

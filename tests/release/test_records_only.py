@@ -64,7 +64,7 @@ def _never(*_: Any, **__: Any) -> None:
 
 
 def public_of(spec: ReleaseSpec) -> Any:
-    from jam_dagster.release.engine import public_codes, public_records
+    from jam_dagster.release.public_side import public_codes, public_records
 
     return public_codes(spec, public_records(spec), DOMAIN)
 

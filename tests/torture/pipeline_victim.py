@@ -47,11 +47,11 @@ class PipelineRelease(Victim):
 
     @property
     def out(self) -> Path:
-        return self.archive / "run"
+        return self.home / "releases" / "people" / "jam_pgm.run"
 
     @property
     def draws(self) -> Path:
-        return self.archive / "outcomes"
+        return self.archive / "draws"
 
     @property
     def published(self) -> tuple[Path, ...]:

@@ -153,7 +153,7 @@ def _around_files(points: Points) -> None:
 def _kind(path: Path) -> str:
     """What a file is to its release, by its folder or its name."""
     folder = path.parent.name
-    if folder in ("draws", "outcomes"):
+    if folder == "draws":
         return "outcome"
     if folder in ("transcript", "model"):
         return folder

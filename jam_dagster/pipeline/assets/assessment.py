@@ -15,7 +15,7 @@ from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_tables
-from jam_dagster.release.engine import checks_of
+from jam_dagster.release.documents import checks_of
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.tables import MarginalSource, encode

@@ -19,7 +19,7 @@ from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.storage.identity import check_tables
-from jam_dagster.release.engine import checks_of
+from jam_dagster.release.documents import checks_of
 from jam_dagster.release.run import ReleaseRun
 
 if TYPE_CHECKING:

@@ -222,9 +222,9 @@ def test_no_number_of_rows_is_shown_before_a_draw_is_paid(
     assert not re.search(r"\b557\b", events_of(result, bench))
     drawn = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     assert drawn.success, failure(drawn)
-    (data,) = bench.releases.glob("people/archive/*/data.json")
-    assert json.loads(data.read_text())["private_rows"] is None
-    (kept,) = bench.closed.glob("people/records/*.json")
+    (data,) = bench.releases.glob("people/archive/*/release.json")
+    assert json.loads(data.read_text())["records"] is None
+    (kept,) = bench.closed.glob("records/*.json")
     assert json.loads(kept.read_text()) == 557
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 

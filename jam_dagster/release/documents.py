@@ -1,0 +1,218 @@
+"""What is told of a release once its private table is closed: report, verdict, certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.certificates import Certificate, RequestedBudget, certify
+from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
+from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.evaluation.quality import measured_quality
+from jam_dagster.evaluation.workload_error import uniform_distance
+from jam_dagster.reports.release_report import ReleaseFacts, render_report
+from jam_dagster.tables import EncodedTable, MarginalSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from upath import UPath
+
+    from jam_dagster.evaluation import ErrorBounds, ExpectationResult
+    from jam_dagster.evaluation.expectations import TableChecks
+    from jam_dagster.release.funding import Funding
+    from jam_dagster.release.run import ReleaseRun
+    from jam_dagster.release.spec import ReleaseSpec
+    from jam_dagster.reports.history import PartitionRelease
+
+
+class Documents:
+    """The steps of an `Engine` that open no private data."""
+
+    spec: ReleaseSpec
+    funding: Funding
+
+    def report(
+        self,
+        run: ReleaseRun,
+        synthetic: EncodedTable,
+        public: MarginalSource | None,
+        *,
+        checks: Sequence[ExpectationResult] = (),
+        error: WorkloadErrors | None = None,
+        restricted: bool = False,
+        **more: Any,
+    ) -> str:
+        """Render the release report.
+
+        Parameters
+        ----------
+        run
+            The mechanism's run.
+        synthetic, public
+            The tables to compare.
+        checks
+            Results of the checks.
+        error
+            The workload errors that the page may show.
+        restricted
+            Whether to make the restricted edition, with exact errors.
+        **more
+            Facts that only the place knows: ``public_source``, ``public_released``, ``history``.
+        """
+        workload = self.spec.workload.build(run.model.domain)
+        bounds = known_bounds(run.transcript, run.model.domain, workload, released=synthetic)
+        verdict = self.verdict(
+            run, synthetic, error, checks=checks, bounds=bounds, restricted=restricted
+        )
+        # A page that is made again says what it said, and is the one that was certified.
+        made, remaining = self.funding.ended() or (datetime.now(UTC), None)
+        history: Sequence[PartitionRelease] = more.pop("history", ())
+        domain, key = run.model.domain, run.release.key
+        if error is not None and error.synthetic is None:
+            error = None
+        public_source = "" if self.spec.public is None else self.spec.public.describe()
+        facts = {"public_source": public_source, **more}
+        return render_report(
+            ReleaseFacts(
+                release=key.release,
+                dataset=key.dataset,
+                epsilon=run.release.epsilon,
+                delta=run.release.delta,
+                reserved=run.release.shares,
+                partition=key.partition,
+                edition=key.edition,
+                made=made,
+                run=run.digest,
+                remaining_epsilon=remaining,
+                **facts,
+            ),
+            domain=domain,
+            transcript=run.transcript,
+            synthetic=synthetic,
+            public=public,
+            checks=checks,
+            error=error,
+            verdict=verdict,
+            bounds=bounds,
+            history=history,
+            restricted=restricted,
+        )
+
+    def verdict(
+        self,
+        run: ReleaseRun,
+        synthetic: EncodedTable,
+        error: WorkloadErrors | None,
+        *,
+        checks: Sequence[ExpectationResult] = (),
+        bounds: ErrorBounds | None = None,
+        restricted: bool = False,
+    ) -> Verdict:
+        """Judge a release; see `jam_dagster.evaluation.verdict_of`.
+
+        Parameters
+        ----------
+        run, synthetic
+            The mechanism's run, and the table.
+        error
+            The workload errors that may be shown.
+        checks, bounds
+            The checks of the table, and the bounds that follow from released results.
+        restricted
+            Whether exact errors may be shown.
+        """
+        spec, domain = self.spec, run.model.domain
+        unmeasured = "The error was not measured."
+        if spec.evaluation_mode == "exact" and not restricted:
+            unmeasured = (
+                "No error was released: it was measured exactly, for readers who may see the"
+                " private table."
+            )
+        elif spec.evaluation_mode == "private":
+            unmeasured = "The error is unknown: its only draw was lost."
+        measured = error is not None and error.synthetic is not None
+        uniform = None
+        if measured and error is not None and error.public is None:
+            uniform = uniform_distance(synthetic, spec.workload.build(domain))
+        return verdict_of(
+            error,
+            checks=checks,
+            uniform=uniform,
+            bounds=bounds,
+            domain=None if domain.restricted else domain,
+            quality=measured_quality(run.transcript, synthetic),
+            unmeasured=unmeasured,
+        )
+
+    def certify(
+        self,
+        run: ReleaseRun,
+        folder: Path | UPath,
+        files: Mapping[str, Path | UPath],
+        errors: WorkloadErrors | None,
+        public: MarginalSource | None,
+        *,
+        fresh: bool = False,
+    ) -> Certificate:
+        """Issue the certificate over the files of the release.
+
+        Parameters
+        ----------
+        run
+            The mechanism's run.
+        folder
+            The folder that the certificate will lie in.
+        files
+            What `jam_dagster.certificates.released_files` returned.
+        errors
+            The workload errors; None where they were not charged for.
+        public
+            The encoded public tables, if the mechanism learns from any.
+        fresh
+            Whether this process has fitted the run's model. One that was read is fitted again.
+        """
+        released, domain = run.release, run.model.domain
+        return certify(
+            folder,
+            files,
+            key=released.key,
+            specification=self.spec.specified(domain),
+            asked=RequestedBudget(released.epsilon, released.delta, released.shares),
+            transcript=run.transcript,
+            domain=domain,
+            public=public,
+            fitted=run.model if fresh else None,
+            evaluation=None if errors is None else errors.call,
+            ledger=self.funding.ledger,
+            source_restriction=self.spec.private.restricted_because,
+            trusted_mechanisms=self.spec.trusted_mechanisms,
+            run_id=self.funding.run_id,
+            signer=self.funding.signer,
+        )
+
+
+def checks_of(run: ReleaseRun, table: pd.DataFrame) -> TableChecks:
+    """Check a run's synthetic table against its domain and the measurements.
+
+    The checks that were made last are kept: the pages of a release tell the same ones.
+    """
+    # Great Expectations takes seconds to import, and a code location should load in less.
+    from jam_dagster.evaluation.expectations import contents_of, validate
+
+    key = run.digest, contents_of(table)
+    if None in key or key not in _LAST_CHECKS:
+        made = validate(
+            table,
+            run.model.domain,
+            records=run.transcript.records,
+            transcript=run.transcript,
+            model=run.model,
+        )
+        _LAST_CHECKS.clear()
+        _LAST_CHECKS[key] = made
+    return _LAST_CHECKS[key]
+
+
+_LAST_CHECKS: dict[tuple[str, bytes | None], TableChecks] = {}
