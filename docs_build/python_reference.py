@@ -28,7 +28,7 @@ PACKAGES = {
 }
 """The page's name of every package or module whose names are public."""
 
-IN_PARTS = {"jam_dagster.privacy.Ledger"}
+IN_PARTS = {"jam_dagster.privacy.Ledger", "jam_dagster.release.Engine"}
 """Classes whose methods stand in several files: their entries show inherited ones."""
 
 

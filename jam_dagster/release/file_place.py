@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jam_dagster.common.files import OWNER_ONLY, write_whole
-from jam_dagster.errors import BudgetError, InputError
+from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import DirectoryStore, ReleaseKey
 from jam_dagster.privacy.private_copies import FAILURES, failure_of
 from jam_dagster.privacy.private_store import CONTENTS_FOLDER, RECORDS_FOLDER, keyed_contents
-from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint, Place
+from jam_dagster.release.place import (
+    ANOTHER_EDITION,
+    DESCRIPTION,
+    DRAWS,
+    Fingerprint,
+    Place,
+    StoredDraws,
+)
 from jam_dagster.release.run import ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables import secret_key
 from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
@@ -27,12 +34,6 @@ if TYPE_CHECKING:
 
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
-
-DRAWS = "draws"
-"""The folder, in a release's, of the outcomes of its draws."""
-
-DESCRIPTION = "release.json"
-"""The file, in a release's folder, that says which release it is."""
 
 
 class Shelf(Protocol):
@@ -79,41 +80,6 @@ class Secrets:
     folder: Path | UPath
 
 
-@cache
-def archive_name(key: ReleaseKey) -> str:
-    """Return the name of a release's folder in a store, which no other release has."""
-    text = json.dumps(asdict(key), sort_keys=True)
-    return f"edition-{key.edition}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-@dataclass(frozen=True)
-class StoredDraws:
-    """The stored draws of one release, which a ledger must have charged."""
-
-    folder: Path | UPath
-    files: frozenset[str]
-    where: str = ""
-
-    def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
-        """Return the release; its folder's name may say which of the charged ones it is."""
-        known = {archive_name(key): key for key in charged}
-        return known.get(self.folder.name) or self.read_key()
-
-    def read_key(self) -> ReleaseKey | None:
-        """Return the release, as its description says; None of research, or if there is none."""
-        path = self.folder / DESCRIPTION
-        if not path.exists():
-            return None
-        try:
-            key = json.loads(path.read_text())["key"]
-            return None if key is None else ReleaseKey(**key)
-        except (ValueError, KeyError, TypeError):
-            raise BudgetError(
-                f"{path} cannot be read, so the ledger cannot be compared with the draws beside"
-                f" it: restore it, or move {self.folder} away."
-            ) from None
-
-
 class FilePlace(Place):
     """The files of one release as the place of its draws.
 
@@ -135,6 +101,7 @@ class FilePlace(Place):
         *,
         name: str,
         run: Path | UPath,
+        run_shelf: Shelf | None = None,
         spec: ReleaseSpec | None = None,
         domain: Domain | None = None,
         secrets: Secrets | None = None,
@@ -146,6 +113,7 @@ class FilePlace(Place):
         self._shelf = shelf
         self._key = key
         self._run = run
+        self._run_shelf = run_shelf or shelf
         self._spec = spec
         self._domain = domain
         self._given_secrets = secrets
@@ -209,25 +177,29 @@ class FilePlace(Place):
 
     @property
     def has_row_key(self) -> bool:
-        """Whether the secret that decides which rows of a person are kept is here.
-
-        What is left of a damaged key is none: an empty one could be guessed.
-        """
-        return self._row_key.exists() and len(self._row_key.read_bytes()) == KEY_BYTES
+        """Whether the secret that decides which rows of a person are kept is here."""
+        return self._kept_row_key() is not None
 
     def row_key(self) -> bytes:
         """Return the secret that decides which rows of a person are kept.
 
-        It is kept for the edition and partition: when the table is read again, the same rows stay,
-        and a release that stopped goes on. The release is claimed by this run, so no other run
-        makes another key meanwhile.
+        It is kept for the edition and partition, from the release's begin: when the table is read
+        again, the same rows stay, and a release that stopped goes on.
         """
-        if not self.has_row_key:
-            self._secrets.restricted.write(self._row_key, secret_key())
-        return bytes(self._row_key.read_bytes())
+        return self._row_key
+
+    @cached_property
+    def _row_key(self) -> bytes:
+        return self._kept_row_key() or secret_key()
+
+    def _kept_row_key(self) -> bytes | None:
+        path = self._row_key_file
+        key = path.read_bytes() if path.exists() else b""
+        # What is left of a damaged key is none: an empty one could be guessed.
+        return bytes(key) if len(key) == KEY_BYTES else None
 
     @property
-    def _row_key(self) -> Path | UPath:
+    def _row_key_file(self) -> Path | UPath:
         which = json.dumps([self._key.edition, self._key.partition])
         name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
         return self._secrets.folder / "row_limit" / name
@@ -241,6 +213,10 @@ class FilePlace(Place):
             # How many rows there are is shown once a draw is paid, and not before.
             if value is not None:
                 self._secrets.shelf.write(path, json.dumps(value).encode())
+        spec = self._spec
+        if self._exact and spec is not None and spec.privacy.protection.unit is not None:
+            # The release is claimed by this run, so no other run brings another key meanwhile.
+            self._secrets.restricted.write(self._row_key_file, self._row_key)
         described = json.dumps(self._described(data), indent=2) + "\n"
         self._shelf.write(self._description, described.encode())
         if self._exact:
@@ -322,7 +298,7 @@ class FilePlace(Place):
 
     def keep(self, run: ReleaseRun) -> None:
         """Keep the run; the same release made again gets it from here."""
-        with self._shelf.modes():
+        with self._run_shelf.modes():
             write_run(run, self._run)
 
     def keep_failure(self, attempt: str, text: str) -> None:

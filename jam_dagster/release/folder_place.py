@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import DirectoryStore
 from jam_dagster.privacy.private_store import default_private_store, stored_secret
-from jam_dagster.release.file_place import (
-    DESCRIPTION,
-    DRAWS,
-    FilePlace,
-    LocalShelf,
-    Secrets,
-    StoredDraws,
-)
-from jam_dagster.release.place import Fingerprint
+from jam_dagster.release.file_place import FilePlace, LocalShelf, Secrets
+from jam_dagster.release.place import DESCRIPTION, DRAWS, Fingerprint, StoredDraws
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Ledger, ReleaseKey

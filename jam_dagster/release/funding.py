@@ -20,8 +20,7 @@ from jam_dagster.release.place import ANOTHER_EDITION
 if TYPE_CHECKING:
     from jam_dagster.certificates.signing import Signer
     from jam_dagster.privacy import Budget, Event, Ledger, Protection, Release, ReleaseKey
-    from jam_dagster.release.file_place import StoredDraws
-    from jam_dagster.release.place import Place
+    from jam_dagster.release.place import Place, StoredDraws
 
 
 class Funding(Protocol):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
-from jam_dagster.privacy import MemoryStore
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy import MemoryStore, ReleaseKey
 from jam_dagster.tables.codes.privacy_unit import secret_key
 from jam_dagster.tables.codes.table import EncodedTable, digest_of
 from jam_dagster.tables.sources.public import encoded_tables
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from upath import UPath
+
     from jam_dagster.privacy import Neighbours, OutcomeStore
-    from jam_dagster.release.file_place import StoredDraws
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.tables import Domain, MarginalSource
 
@@ -22,6 +29,12 @@ ANOTHER_EDITION = (
     "give another edition (privacy.edition, or --edition), which is drawn and paid again"
 )
 """The remedy where a release cannot go on."""
+
+DRAWS = "draws"
+"""The folder, in a release's, of the outcomes of its draws."""
+
+DESCRIPTION = "release.json"
+"""The file, in a release's folder, that says which release it is."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,41 @@ class Fingerprint:
     def public_digest(self) -> str | None:
         """SHA-256 of the public tables; None where there are none."""
         return digest_of(self.public) if self.public else None
+
+
+@cache
+def archive_name(key: ReleaseKey) -> str:
+    """Return the name of a release's folder in a store, which no other release has."""
+    text = json.dumps(asdict(key), sort_keys=True)
+    return f"edition-{key.edition}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class StoredDraws:
+    """The stored draws of one release, which a ledger must have charged."""
+
+    folder: Path | UPath
+    files: frozenset[str]
+    where: str = ""
+
+    def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
+        """Return the release; its folder's name may say which of the charged ones it is."""
+        known = {archive_name(key): key for key in charged}
+        return known.get(self.folder.name) or self.read_key()
+
+    def read_key(self) -> ReleaseKey | None:
+        """Return the release, as its description says; None of research, or if there is none."""
+        path = self.folder / DESCRIPTION
+        if not path.exists():
+            return None
+        try:
+            key = json.loads(path.read_text())["key"]
+            return None if key is None else ReleaseKey(**key)
+        except (ValueError, KeyError, TypeError):
+            raise BudgetError(
+                f"{path} cannot be read, so the ledger cannot be compared with the draws beside"
+                f" it: restore it, or move {self.folder} away."
+            ) from None
 
 
 class Place:

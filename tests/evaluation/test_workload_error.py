@@ -13,7 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import DomainError, InputError, LostDrawError, SpecificationError
+from jam_dagster.errors import (
+    ChargedBeforeError,
+    DomainError,
+    InputError,
+    LostDrawError,
+    SpecificationError,
+)
 from jam_dagster.evaluation import (
     WorkloadErrors,
     marginal_errors,
@@ -36,6 +42,8 @@ class Purse:
         return self.charges.get(step)
 
     def charge(self, step: str, rho: float) -> None:
+        if step in self.charges:
+            raise ChargedBeforeError(step)
         self.charges[step] = rho
 
     def confirm(self, step: str, digest: str) -> None:

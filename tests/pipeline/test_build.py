@@ -334,7 +334,7 @@ def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
     events = drawn.events()
     change(drawn.public, lambda table: table.assign(sex="F"))
     message = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "The public table of release people changed" in message
+    assert "draws of release people, edition 1, with another public table" in message
     assert "privacy.edition" in message
     assert drawn.events() == events
 
@@ -343,7 +343,7 @@ def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
 def test_changed_number_of_private_records_needs_a_new_edition(drawn: Bench) -> None:
     change(drawn.private, lambda table: table.head(-1))
     message = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "The number of private records of release people changed" in message
+    assert "with another number of private records" in message
 
 
 def test_store_without_the_draws_that_were_charged_is_refused(drawn: Bench) -> None:

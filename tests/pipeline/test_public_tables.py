@@ -91,7 +91,7 @@ def test_a_second_public_table_is_learned_from(bench: Bench, several: PublicSour
     )
     # Its draws were made on another public table: that is noticed, and nothing is drawn.
     again = bench.run(["jam_pgm"], public=several, **TINY)
-    assert "The public table" in failure(again)
+    assert "another public table" in failure(again)
 
 
 @pytest.mark.slow

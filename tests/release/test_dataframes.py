@@ -228,7 +228,7 @@ def test_a_table_that_changed_needs_an_edition() -> None:
     paid = spent()
     events = Ledger("ledger.db").events()
 
-    with pytest.raises(InputError, match="new data are a new release, give another edition"):
+    with pytest.raises(InputError, match="restore the old data, or give another edition"):
         exact(changed(), evaluate="off")
     assert spent() == paid
     assert Ledger("ledger.db").events() == events

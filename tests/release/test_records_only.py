@@ -252,7 +252,7 @@ def test_no_other_where_is_counted_for_nothing(
 def test_a_repeat_notices_that_the_number_of_records_changed(files: Path) -> None:
     released()
     table(ROWS + 1, 1).to_csv("people.csv", index=False)
-    with pytest.raises(InputError, match="another number of records"):
+    with pytest.raises(InputError, match="another number of private records"):
         released()
 
 

@@ -77,6 +77,7 @@ class ReleaseStep:
             self.graph.spec.key(domain, self.partition),
             self.beside(MECHANISM_RUN, RunFormat.suffix),
             None if spec is None else self._resource(PRIVATE_STORE),
+            run_store=self.store(MECHANISM_RUN),
             spec=spec,
             domain=domain,
             stores=stores,

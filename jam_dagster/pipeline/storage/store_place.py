@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 from jam_dagster.pipeline.storage.formats import CodesFormat
 from jam_dagster.privacy.private_copies import failure_of
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
-from jam_dagster.release.file_place import (
-    DRAWS,
-    FilePlace,
-    Secrets,
-    StoredDraws,
-    archive_name,
-    keep_failure,
-)
-from jam_dagster.release.place import Fingerprint, Place
+from jam_dagster.release.file_place import FilePlace, Secrets, keep_failure
+from jam_dagster.release.place import DRAWS, Fingerprint, Place, StoredDraws, archive_name
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -42,6 +35,7 @@ class StorePlace(FilePlace):
         run: UPath,
         private: ReleaseStore | None = None,
         *,
+        run_store: ReleaseStore | None = None,
         spec: ReleaseSpec | None = None,
         domain: Domain | None = None,
         stores: tuple[ReleaseStore, ...] = (),
@@ -63,6 +57,7 @@ class StorePlace(FilePlace):
             key,
             name=f"the store ({store.place})",
             run=run,
+            run_shelf=run_store,
             spec=spec,
             domain=domain,
             secrets=secrets,

@@ -1,0 +1,100 @@
+"""Files as the place of draws: what they hold, and what is made again from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jam_dagster.errors import InputError
+from jam_dagster.privacy import Ledger
+from jam_dagster.release import Engine
+from jam_dagster.release.file_place import FilePlace, LocalShelf, Secrets
+from jam_dagster.release.funding import LedgerFunding
+from jam_dagster.release.place import archive_name
+from jam_dagster.release.public_side import public_codes, public_records
+from jam_dagster.release.run import ReleaseRun
+from jam_dagster.tables import FrameSource
+from tests.release.test_engine import DOMAIN, ledger, specification, table
+
+__all__ = ["ledger"]
+
+
+def engine(home: Path, ledger: Ledger, **changes: Any) -> Engine:
+    """Return the engine of a release whose runs lie in one folder, as an asset's do."""
+    spec = specification(**{"noise": "exact", "epsilon": 0.3, **changes})
+    key = spec.key(DOMAIN)
+    closed = LocalShelf(home / "closed", private=True)
+    secrets = Secrets(closed, closed.root, lambda make: bytes(32), closed, closed.root)
+    archive = home / "archive" / archive_name(key)
+    place = FilePlace(
+        LocalShelf(archive),
+        archive,
+        key,
+        name="the store",
+        run=home / "asset.run",
+        spec=spec,
+        domain=DOMAIN,
+        secrets=secrets,
+    )
+    protection = spec.privacy.protection
+    funding = LedgerFunding(ledger, key, spec.shares, protection, place, "run 1")
+    return Engine(spec, DOMAIN, place, funding)
+
+
+def drawn(release: Engine) -> tuple[ReleaseRun, bool]:
+    release.reserve()
+    records = public_records(release.spec)
+    public = public_codes(release.spec, records, DOMAIN)
+    return release.run(release.encode(DOMAIN), public)
+
+
+def test_an_edition_that_another_followed_is_made_again_from_its_draws_alone(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    first, _ = drawn(engine(tmp_path, ledger))
+    again, repeated = drawn(engine(tmp_path, ledger))
+    assert repeated
+    assert again.digest == first.digest
+    drawn(engine(tmp_path, ledger, edition="2"))
+    events = ledger.events()
+
+    third, repeated = drawn(engine(tmp_path, ledger))
+
+    assert not repeated
+    assert third.digest == first.digest
+    assert ledger.events() == events
+    assert len(list(tmp_path.rglob("model.json"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"private": table(201, 1)}, "number of private records and another private table"),
+        ({"private": table(200, 3)}, "private table"),
+        ({"public": FrameSource(table(51, 2), "survey")}, "public table"),
+    ],
+)
+def test_draws_on_other_data_are_refused_before_any_charge(
+    tmp_path: Path, ledger: Ledger, changes: dict[str, Any], what: str
+) -> None:
+    drawn(engine(tmp_path, ledger))
+    events = ledger.events()
+
+    with pytest.raises(InputError, match=f"the store holds draws .* with another {what}"):
+        drawn(engine(tmp_path, ledger, **changes))
+    assert ledger.events() == events
+    kept = list((tmp_path / "closed").rglob("*.json"))
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+
+
+def test_a_run_whose_transcript_was_changed_counts_for_nothing(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    first, _ = drawn(engine(tmp_path, ledger))
+    path = tmp_path / "asset.run" / "transcript" / "transcript.json"
+    path.write_text(path.read_text().replace("exact", "numpy"))
+    again, repeated = drawn(engine(tmp_path, ledger))
+    assert not repeated
+    assert again.digest == first.digest
