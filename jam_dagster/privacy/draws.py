@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,7 +38,6 @@ from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 if TYPE_CHECKING:
     from jam_dagster.privacy.account import Account
     from jam_dagster.privacy.noise.base import Noise
-
 
 
 class Draws:
