@@ -142,7 +142,7 @@ def _page(
         restricted=restricted,
         public_source=public_source,
         public_released=public_released,
-        history=history_of(step, run),
+        history=history_of(step, run, error),
     )
     metadata: dict[str, Any] = {}
     if graph.tells_data("release_report"):

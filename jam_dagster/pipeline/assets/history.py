@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
-from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.pipeline.storage.formats import ErrorFormat, RunFormat
+from jam_dagster.release.run import ReleaseErrors
 from jam_dagster.reports.history import PartitionRelease
 
 if TYPE_CHECKING:
+    from jam_dagster.evaluation import WorkloadErrors
     from jam_dagster.pipeline.assets.step import ReleaseStep
     from jam_dagster.release.run import ReleaseRun
 
@@ -16,11 +18,13 @@ MOST_PARTITIONS = 24
 """Partitions that a report looks back on, itself among them."""
 
 
-def history_of(step: ReleaseStep, run: ReleaseRun) -> list[PartitionRelease]:
+def history_of(
+    step: ReleaseStep, run: ReleaseRun, error: WorkloadErrors | None
+) -> list[PartitionRelease]:
     """Return the releases of earlier partitions and, last, of this run; none without partitions.
 
     They lie in the store of this release, which holds nothing that may be seen by fewer people; a
-    partition whose noise was of another kind is left out.
+    partition whose noise was of another kind is left out. Errors are told where noise hides them.
     """
     graph, partition = step.graph, step.partition
     if graph.spec.partitions is None:
@@ -33,5 +37,20 @@ def history_of(step: ReleaseStep, run: ReleaseRun) -> list[PartitionRelease]:
         if folder is not None:
             made = RunFormat().read(folder)
             if made.transcript.releasable == run.transcript.releasable:
-                found.append(PartitionRelease(one, made.release.key.edition, made.transcript))
-    return [*found, PartitionRelease(partition, run.release.key.edition, run.transcript)]
+                found.append(_release(one, made, _errors(step, one, made)))
+    return [*found, _release(partition, run, error)]
+
+
+def _release(partition: str, run: ReleaseRun, error: WorkloadErrors | None) -> PartitionRelease:
+    told = error if error is not None and error.mode == "private" else None
+    return PartitionRelease(partition, run.release.key.edition, run.transcript, told)
+
+
+def _errors(step: ReleaseStep, partition: str, run: ReleaseRun) -> WorkloadErrors | None:
+    """Return the released errors of an earlier partition's run."""
+    if step.graph.spec.evaluation_mode != "private":
+        return None
+    store = step.store("workload_error")
+    path = store.beside(step.graph.key("workload_error"), partition, ErrorFormat.suffix)
+    error = ErrorFormat().read(path) if path.exists() else None
+    return error if isinstance(error, ReleaseErrors) and error.run == run.digest else None

@@ -8,6 +8,7 @@ import pandas as pd
 
 from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
+from jam_dagster.evaluation import WorkloadErrors, verdict_of
 from jam_dagster.mechanisms import Round
 from jam_dagster.pipeline.assets.assessment import error_metadata
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
@@ -16,11 +17,12 @@ from jam_dagster.pipeline.assets.mechanism_run import run_metadata, sample_metad
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
-from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal
+from jam_dagster.pipeline.budget.alerts import BudgetAlert
+from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal, log_alert
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.release.engine import Drawn, Engine
-from jam_dagster.release.run import ReleaseErrors
+from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.tables import Domain, MarginalSource, Source
 
 _Made = Iterator[dg.MaterializeResult[Any]]
@@ -68,6 +70,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 value=errors,
                 metadata=tidy(error_metadata(graph, errors)),
             )
+            _alert_if_worse(step, drawn.run, errors)
 
     return private_side
 
@@ -156,6 +159,20 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
     )
     if graph.spec.previous is not None:
         report_release(step, run)
+
+
+def _alert_if_worse(step: ReleaseStep, run: ReleaseRun, errors: WorkloadErrors) -> None:
+    """Leave an alert where the released errors say that the public table is better."""
+    if errors.mode != "private" or not step.graph.tells_data("workload_error"):
+        return
+    verdict = verdict_of(errors)
+    if verdict.outcome == "worse":
+        key = run.release.key
+        alert = BudgetAlert(
+            *("worse", key.release, key.dataset, key.partition, key.edition),
+            text=f"{verdict.headline} What may help: {'; '.join(verdict.advice)}.",
+        )
+        log_alert(step.context, step.graph.key("privacy_budget"), alert)
 
 
 def _log_round(step: ReleaseStep, done: Round, rounds: int | None) -> None:

@@ -10,13 +10,15 @@ import pytest
 from jam_dagster.pipeline import (
     BudgetAlert,
     DatasetBudget,
+    EvaluationSpec,
+    MechanismSpec,
     PartitionsSpec,
     PrivacySpec,
     build_budget_sensor,
 )
 from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
-from tests.pipeline.conftest import GIVEN, Bench, failure
+from tests.pipeline.conftest import GIVEN, Bench, failure, people
 from tests.pipeline.test_partitions import (
     FEBRUARY,
     JANUARY,
@@ -318,3 +320,28 @@ def test_a_configuration_cannot_drop_the_officers_approval(bench: Bench) -> None
     bench.ledger.grant("people", epsilon=5.0, delta=1e-9, approval="required")
     assert "with approval required" in failure(bench.run(BUDGET))
     assert bench.kinds() == []
+
+
+@pytest.mark.slow
+def test_a_release_that_is_worse_than_its_public_table_is_told(bench: Bench) -> None:
+    """The public rows are the private ones, and the errors' noise is a twentieth of the other."""
+    people(5_000, seed=1).to_csv(bench.private, index=False)
+    people(5_000, seed=1).to_csv(bench.public, index=False)
+    settings = {
+        "mechanism": MechanismSpec(name="independent"),
+        "evaluation": EvaluationSpec(mode="private"),
+    }
+    alerts = Alerts(bench, bench.definitions(**settings))
+    alerts.tick()
+    result = bench.run([*GIVEN, "privacy_budget", "workload_error"], **settings)
+    assert result.success, failure(result)
+    (alert,) = alerts.tick()
+    assert (alert.kind, alert.title) == ("worse", "people is worse than its public table")
+    assert alert.text.startswith("Worse than the public table: mean error")
+    assert alert.remaining_rho is None
+    # Exact errors are for those who may see them.
+    exact = {"evaluation": EvaluationSpec(mode="exact"), "mechanism": settings["mechanism"]}
+    second = PrivacySpec(epsilon=2.0, edition="2")
+    result = bench.run([*GIVEN, "privacy_budget", "workload_error"], privacy=second, **exact)
+    assert result.success, failure(result)
+    assert alerts.tick() == []
