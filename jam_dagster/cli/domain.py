@@ -80,7 +80,7 @@ def draft(
     Categories are the values observed, numbers are cut into bins between the least and the
     largest observed, with about equally many rows in each. What the private table may hold beyond
     them goes to `other`, is moved to the bounds, or is missing where it cannot be read. Columns
-    that cannot be modelled, such as names, free text and dates, are missing in every synthetic
+    that cannot be modelled, such as names and free text, are missing in every synthetic
     row; a comment in the file says why. What all public rows keep, such as an order of two columns,
     synthetic rows are repaired to keep. Declare what you know better, from a code book and never
     from the private table, and combinations that cannot be:

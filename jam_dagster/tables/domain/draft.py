@@ -103,7 +103,7 @@ class DraftedDomain:
         """What could be derived, as for `remark`."""
         if not self.proposed:
             return ""
-        head = "Columns that could be derived (--infer derives them):"
+        head = "Columns that could be derived (the option infer derives them):"
         return "\n  ".join([head, *_lines(self.proposed)])
 
     def save(self, path: str | Path) -> None:
