@@ -25,6 +25,7 @@ from jam_dagster.mechanisms import (
     mechanism_class,
 )
 from jam_dagster.mechanisms.loops.settings import settings_of
+from jam_dagster.mechanisms.tilt import Tilt
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import EncodedTable, MarginalSource, PublicTables
 from tests.privacy.neighbours import RELATIONS
@@ -91,6 +92,8 @@ class Case:
         The kinds of draws whose inputs move as far as their noise is made for, on some tables.
     measured
         The property of `Neighbours` that measurements follow.
+    learns
+        Returns the public tables that `make`'s mechanism learns from, given the one of the test.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Case:
     draws: tuple[str, ...] | None = ("select", "counts")
     attained: tuple[str, ...] = ("select", "counts")
     measured: str = "marginal_l2"
+    learns: Callable[[EncodedTable], MarginalSource] = lambda public: public
 
 
 def generic(name: str) -> Case:
@@ -237,6 +241,13 @@ def tilt() -> Case:
         short=({}, {"iterations": 2}),
         steady={"iterations": 3},
         attained=("counts",),
+    )
+
+
+def tilt_of_populations() -> Case:
+    """TILT with two public tables that differ, so that its network parts them."""
+    return replace(
+        tilt(), name="tilt-populations", make=_Populations, audits=(), learns=_and_reversed
     )
 
 
@@ -383,6 +394,21 @@ class _TwoTables(JamPgm):
         return super().run(private, PublicTables(private.domain, tables), *args, **more)
 
 
+def _and_reversed(public: EncodedTable) -> PublicTables:
+    """Return a public table beside its reverse, in as many records as show that they differ."""
+    domain = public.domain
+    sizes = zip(public.columns, domain.shape, strict=True)
+    other = EncodedTable(domain, [np.tile(size - 1 - column, 20) for column, size in sizes])
+    return PublicTables(domain, {"public": public, "reversed": other})
+
+
+class _Populations(Tilt):
+    def run(self, private: MarginalSource, public: Any, *args: Any, **more: Any) -> MechanismResult:
+        result = super().run(private, _and_reversed(public), *args, **more)
+        assert result.model.populations
+        return result
+
+
 def _two_tables(**settings: Any) -> JamPgm:
     small: dict[str, Any] = {"rounds": 3, "iterations": 20}
     return _TwoTables(**small | settings)
@@ -419,6 +445,7 @@ QUICK_CASES = [
 
 SLOW_CASES = [
     jam_pgm_of_two_tables(),
+    tilt_of_populations(),
 ]
 """Further ways in which some of them run."""
 
