@@ -112,7 +112,8 @@ def test_a_draft_has_all_columns_and_proposes_the_rest(tmp_path) -> None:
     text = (tmp_path / "domain.yaml").read_text()
     assert "\n# year: 2013\n# sched dep: hour * 100 + minute\n" in text
     assert "\n# number: row() + 1000\n" in text
-    assert "(the option infer derives them):\n  year: 2013\n  sched dep: hour * 100 + minute" in draft.hint
+    hint = "(the option infer derives them):\n  year: 2013\n  sched dep: hour * 100 + minute"
+    assert hint in draft.hint
     assert Domain.load(tmp_path / "domain.yaml") == draft.domain
     assert list(made(draft_table(FLIGHTS, exclude=["note"]))) == list(FLIGHTS.drop(columns="note"))
 
