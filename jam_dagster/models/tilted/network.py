@@ -35,6 +35,10 @@ Floats = npt.NDArray[np.float64]
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """The strengths of the back-off, in records."""
 
+A_PARENT = 10.0
+"""How much likelier, in nats, each parent must make a family. The best of hundreds of families is
+likelier by a few nats though nothing hangs together, which is much where records are few."""
+
 DIFFERENT = 30.0
 """How much likelier, in nats, a family that knows the table must be to depend on it. A further
 level of back-off makes some likelier by half as much though their tables are alike."""
@@ -91,8 +95,8 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
     Notes
     -----
     Greedy, in the manner of Chow and Liu: the pair of the largest gain in likelihood comes first,
-    then the attribute and parents of the largest gain. Parents are a pair within a family so far,
-    or a single attribute. Ties go to what comes first in the domain.
+    then the attribute and parents of the largest gain, less `A_PARENT` for each. Parents are a pair
+    within a family so far, or a single attribute. Ties go to what comes first in the domain.
     """
     counts = _Counts(domain, public)
     names = [name for name in domain.names if public.answering((name,))]
@@ -113,9 +117,9 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
                 for order in itertools.permutations(parents):
                     if counts.has((name, *parents)):
                         found = _by_population(counts, name, order)
-                        if found.likelihood > best[name].likelihood:
+                        if _worth(found) > _worth(best[name]):
                             best[name] = found
-        gains = {name: found.likelihood - alone[name].likelihood for name, found in best.items()}
+        gains = {name: _worth(found) - _worth(alone[name]) for name, found in best.items()}
         name = max(gains, key=gains.__getitem__)
         family = best.pop(name)
         chosen.append(family)
@@ -193,6 +197,10 @@ def _root(counts: _Counts, alone: Mapping[str, Family], pairs: Iterable[Clique])
             if gain > best:
                 best, root = gain, alone[first]
     return root
+
+
+def _worth(family: Family) -> float:
+    return family.likelihood - A_PARENT * len(family.parents)
 
 
 def _by_population(counts: _Counts, child: str, parents: Clique) -> Family:
