@@ -62,7 +62,8 @@ class Recorder:
 
 def each_draw(draws, step):
     yield lambda: draws.measure(step, COUNTS, rho=0.1)
-    yield lambda: draws.select(step, np.array([1.0, 2.0]), rho=0.1, sensitivity=4)
+    # So many candidates that two draws do not agree by chance.
+    yield lambda: draws.select(step, np.linspace(1.0, 2.0, 10_000), rho=0.1, sensitivity=4)
     yield lambda: draws.means(step, np.array([0.1]), l2_sensitivity=0.01, rho=0.1)
 
 
