@@ -37,7 +37,7 @@ WITHOUT_PIPELINE = ["cli", "planning"]
 OWNERS = {
     "dagster": ("jam_dagster/pipeline/", "assets/", "resources/"),
     "dagster_shared": ("jam_dagster/pipeline/", "assets/", "resources/"),
-    "great_expectations": ("jam_dagster/evaluation/expectations",),
+    "great_expectations": ("jam_dagster/evaluation/expectations/",),
     "mbi": ("jam_dagster/models/graphical/mbi_bridge.py",),
     "jax": ("jam_dagster/models/mixture/jax_runtime.py",),
     "optax": ("jam_dagster/models/mixture/adam_step.py",),

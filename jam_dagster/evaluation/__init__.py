@@ -1,6 +1,6 @@
 """Workload error, expectations of a synthetic table, plots and the release report.
 
-This package imports nothing heavy: `expectations` imports Great Expectations on first use.
+This package imports nothing heavy: `expectations/` imports Great Expectations on first use.
 """
 
 from jam_dagster.common.choices import EvaluationMode
@@ -11,11 +11,8 @@ from jam_dagster.evaluation.best_mixture import (
 )
 from jam_dagster.evaluation.bounds.error_bounds import error_bounds
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
-from jam_dagster.evaluation.expectation_specs import (
-    ExpectationResult,
-    ExpectationSpec,
-    expectation_names,
-)
+from jam_dagster.evaluation.expectations.kinds import expectation_names
+from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
 from jam_dagster.evaluation.released_marginals import (
     Agreement,
     ReleasedMarginal,

@@ -12,7 +12,7 @@ from jam_dagster.evaluation.quality import quality_text
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
-    from jam_dagster.evaluation.expectation_specs import ExpectationResult
+    from jam_dagster.evaluation.expectations.spec import ExpectationResult
     from jam_dagster.evaluation.workload_error import WorkloadErrors
     from jam_dagster.tables.domain.domain import Domain
 

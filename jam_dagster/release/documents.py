@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.evaluation import ErrorBounds, ExpectationResult
-    from jam_dagster.evaluation.expectations import TableChecks
+    from jam_dagster.evaluation.expectations.validation import TableChecks
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
@@ -199,7 +199,7 @@ def checks_of(run: ReleaseRun, table: pd.DataFrame) -> TableChecks:
     The checks that were made last are kept: the pages of a release tell the same ones.
     """
     # Great Expectations takes seconds to import, and a code location should load in less.
-    from jam_dagster.evaluation.expectations import contents_of, validate
+    from jam_dagster.evaluation.expectations.validation import contents_of, validate
 
     key = run.digest, contents_of(table)
     if None in key or key not in _LAST_CHECKS:

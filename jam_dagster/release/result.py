@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.evaluation import Verdict, WorkloadErrors
-    from jam_dagster.evaluation.expectations import ExpectationResult
+    from jam_dagster.evaluation.expectations.spec import ExpectationResult
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.evaluation.expectation_specs import ExpectationResult, ExpectationSpec, Kind
+from jam_dagster.evaluation.expectations.kinds import KINDS
+from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
 
 if TYPE_CHECKING:
-    from jam_dagster.evaluation.expectations import TableChecks
+    from jam_dagster.evaluation.expectations.validation import TableChecks
     from jam_dagster.tables.domain.domain import Domain
 
-_KINDS: dict[Kind, str] = {
-    "columns": "Columns and their order",
-    "row_count": "Number of rows",
-    "dtype": "Types",
-    "values": "Values of categories",
-    "bounds": "Bounds of numbers",
-    "nulls": "Nulls",
-    "impossible": "Impossible combinations and constraints",
-    "marginal": "Distributions against their measurements",
-}
 _WHOLE_TABLE = "whole table"
 
 
@@ -77,8 +68,8 @@ def render_checks(
 
 def _column(spec: ExpectationSpec, domain: Domain) -> str:
     """Return the column or columns of an expectation."""
-    if spec.kind == "impossible":
-        return " \N{MULTIPLICATION SIGN} ".join(domain.forbidden[int(spec.subject or 0)].attributes)
+    if isinstance(spec.subject, int):
+        return " \N{MULTIPLICATION SIGN} ".join(domain.forbidden[spec.subject].attributes)
     return _WHOLE_TABLE if spec.subject is None else str(spec.subject)
 
 
@@ -90,18 +81,18 @@ def _worst_first(row: _Row) -> tuple[bool, bool, bool]:
 def _kinds(rows: Sequence[_Row]) -> list[dict[str, Any]]:
     """Count the checks by kind, in the order of checking."""
     counted = []
-    for kind, title in _KINDS.items():
-        results = [row.result for row in rows if row.spec.kind == kind]
+    for name, kind in KINDS.items():
+        results = [row.result for row in rows if row.spec.kind == name]
         if results:
             unmeasured = sum(not one.measured for one in results)
             failed = sum(not one.passed for one in results)
             counted.append(
                 {
-                    "title": title,
+                    "title": kind.heading,
                     "passed": len(results) - failed - unmeasured,
                     "failed": failed,
                     "unmeasured": unmeasured,
-                    "blocking": results[0].severity == "ERROR",
+                    "blocking": kind.group.blocking,
                 }
             )
     return counted

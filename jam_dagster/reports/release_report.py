@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.html_pages import environment
 from jam_dagster.errors import InputError, PrivacyLabelError
-from jam_dagster.evaluation.expectation_specs import ExpectationResult
+from jam_dagster.evaluation.expectations.spec import ExpectationResult
 from jam_dagster.evaluation.verdict import Verdict
 from jam_dagster.evaluation.workload_error import WorkloadErrors
 from jam_dagster.privacy.accounting import epsilon_from_rho

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.evaluation.expectations import TableChecks, validate
+from jam_dagster.evaluation.expectations.validation import TableChecks, validate
 from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables import CategoricalAttribute, Domain
 from jam_dagster.tables.domain.text_dtype import TEXT

@@ -1,7 +1,6 @@
 """Asset checks: expectations of the synthetic table, releasability, and error against public."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -14,6 +13,7 @@ from jam_dagster.evaluation import (
     expectation_names,
     verdict_of,
 )
+from jam_dagster.evaluation.expectations.kinds import GROUPS, KINDS, CheckGroup
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
@@ -42,43 +42,14 @@ def release_checks(graph: ReleaseGraph, *, each: bool = False) -> list[dg.AssetC
     return checks
 
 
-@dataclass(frozen=True)
-class _Check:
-    """An asset check that stands for one or more expectations."""
-
-    name: str
-    description: str
-    blocking: bool
-
-
-# What a person asks of a table, with the kinds of expectations that answer it.
-_GROUPS = {
-    _Check("schema", "Columns, types and number of rows are those of the domain.", True): (
-        *("columns", "dtype", "row_count"),
-    ),
-    _Check("values", "Every value is one that the domain allows.", True): (
-        *("values", "bounds", "nulls"),
-    ),
-    _Check("constraints", "No row holds an impossible combination or breaks a constraint.", True): (
-        "impossible",
-    ),
-    _Check(
-        "measured_marginals",
-        "Every one-way distribution agrees with its released measurement, as far as noise, fit and"
-        " sampling allow.",
-        False,
-    ): ("marginal",),
-}
-
-
-def _checks_of(graph: ReleaseGraph, *, each: bool) -> tuple[list[_Check], bool]:
+def _checks_of(graph: ReleaseGraph, *, each: bool) -> tuple[list[CheckGroup], bool]:
     """Return the checks that stand for expectations, and whether there is one for each."""
     domain = graph.spec.domain
     # A domain that is not known before the run, or must not be shown, has no expectations to name.
     if not each or domain.declared is None or domain.restricted:
-        return list(_GROUPS), False
+        return list(GROUPS), False
     specs = expectation_names(domain.declared)
-    return [_Check(one.name, literal(one.description), one.blocking) for one in specs], True
+    return [CheckGroup(one.name, literal(one.description), one.blocking) for one in specs], True
 
 
 def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinition:
@@ -123,7 +94,7 @@ def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinitio
                 behind = [
                     found[one.name]
                     for one in expectation_names(domain)
-                    if (one.name == check.name if one_each else one.kind in _GROUPS[check])
+                    if check.name == (one.name if one_each else KINDS[one.kind].group.name)
                 ]
                 yield _result(
                     synthetic,
@@ -163,7 +134,7 @@ def _validated(
 
 def _result(
     key: dg.AssetKey,
-    check: _Check,
+    check: CheckGroup,
     behind: list[ExpectationResult],
     page: str,
     *,

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 from jam_dagster.evaluation import ExpectationResult, expectation_names
-from jam_dagster.evaluation.expectations import (
-    FALSE_ALARM_LEVEL,
+from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL
+from jam_dagster.evaluation.expectations.validation import (
     TableChecks,
     contents_of,
     validate,

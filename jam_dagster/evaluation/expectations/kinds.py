@@ -1,0 +1,455 @@
+"""The kinds of expectations of a synthetic table, a class each.
+
+A class has the kind's name, its words, what Great Expectations looks at, and what is said of the
+result. It reads the synthetic table, its domain and released measurements, nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import pandas as pd
+
+from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
+from jam_dagster.evaluation.expectations.spec import ExpectationSpec
+from jam_dagster.tables.domain.attributes import CategoricalAttribute, NumericAttribute, describe
+from jam_dagster.tables.domain.derived import DerivedColumn
+from jam_dagster.tables.domain.impossible import ImpossibleCombination
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.domain.domain import Attribute, Domain
+
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class CheckGroup:
+    """An asset check that stands for one or more expectations."""
+
+    name: str
+    description: str
+    blocking: bool
+
+
+# What a person asks of a table.
+SCHEMA = CheckGroup("schema", "Columns, types and number of rows are those of the domain.", True)
+VALUES = CheckGroup("values", "Every value is one that the domain allows.", True)
+CONSTRAINTS = CheckGroup(
+    "constraints", "No row holds an impossible combination or breaks a constraint.", True
+)
+MEASURED_MARGINALS = CheckGroup(
+    "measured_marginals",
+    "Every one-way distribution agrees with its released measurement, as far as noise, fit and"
+    " sampling allow.",
+    False,
+)
+GROUPS = (SCHEMA, VALUES, CONSTRAINTS, MEASURED_MARGINALS)
+
+
+Asked = tuple[str, dict[str, Any]]
+
+
+class Observed(NamedTuple):
+    """What was found: a sentence, the numbers behind it, and the counts of `ExpectationResult`."""
+
+    message: str
+    metadata: dict[str, Any]
+    checked: int | None = None
+    unexpected: int | None = None
+
+
+@dataclass(frozen=True)
+class Kind(ABC):
+    """An expectation of a table; its class is a kind of expectations."""
+
+    spec: ExpectationSpec
+    table: CheckedTable
+
+    name: ClassVar[str]
+    heading: ClassVar[str]
+    group: ClassVar[CheckGroup]
+    suite: ClassVar[str] = "synthetic_records"
+    """Expectations of one suite are checked on one frame."""
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        """Yield the expectations of a table as a whole."""
+        yield from ()
+
+    @classmethod
+    def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
+        """Return the expectation of a column in words, None where it has none."""
+        return None
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        """Return the frame that Great Expectations looks at for the expectations of the suite.
+
+        It lacks some expectations on pandas (nullable dtypes, impossible combinations, tolerances);
+        these have frames of their own that it can check.
+        """
+        return table.with_numbers()
+
+    @property
+    def attribute(self) -> Any:
+        """The attribute that the expectation is of."""
+        return self.table.domain.attribute(str(self.spec.subject))
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is something to compare with."""
+        return True
+
+    @abstractmethod
+    def expectation(self) -> Asked:
+        """Return the class of Great Expectations and its arguments."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> str:
+        """The expected content, in a few words."""
+
+    @abstractmethod
+    def observed(self, outcome: Mapping[str, Any]) -> Observed:
+        """Return what Great Expectations found, in words and numbers."""
+
+
+class _Columns(Kind):
+    """The columns are those of the domain, in its order."""
+
+    name, heading, group = "columns", "Columns and their order", SCHEMA
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        words = f"The columns are those of the domain, in its order: {', '.join(domain.columns)}."
+        yield ExpectationSpec(cls.name, words, True, cls.name)
+
+    def expectation(self) -> Asked:
+        columns = list(self.table.domain.columns)
+        return "ExpectTableColumnsToMatchOrderedList", {"column_list": columns}
+
+    @property
+    def expected(self) -> str:
+        return f"{len(self.table.domain.columns):,} columns, in order"
+
+    def observed(self, outcome: Mapping[str, Any]) -> Observed:
+        found, wanted = list(outcome["result"]["observed_value"]), list(self.table.domain.columns)
+        faults = {
+            "missing": [name for name in wanted if name not in found],
+            "unexpected": [name for name in found if name not in wanted],
+        }
+        message = "; ".join(f"{word} {', '.join(names)}" for word, names in faults.items() if names)
+        if not message:
+            in_order = f"{len(wanted)} columns, in order"
+            message = in_order if found == wanted else f"another order: {', '.join(found)}"
+        return Observed(message, {"columns": found, **faults})
+
+
+class _RowCount(Kind):
+    """There are as many rows as private records."""
+
+    name, heading, group = "row_count", "Number of rows", SCHEMA
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        words = "There are as many rows as the release says that there are private records."
+        yield ExpectationSpec(cls.name, words, True, cls.name)
+
+    def expectation(self) -> Asked:
+        return "ExpectTableRowCountToEqual", {"value": self.table.records}
+
+    @property
+    def expected(self) -> str:
+        return f"{self.table.records:,} rows"
+
+    def observed(self, outcome: Mapping[str, Any]) -> Observed:
+        rows = outcome["result"]["observed_value"]
+        metadata = {"rows": rows, "expected": self.table.records}
+        return Observed(f"{rows:,} rows, {self.table.records:,} expected", metadata)
+
+
+class _Dtype(Kind):
+    """A column has the declared dtype."""
+
+    name, heading, group, suite = "dtype", "Types", SCHEMA, "column_types"
+
+    @classmethod
+    def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
+        return f"{column.name} has the type that the domain declares."
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        return pd.DataFrame([{name: str(one) for name, one in table.synthetic.dtypes.items()}])
+
+    def expectation(self) -> Asked:
+        values = {"column": self.spec.subject, "value_set": [self.expected]}
+        return "ExpectColumnValuesToBeInSet", values
+
+    @property
+    def expected(self) -> str:
+        return self.table.domain.columns[str(self.spec.subject)]
+
+    def observed(self, outcome: Mapping[str, Any]) -> Observed:
+        expected = self.expected
+        if outcome["success"]:
+            return Observed(f"dtype {expected}", {"dtype": expected})
+        found = outcome["result"]["partial_unexpected_list"][0]
+        metadata = {"dtype": found, "expected": expected}
+        return Observed(f"dtype {found}, expected {expected}", metadata)
+
+
+class _OfRows(Kind):
+    """A kind whose expectations every row meets or fails."""
+
+    fault: ClassVar[str]
+    quoted: ClassVar[bool] = False
+
+    def observed(self, outcome: Mapping[str, Any]) -> Observed:
+        result: Mapping[str, Any] = outcome["result"]
+        checked, unexpected = int(result["element_count"]), int(result["unexpected_count"])
+        metadata: dict[str, Any] = {"rows": checked, "unexpected": unexpected}
+        if unexpected == 0:
+            return Observed(f"all {checked:,} rows", metadata, checked, unexpected)
+        of_rows = "row" if unexpected == 1 else "rows"
+        message = f"{unexpected:,} {of_rows} ({_percent(unexpected, checked)}) {self.fault}"
+        if self.quoted:
+            examples = list(dict.fromkeys(map(str, result["partial_unexpected_list"])))[:_EXAMPLES]
+            metadata["examples"] = examples
+            message += f", such as {', '.join(examples)}"
+        return Observed(message, metadata, checked, unexpected)
+
+
+class _Values(_OfRows):
+    """An attribute of categories holds only the listed values."""
+
+    name, heading, group = "values", "Values of categories", VALUES
+    fault, quoted = "with a value that the domain does not list", True
+
+    @classmethod
+    def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
+        if not isinstance(column, CategoricalAttribute):
+            return None
+        return f"{column.name} holds only the values that the domain lists."
+
+    def expectation(self) -> Asked:
+        listed = list(self.attribute.values)
+        return "ExpectColumnValuesToBeInSet", {"column": self.spec.subject, "value_set": listed}
+
+    @property
+    def expected(self) -> str:
+        return describe(self.attribute)
+
+
+class _Bounds(_OfRows):
+    """A numeric attribute lies within its bounds."""
+
+    name, heading, group = "bounds", "Bounds of numbers", VALUES
+    fault, quoted = "out of bounds", True
+
+    @classmethod
+    def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
+        if not isinstance(column, NumericAttribute):
+            return None
+        low, high = column.bounds_text
+        return f"{column.name} lies between {low} and {high}."
+
+    def expectation(self) -> Asked:
+        edges = self.attribute.edges
+        bounds = {"column": self.spec.subject, "min_value": edges[0], "max_value": edges[-1]}
+        return "ExpectColumnValuesToBeBetween", bounds
+
+    @property
+    def expected(self) -> str:
+        return " to ".join(self.attribute.bounds_text)
+
+
+class _Nulls(_OfRows):
+    """An attribute has no nulls where the domain allows none."""
+
+    name, heading, group = "nulls", "Nulls", VALUES
+    fault, expected = "with a null that the domain does not allow", "no null"
+
+    @classmethod
+    def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
+        if isinstance(column, DerivedColumn) or column.nullable:
+            return None
+        return f"{column.name} has no nulls: the domain allows none."
+
+    def expectation(self) -> Asked:
+        return "ExpectColumnValuesToNotBeNull", {"column": self.spec.subject}
+
+
+class _Impossible(_OfRows):
+    """No row holds an impossible combination or breaks a constraint."""
+
+    name, heading = "impossible", "Impossible combinations and constraints"
+    group, suite = CONSTRAINTS, "impossible_combinations"
+    fault = "with a combination that the domain declares impossible"
+    expected = "no such row"
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        combinations = len(domain.impossible)
+        for place, one in enumerate(domain.forbidden):
+            name = f"constraint_{place - combinations + 1}"
+            words = f"Every row keeps the constraint: {one.describe(domain)}."
+            if isinstance(one, ImpossibleCombination):
+                name = f"impossible_combination_{place + 1}"
+                words = f"No row holds a combination that cannot be: {one.describe(domain)}."
+            yield ExpectationSpec(name, words, True, cls.name, place)
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        """Return, for every row and impossible combination or constraint, whether it breaks it.
+
+        A combination over a missing column has no column here either, so that its expectation
+        fails instead of passing unnoticed.
+        """
+        specs = cls.of_table(table.domain)
+        broken = {spec.name: table.broken(int(spec.subject or 0)) for spec in specs}
+        return pd.DataFrame({name: rows for name, rows in broken.items() if rows is not None})
+
+    def expectation(self) -> Asked:
+        return "ExpectColumnValuesToBeInSet", {"column": self.spec.name, "value_set": [False]}
+
+
+class _Marginal(Kind):
+    """The distribution of an attribute agrees with its released measurement."""
+
+    name, heading = "marginal", "Distributions against their measurements"
+    group, suite = MEASURED_MARGINALS, "measured_marginals"
+    expected = "every cell within the tolerance"
+
+    @classmethod
+    def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
+        if isinstance(column, DerivedColumn):
+            return None
+        return (
+            f"The distribution of {column.name} agrees with the released measurement of it, as far"
+            " as noise, fit and sampling allow."
+        )
+
+    @property
+    def measured(self) -> bool:
+        return self.spec.subject in self.table.agreements
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        """Return one row for every cell of every measured one-way marginal."""
+        frames = [
+            pd.DataFrame(
+                {
+                    "attribute": name,
+                    "cell": table.domain.attribute(name).labels,
+                    "released": agreement.released.counts,
+                    "synthetic": agreement.synthetic,
+                    "tolerance": agreement.tolerance,
+                    "use_of_tolerance": agreement.use_of_tolerance,
+                }
+            )
+            for name, agreement in table.agreements.items()
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def expectation(self) -> Asked:
+        from great_expectations.expectations.row_conditions import Column
+
+        return "ExpectColumnValuesToBeBetween", {
+            "column": "use_of_tolerance",
+            "max_value": 1.0,
+            "row_condition": Column("attribute") == str(self.spec.subject),
+        }
+
+    def observed(self, outcome: Mapping[str, Any]) -> Observed:
+        agreement = self.table.agreements[str(self.spec.subject)]
+        labels = self.attribute.labels
+        use, released = agreement.use_of_tolerance, agreement.released
+        worst, beyond = int(use.argmax()), int((use > 1.0).sum())
+        metadata = {
+            "measured": True,
+            "rounds": [one + 1 for one in released.rounds],
+            "sigma": released.sigma,
+            "l1_distance": agreement.distance,
+            "cells": int(use.size),
+            "cells_beyond_tolerance": beyond,
+            "largest_use_of_tolerance": float(use[worst]),
+            "worst_cell": labels[worst],
+            "misfit": agreement.misfit,
+            "false_alarm_level": FALSE_ALARM_LEVEL,
+        }
+        message = (
+            f"{beyond} of {use.size} cells beyond the tolerance; worst {labels[worst]!r}: "
+            f"{agreement.synthetic[worst]:,.0f} records, measured {released.counts[worst]:,.0f}, "
+            f"tolerance {agreement.tolerance[worst]:,.0f}"
+            if beyond
+            else f"all {use.size} cells within the tolerance"
+        )
+        message += (
+            f"; L1 distance {agreement.distance:.4f} to the released measurement "
+            f"(noise of {released.sigma:,.0f} records a cell)"
+        )
+        if not beyond and agreement.misfit > 0:
+            message += (
+                f"; the model itself departs by up to {agreement.misfit:.2%} of the records in a"
+                " cell more than noise explains, because of other measurements"
+            )
+        return Observed(message, metadata, int(use.size), beyond)
+
+
+KINDS: dict[str, type[Kind]] = {
+    kind.name: kind
+    for kind in (_Columns, _RowCount, _Dtype, _Values, _Bounds, _Nulls, _Impossible, _Marginal)
+}
+
+
+def expectation_names(domain: Domain) -> list[ExpectationSpec]:
+    """List the expectations of a synthetic table over a domain.
+
+    Parameters
+    ----------
+    domain
+        The domain; nothing else is read.
+
+    Returns
+    -------
+    list of ExpectationSpec
+        Table-wide expectations first, then those of each attribute in domain order, then the types
+        of derived columns. Names are unique: a number distinguishes columns with names that differ
+        only in characters that a check's name cannot hold.
+    """
+    kinds = KINDS.values()
+    specs = [spec for kind in kinds for spec in kind.of_table(domain)]
+    columns = (*domain.attributes, *domain.derived)
+    for column, slug in zip(columns, _slugs([one.name for one in columns]), strict=True):
+        for kind in kinds:
+            if words := kind.of_column(column):
+                blocks, name = kind.group.blocking, f"{slug}__{kind.name}"
+                specs.append(ExpectationSpec(name, words, blocks, kind.name, column.name))
+    return specs
+
+
+def _slugs(names: Sequence[str]) -> list[str]:
+    """Return for each name a unique one of letters, digits and underscores."""
+    slugs: list[str] = []
+    for name in names:
+        base = slug = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "attribute"
+        number = 1
+        while slug in slugs:
+            number += 1
+            slug = f"{base}_{number}"
+        slugs.append(slug)
+    return slugs
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share of the rows in two digits; only all of them are 100%."""
+    share = 100.0 * part / whole
+    if part < whole and share >= 99.5:
+        return "more than 99%"
+    if share < 0.01:
+        return "less than 0.01%"
+    return f"{share:.0f}%" if share >= 9.95 else f"{share:.2g}%"

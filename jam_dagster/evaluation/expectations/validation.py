@@ -1,0 +1,206 @@
+"""Great Expectations on a synthetic table: its form, and its agreement with the measurements.
+
+Nothing here reads private data. Shape, types, values and bounds are compared with the domain, and
+one-way distributions with the release's published measurements.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from jam_dagster.evaluation.expectations.checked_table import CheckedTable
+from jam_dagster.evaluation.expectations.kinds import KINDS, Kind, Observed, expectation_names
+from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.domain.domain import Domain
+
+# Facts that differ from run to run, and local paths: they are left out of the results.
+_OF_THE_RUN = (
+    "batch_markers",
+    "checkpoint_id",
+    "exception_traceback",
+    "id",
+    "run_id",
+    "validation_id",
+    "validation_time",
+)
+
+
+@dataclass(frozen=True)
+class TableChecks:
+    """The results of a synthetic table's expectations.
+
+    Parameters
+    ----------
+    specs
+        The expectations, in the order of `expectation_names`.
+    results
+        A result for each. An attribute that no private measurement covers passes with the message
+        "not measured".
+    validations
+        The reports of Great Expectations itself, a validation result for each suite; the same for
+        the same table.
+    """
+
+    specs: list[ExpectationSpec]
+    results: list[ExpectationResult]
+    validations: list[dict[str, Any]]
+
+    def to_json(self) -> str:
+        """Return the validation results of Great Expectations as a JSON list."""
+        return json.dumps(self.validations, indent=1) + "\n"
+
+
+def validate(
+    synthetic: pd.DataFrame,
+    domain: Domain,
+    *,
+    records: int,
+    transcript: Transcript,
+    model: MarginalSource,
+) -> TableChecks:
+    """Check a synthetic table with Great Expectations."""
+    table = CheckedTable(synthetic, domain, records, transcript, model)
+    specs = expectation_names(domain)
+    expectations = [KINDS[spec.kind](spec, table) for spec in specs]
+    suites = {
+        suite: [one for one in expectations if one.suite == suite and one.measured]
+        for suite in dict.fromkeys(kind.suite for kind in KINDS.values())
+    }
+    validations = _run_great_expectations({name: suite for name, suite in suites.items() if suite})
+    outcomes = {name: one for report in validations for name, one in _by_name(report).items()}
+    results = [_result(one, outcomes.get(one.spec.name)) for one in expectations]
+    return TableChecks(specs, results, validations)
+
+
+def _result(one: Kind, outcome: Mapping[str, Any] | None) -> ExpectationResult:
+    if outcome is None:
+        found = Observed("not measured: no private measurement covers it", {"measured": False})
+    elif raised := _raised(outcome.get("exception_info") or {}):
+        found = Observed(f"cannot be checked: {raised}", {"exception": raised})
+    else:
+        found = one.observed(outcome)
+    passed, of_rows = outcome is None or bool(outcome["success"]), (found.checked, found.unexpected)
+    name, severity = one.spec.name, one.spec.severity
+    return ExpectationResult(
+        name, passed, severity, found.message, found.metadata, one.expected, *of_rows
+    )
+
+
+def contents_of(table: pd.DataFrame) -> bytes | None:
+    """Return a digest of a table, None if some of its cells have none."""
+    kinds = [
+        (name, str(column.dtype), pd.api.types.infer_dtype(column, skipna=False))
+        for name, column in table.items()
+    ]
+    try:
+        rows = pd.util.hash_pandas_object(table, index=False)
+    except TypeError:
+        return None
+    return hashlib.sha256(repr(kinds).encode() + rows.to_numpy().tobytes()).digest()
+
+
+def _run_great_expectations(suites: Mapping[str, list[Kind]]) -> list[dict[str, Any]]:
+    """Run every suite; return the validation result of each."""
+    import great_expectations as gx
+
+    context = _context()
+    source = context.data_sources.add_pandas("synthetic")
+    validations: list[dict[str, Any]] = []
+    for name, expectations in suites.items():
+        suite = gx.ExpectationSuite(name)
+        for one in expectations:
+            suite.add_expectation(_great_expectation(one))
+        frame = expectations[0].frame(expectations[0].table)
+        definition = context.validation_definitions.add(
+            gx.ValidationDefinition(
+                name=name,
+                data=source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name),
+                suite=context.suites.add(suite),
+            )
+        )
+        checkpoint = context.checkpoints.add(
+            gx.Checkpoint(
+                name=name,
+                validation_definitions=[definition],
+                result_format="SUMMARY",
+            )
+        )
+        run = checkpoint.run(batch_parameters={"dataframe": frame})
+        for result in run.run_results.values():
+            validation = _without_the_run(result.to_json_dict())
+            outcomes = _by_name(validation)
+            # The order of results differs from the suite's.
+            validation["results"] = [outcomes[one.spec.name] for one in expectations]
+            validations.append(validation)
+    return validations
+
+
+def _great_expectation(one: Kind) -> Any:
+    import great_expectations.expectations as gxe
+
+    name, arguments = one.expectation()
+    return getattr(gxe, name)(
+        **arguments,
+        meta={"name": one.spec.name},
+        description=one.spec.description,
+        severity="critical" if one.spec.blocking else "warning",
+    )
+
+
+def _by_name(validation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the outcomes of a suite by the names of their expectations."""
+    return {one["expectation_config"]["meta"]["name"]: one for one in validation["results"]}
+
+
+def _without_the_run(value: Any) -> Any:
+    """Return the report of Great Expectations without the facts of its run."""
+    if isinstance(value, dict):
+        return {
+            name: _without_the_run(inner)
+            for name, inner in value.items()
+            if name not in _OF_THE_RUN
+        }
+    return [_without_the_run(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _context() -> Any:
+    """Return a context in memory: no site, no progress bars, no telemetry."""
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    # Its Data Docs quote names without escaping, and load scripts from elsewhere.
+    # A bare ephemeral context would write a site to a temporary folder.
+    defaults = InMemoryStoreBackendDefaults(init_temp_docs_sites=False)
+    return gx.get_context(
+        mode="ephemeral",
+        project_config=DataContextConfig(
+            store_backend_defaults=defaults,
+            progress_bars=ProgressBarsConfig(globally=False),
+            analytics_enabled=False,
+        ),
+    )
+
+
+def _raised(info: Mapping[str, Any]) -> str | None:
+    """Return the message of an exception that Great Expectations caught, None without one.
+
+    It is flat, or, where a metric failed, nested under the metric's identifier.
+    """
+    for one in (info, *(value for value in info.values() if isinstance(value, Mapping))):
+        if one.get("raised_exception"):
+            return str(one.get("exception_message")).splitlines()[0]
+    return None
