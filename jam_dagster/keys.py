@@ -42,13 +42,16 @@ if TYPE_CHECKING:
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
-TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
-    "The tables",
-    "The budget",
-    "The mechanism",
-    "The evaluation",
-    "The output",
-)
+
+class Panel:
+    """The panels of options in the help of the command line."""
+
+    TABLES = "The tables"
+    BUDGET = "The budget"
+    MECHANISM = "The mechanism"
+    EVALUATION = "The evaluation"
+    OUTPUT = "The output"
+
 
 Executor = Literal["in_process", "code_location"]
 Checks = Literal["grouped", "each"]
@@ -88,13 +91,13 @@ class UnitSpec(Section):
     path: ClassVar[str] = "privacy.unit"
 
     column: Annotated[
-        str, Option(BUDGET, "privacy_unit", metavar="COLUMN", shown="every row is a person")
+        str, Option(Panel.BUDGET, "privacy_unit", metavar="COLUMN", shown="every row is a person")
     ] = Field(
         min_length=1,
         description="column of the private table that identifies a person, where one may have"
         " several rows",
     )
-    max_rows: Annotated[Whole, Option(BUDGET, metavar="K")] = Field(
+    max_rows: Annotated[Whole, Option(Panel.BUDGET, metavar="K")] = Field(
         default=1,
         ge=1,
         description="most rows of a person that are kept, chosen at random; noise grows with it",
@@ -120,18 +123,18 @@ class PrivacySpec(Section):
 
     path: ClassVar[str] = "privacy"
 
-    epsilon: Annotated[Number, Option(BUDGET)] = Field(
+    epsilon: Annotated[Number, Option(Panel.BUDGET)] = Field(
         gt=0, description="epsilon of everything that is released; smaller is stricter"
     )
-    delta: Annotated[Number, Option(BUDGET)] = Field(
+    delta: Annotated[Number, Option(Panel.BUDGET)] = Field(
         default=1e-9, gt=0, lt=1, description="delta of it, far below one in the number of people"
     )
-    noise: Annotated[NoiseName, Option(BUDGET)] = Field(
+    noise: Annotated[NoiseName, Option(Panel.BUDGET)] = Field(
         default="exact",
         description="`exact` makes a release, charged to a ledger; `numpy` is seeded and free, for"
         " research, and its result may not leave",
     )
-    seed: Annotated[Count | None, Option(MECHANISM, shown="0")] = Field(
+    seed: Annotated[Count | None, Option(Panel.MECHANISM, shown="0")] = Field(
         default=None,
         description="seed of `numpy` noise, 0 unless given; exact noise has none",
         examples=[7],
@@ -140,13 +143,13 @@ class PrivacySpec(Section):
         str | int,
         BeforeValidator(lambda given: given),
         WithJsonSchema({"type": ["string", "integer"]}),
-        Option(BUDGET, metavar="NAME", kind=str),
+        Option(Panel.BUDGET, metavar="NAME", kind=str),
     ] = Field(
         default="1",
         description="raise it to draw, and pay for, the same release once more, for example on new"
         " data",
     )
-    neighbours: Annotated[Relation, Option(BUDGET)] = Field(
+    neighbours: Annotated[Relation, Option(Panel.BUDGET)] = Field(
         default="replace_one",
         description="what a reader cannot distinguish: `replace_one`, a person's rows from another"
         " person's; `add_remove`, nor whether a person is in the table at all",
@@ -156,7 +159,7 @@ class PrivacySpec(Section):
         description="who is protected, where a person may have several rows",
         examples=[{"column": "person_id", "max_rows": 3}],
     )
-    records_share: Annotated[Number, Option(BUDGET)] = Field(
+    records_share: Annotated[Number, Option(Panel.BUDGET)] = Field(
         default=RECORDS_SHARE,
         gt=0,
         lt=1,
@@ -164,7 +167,7 @@ class PrivacySpec(Section):
         " private: with `add_remove`, or more than one row a person",
     )
     retention_days: Annotated[
-        Count | None, Option(OUTPUT, metavar="DAYS", shown="until somebody removes it")
+        Count | None, Option(Panel.OUTPUT, metavar="DAYS", shown="until somebody removes it")
     ] = Field(
         default=None,
         description="days after the release's end for which its private copies are kept, until"
@@ -208,19 +211,20 @@ class WorkloadSpec(Section):
 
     path: ClassVar[str] = "workload"
 
-    degree: Annotated[Positive | None, Option(MECHANISM, shown="3")] = Field(
+    degree: Annotated[Positive | None, Option(Panel.MECHANISM, shown="3")] = Field(
         default=None, description="the workload: all marginals of this many attributes"
     )
     cliques: Annotated[
         list[list[str]] | None,
-        Option(MECHANISM, flag="--clique", metavar="A,B", kind=list[str], shown="none"),
+        Option(Panel.MECHANISM, flag="--clique", metavar="A,B", kind=list[str], shown="none"),
     ] = Field(
         default=None,
         description="or a workload of these marginals, each by its attributes",
         examples=[[["age", "sex"], ["age", "income"]]],
     )
     weights: Annotated[
-        list[Number] | None, Option(MECHANISM, flag="--weight", kind=list[float], shown="1 each")
+        list[Number] | None,
+        Option(Panel.MECHANISM, flag="--weight", kind=list[float], shown="1 each"),
     ] = Field(
         default=None,
         description="a weight for each of the cliques, in their order",
@@ -267,7 +271,7 @@ class EvaluationSpec(Section):
         Literal[False] | EvaluationMode,
         BeforeValidator(_off),
         Option(
-            EVALUATION,
+            Panel.EVALUATION,
             "evaluate",
             shown="`private` for a release, `exact` for research",
             kind=EvaluationMode,
@@ -277,7 +281,7 @@ class EvaluationSpec(Section):
         description="how the errors are measured on the private table: `private` ones with noise,"
         " charged; `exact` ones are restricted, as the table is; or `off`",
     )
-    share: Annotated[Number, Option(EVALUATION, "evaluation_share")] = Field(
+    share: Annotated[Number, Option(Panel.EVALUATION, "evaluation_share")] = Field(
         default=EVALUATION_SHARE,
         gt=0,
         lt=1,
@@ -290,10 +294,12 @@ class SamplingSpec(Section):
 
     path: ClassVar[str] = "sampling"
 
-    search: Annotated[bool, Option(OUTPUT, flag="--search/--no-search", shown="--search")] = Field(
-        default=True,
-        description="swap sampled rows for others of the model, where that brings the workload"
-        " closer; free of budget",
+    search: Annotated[bool, Option(Panel.OUTPUT, flag="--search/--no-search", shown="--search")] = (
+        Field(
+            default=True,
+            description="swap sampled rows for others of the model, where that brings the workload"
+            " closer; free of budget",
+        )
     )
 
 
@@ -301,12 +307,12 @@ class ReleaseKeys(Section):
     """The whole file. What a source, a domain or a mechanism may be, its own package says."""
 
     release: Annotated[
-        str, Option(BUDGET, metavar="NAME", shown="that of --out, or of dataset")
+        str, Option(Panel.BUDGET, metavar="NAME", shown="that of --out, or of dataset")
     ] = Field(description="name of the release, in the ledger and as the key prefix of its assets")
-    dataset: Annotated[str, Option(BUDGET, metavar="ID", shown="needed with exact noise")] = Field(
-        description="protected dataset whose privacy budget pays"
+    dataset: Annotated[str, Option(Panel.BUDGET, metavar="ID", shown="needed with exact noise")] = (
+        Field(description="protected dataset whose privacy budget pays")
     )
-    private: Annotated[Any, Option(TABLES, metavar="TABLE")] = Field(
+    private: Annotated[Any, Option(Panel.TABLES, metavar="TABLE")] = Field(
         description="source of the table to protect: a path, or a mapping with the key of a source",
         examples=[
             {"parquet": "/secure/people.parquet"},
@@ -314,21 +320,21 @@ class ReleaseKeys(Section):
             {"sql": "${WAREHOUSE_URL}", "query": "select * from people"},
         ],
     )
-    public: Annotated[Any, Option(TABLES, metavar="[NAME=]TABLE", kind=list[str], shown="none")] = (
-        Field(
-            default=None,
-            description="source of a related table that needs no protection, a path or a"
-            " mapping, or several by name; with partitions also the release of the partition"
-            " before; none, where the mechanism learns from none and the domain is declared",
-            examples=[
-                "old.csv",
-                {"tables": {"census": "census.parquet", "survey": "survey.csv"}},
-                {"previous_release": {"first": "old.csv", "first_share": 0.2}},
-            ],
-        )
+    public: Annotated[
+        Any, Option(Panel.TABLES, metavar="[NAME=]TABLE", kind=list[str], shown="none")
+    ] = Field(
+        default=None,
+        description="source of a related table that needs no protection, a path or a"
+        " mapping, or several by name; with partitions also the release of the partition"
+        " before; none, where the mechanism learns from none and the domain is declared",
+        examples=[
+            "old.csv",
+            {"tables": {"census": "census.parquet", "survey": "survey.csv"}},
+            {"previous_release": {"first": "old.csv", "first_share": 0.2}},
+        ],
     )
     domain: Annotated[
-        Any, Option(TABLES, metavar="FILE", kind=Path, shown="drafted from the public table")
+        Any, Option(Panel.TABLES, metavar="FILE", kind=Path, shown="drafted from the public table")
     ] = Field(
         description="the attributes and their values: a domain file, the same inline (also the"
         " papers' sizes by attribute), or {identify: public}",
@@ -336,7 +342,7 @@ class ReleaseKeys(Section):
     )
     privacy: PrivacySpec = Field(description="the guarantee, the noise and the edition")
     mechanism: Annotated[
-        Any, Option(MECHANISM, metavar="NAME", kind=str, shown=DEFAULT_MECHANISM)
+        Any, Option(Panel.MECHANISM, metavar="NAME", kind=str, shown=DEFAULT_MECHANISM)
     ] = Field(
         default=None,
         description="the mechanism, one that `jam-dagster mechanisms` lists: its name, or a mapping"
@@ -345,7 +351,7 @@ class ReleaseKeys(Section):
     )
     trusted_mechanisms: Annotated[
         list[str],
-        Option(MECHANISM, flag="--trust-mechanism", metavar="PACKAGE", shown="none"),
+        Option(Panel.MECHANISM, flag="--trust-mechanism", metavar="PACKAGE", shown="none"),
     ] = Field(
         default=[],
         description="packages whose mechanisms this release trusts, by name; what a mechanism of"

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jam_dagster.certificates.facts import EVALUATION_SHARE, MECHANISM_SHARE
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
 from jam_dagster.privacy import exponential_epsilon, gaussian_sigma
 from jam_dagster.privacy.noise.calls import SELECTION
+from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.tables import Workload
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def draw_faults(certificate: Certificate, transcript: Transcript, domain: Domain
     selections = _selections(certificate, transcript, domain)
     for one in certificate.draws:
         call = one.call
-        if one.share == EVALUATION_SHARE:
+        if one.share == EVALUATION:
             wanted = _of_evaluation(call, certificate)
-        elif one.share != MECHANISM_SHARE:
+        elif one.share != MECHANISM:
             wanted = None
         elif call.kind == SELECTION:
             wanted = selections.get(call.step)

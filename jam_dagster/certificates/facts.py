@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 VERSION = 2
 """The version of the document; none of another version is read."""
 
-MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
-
 STORED = "stored"
 """The kind of the entries that hold the digest of an outcome."""
 

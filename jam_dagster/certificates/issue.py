@@ -17,8 +17,6 @@ import numpy as np
 from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import (
-    EVALUATION_SHARE,
-    MECHANISM_SHARE,
     DomainFacts,
     Entry,
     FileHash,
@@ -41,6 +39,7 @@ from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.mechanisms.trust import distrust
 from jam_dagster.models.graphical import kernels
 from jam_dagster.privacy.ledger.key import command_line_run
+from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -117,9 +116,9 @@ def certify(
     OSError
         If a file is missing.
     """
-    draws = [PaidDraw(MECHANISM_SHARE, call) for call in transcript.calls]
+    draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]
     if evaluation is not None:
-        draws.append(PaidDraw(EVALUATION_SHARE, evaluation))
+        draws.append(PaidDraw(EVALUATION, evaluation))
     measured = measurements_hash(transcript).hexdigest()
     made = datetime.now(UTC).isoformat(timespec="seconds")
     entries: tuple[Entry, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.certificate import Certificate
-from jam_dagster.certificates.facts import MECHANISM_SHARE, Entry, PaidDraw
+from jam_dagster.certificates.facts import Entry, PaidDraw
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
@@ -14,6 +14,7 @@ from jam_dagster.certificates.public_faults import public_faults
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError, JamError
+from jam_dagster.privacy.shares import MECHANISM
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +80,7 @@ def _payment_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
     entries = [
         Entry.of(event)
         for event in ledger.events(key.dataset)
-        if event.key == key and event.share == MECHANISM_SHARE and Entry.is_listed(event)
+        if event.key == key and event.share == MECHANISM and Entry.is_listed(event)
     ]
     if not any(entry.kind == "charged" for entry in entries):
         if not transcript.calls and ledger.is_bound_for_good(key):
@@ -87,7 +88,7 @@ def _payment_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
             return
         yield f"the ledger {ledger.location} was never charged for it"
         return
-    draws = [PaidDraw(MECHANISM_SHARE, call) for call in transcript.calls]
+    draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]
     yield from compare_outcomes(draws, entries, transcript, None).faults
 
 

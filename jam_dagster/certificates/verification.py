@@ -18,7 +18,6 @@ import numpy as np
 from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
 from jam_dagster.certificates.draw_faults import draw_faults
-from jam_dagster.certificates.facts import MECHANISM_SHARE
 from jam_dagster.certificates.held import UNREADABLE, Held
 from jam_dagster.certificates.issue import SEED_BYTES
 from jam_dagster.certificates.ledger_faults import (
@@ -43,6 +42,7 @@ from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.trust import same_package
 from jam_dagster.privacy import Budget, units_down
 from jam_dagster.privacy.ledger.key import fingerprint_of
+from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.tables import PublicSources, Workload, decode
 
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ def _transcript_faults(held: Held) -> Iterator[str]:
         "neighbours": (stated.neighbours, found.neighbours),
         "noise": (stated.noise, found.noise),
         "list of draws": (
-            [one.call for one in stated.draws if one.share == MECHANISM_SHARE],
+            [one.call for one in stated.draws if one.share == MECHANISM],
             list(found.calls),
         ),
         "measurements": (stated.sampling.measurements, measurements_hash(found).hexdigest()),
@@ -380,7 +380,7 @@ def _transcript_faults(held: Held) -> Iterator[str]:
     paid = sum(call.rho for call in found.calls)
     if not math.isclose(found.rho_spent, paid, rel_tol=1e-9, abs_tol=1e-15):
         yield "the transcript has spent another amount than the price of its draws"
-    if not math.isclose(found.rho_budget, stated.asked.shares[MECHANISM_SHARE], rel_tol=1e-9):
+    if not math.isclose(found.rho_budget, stated.asked.shares[MECHANISM], rel_tol=1e-9):
         yield "the transcript had another budget than the mechanism's share"
     if found.releasable != (found.noise == "exact"):
         yield "the transcript's `releasable` contradicts the name of its noise"

@@ -10,11 +10,11 @@ import typer
 
 from jam_dagster.cli.console import public_source
 from jam_dagster.errors import InputError
-from jam_dagster.keys import BUDGET, MECHANISM, OPTIONS, Key, sentence
+from jam_dagster.keys import OPTIONS, Key, Panel, sentence
 
 SETTINGS = typer.Option(
     "--setting",
-    rich_help_panel=MECHANISM,
+    rich_help_panel=Panel.MECHANISM,
     help="A setting of the mechanism, such as rounds=10; may be given again. `jam-dagster "
     "mechanisms NAME` lists them with their defaults.",
     metavar="KEY=VALUE",
@@ -24,7 +24,7 @@ PRIVATE_STORE = typer.Option(
     metavar="DIR",
     # `jam_dagster.privacy.private_store` defines it, and takes long to import.
     envvar="JAM_PRIVATE",
-    rich_help_panel=BUDGET,
+    rich_help_panel=Panel.BUDGET,
     help="The folder, its owner's alone, of the secret by which the ledger knows a source again.",
     show_default="beside the ledger's file; for a ledger on a server, a folder of this user",
 )
@@ -36,7 +36,7 @@ DEFINITION = typer.Argument(
 )
 
 PARTITION = typer.Option(
-    metavar="NAME", rich_help_panel=BUDGET, help="The partition, where the release has some."
+    metavar="NAME", rich_help_panel=Panel.BUDGET, help="The partition, where the release has some."
 )
 
 Command = TypeVar("Command", bound=Callable[..., None])

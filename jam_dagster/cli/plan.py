@@ -12,7 +12,7 @@ from jam_dagster.cli.console import print_json, stderr, stdout, stdout_kept_clea
 from jam_dagster.cli.options import DEFINITION, PARTITION, release_options, with_release_options
 from jam_dagster.cli.progress import progress_of_trials
 from jam_dagster.errors import InputError
-from jam_dagster.keys import BUDGET, OUTPUT, TABLES
+from jam_dagster.keys import Panel
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +32,7 @@ def plan(
         int | None,
         typer.Option(
             metavar="N",
-            rich_help_panel=TABLES,
+            rich_help_panel=Panel.TABLES,
             help="How many records the private table has; it is not opened to count them.",
             show_default="as many as the public one, which is said",
         ),
@@ -41,7 +41,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="FILE",
-            rich_help_panel=BUDGET,
+            rich_help_panel=Panel.BUDGET,
             envvar="JAM_LEDGER",
             help="The ledger that would pay; it is only read.",
         ),
@@ -75,7 +75,7 @@ def plan(
         Path | None,
         typer.Option(
             metavar="FILE",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=Panel.OUTPUT,
             help="Draw the curve into a .svg or .png file, or write the plan as a .html page "
             "(which needs no network).",
         ),
@@ -84,7 +84,7 @@ def plan(
         bool,
         typer.Option(
             "--json",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=Panel.OUTPUT,
             help="Print the plan as one JSON object, and nothing else, on standard output.",
         ),
     ] = False,

@@ -18,7 +18,7 @@ from jam_dagster.cli.options import (
     with_release_options,
 )
 from jam_dagster.cli.progress import progress
-from jam_dagster.keys import BUDGET, OUTPUT, TABLES
+from jam_dagster.keys import Panel
 
 if TYPE_CHECKING:
     from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest
@@ -29,7 +29,7 @@ def synthesize(
     out: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", rich_help_panel=OUTPUT, help="The folder for the release's files."
+            metavar="DIR", rich_help_panel=Panel.OUTPUT, help="The folder for the release's files."
         ),
     ],
     definition: Annotated[Path | None, DEFINITION] = None,
@@ -37,7 +37,7 @@ def synthesize(
         str | None,
         typer.Option(
             metavar="TABLE",
-            rich_help_panel=TABLES,
+            rich_help_panel=Panel.TABLES,
             help="The table to protect: a .csv or .parquet file, or a source in JSON, such as "
             """'{"csv": "people.csv", "separator": ";"}'.""",
         ),
@@ -47,7 +47,7 @@ def synthesize(
         str | None,
         typer.Option(
             metavar="FILE",
-            rich_help_panel=BUDGET,
+            rich_help_panel=Panel.BUDGET,
             help="The ledger that is charged: a file or a SQLAlchemy URL. A new one grants the "
             "dataset what this release asks for. Needed with exact noise.",
         ),
@@ -57,7 +57,7 @@ def synthesize(
         Path | None,
         typer.Option(
             metavar="FILE",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=Panel.OUTPUT,
             help="The private key that signs the certificate, a file that its owner alone may "
             "read. JAM_SIGNING_KEY in the environment can hold the key, or its path, too.",
         ),
@@ -66,7 +66,7 @@ def synthesize(
         bool | None,
         typer.Option(
             "--checks/--no-checks",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=Panel.OUTPUT,
             help="Check the synthetic table against its domain and the measurements; it takes "
             "some seconds.",
             show_default="made with exact noise",
@@ -76,7 +76,7 @@ def synthesize(
         bool | None,
         typer.Option(
             "--report/--no-report",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=Panel.OUTPUT,
             help="Write the report, one page in HTML; it takes some seconds.",
             show_default="written with exact noise",
         ),
@@ -85,7 +85,7 @@ def synthesize(
         bool,
         typer.Option(
             "--json",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=Panel.OUTPUT,
             help="Print the result as one JSON object, and nothing else, on standard output.",
         ),
     ] = False,

@@ -18,15 +18,12 @@ from jam_dagster.pipeline.assets.descriptions import (
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
 from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition
 from jam_dagster.privacy import Budget, Neighbours
-from jam_dagster.release.engine import EVALUATION, MECHANISM
 from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables import AssetSource, Source, at_partition
 
 PRIVATE_STORE = "private_io_manager"
 RELEASABLE_STORE = "releasable_io_manager"
 LEDGER = "ledger"
-
-MECHANISM_SHARE, EVALUATION_SHARE = MECHANISM, EVALUATION
 
 PREVIOUS = "previous_release"
 

@@ -39,7 +39,7 @@ def check_launch(
             )
 
 
-def place_of(what: str, place: object) -> str:
+def declared_place(what: str, place: object) -> str:
     """Return a path or URL as text; Dagster's `EnvVar` becomes the name of its variable."""
     if isinstance(place, dg.EnvVar):
         return f"${{{place.env_var_name}}}"

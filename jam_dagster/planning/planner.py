@@ -23,6 +23,7 @@ from jam_dagster.planning.simulation import (
     run_trial,
 )
 from jam_dagster.privacy import gaussian_sigma
+from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import Clique, EncodedTable, PublicSources, Workload, encode
@@ -101,7 +102,7 @@ def make_plan(
 
     workload = request.workload(domain)
     mechanism = spec.mechanism.build()
-    mechanism.check(domain, workload, spec.shares["mechanism"])
+    mechanism.check(domain, workload, spec.shares[MECHANISM])
     on_start(mechanism.expected_rounds(domain, workload))
     records = public.records if request.records is None else request.records
     if request.records is None:
@@ -195,7 +196,7 @@ def _simulate(
     for epsilon in request.tried:
         try:
             at = request.at(epsilon)
-            at.mechanism.build().check(public.domain, workload, at.shares["mechanism"])
+            at.mechanism.build().check(public.domain, workload, at.shares[MECHANISM])
             tried.append(epsilon)
         except (InputError, EmptyCandidateSetError):
             left_out.append(epsilon)
@@ -238,7 +239,7 @@ def _others(
         mechanism = other.mechanism.build()
         on_stage(mechanism.title)
         try:
-            mechanism.check(public.domain, workload, other.shares["mechanism"])
+            mechanism.check(public.domain, workload, other.shares[MECHANISM])
         except (InputError, EmptyCandidateSetError):
             continue
         found[name] = run_trial(other, halves, workload, 0, lambda outcome: None)
@@ -319,7 +320,7 @@ def _noise(
     rounds = mechanism.expected_rounds(public.domain, workload)
     alpha = mechanism.parameters().get("alpha")
     neighbours = spec.neighbours
-    rho = spec.shares["mechanism"]
+    rho = spec.shares[MECHANISM]
     if not neighbours.records_public:
         rho *= 1.0 - spec.privacy.records_share
     sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)

@@ -13,6 +13,7 @@ from jam_dagster.privacy.accounting import (
     units_down,
     units_up,
 )
+from jam_dagster.privacy.shares import MECHANISM
 
 
 class Account(Protocol):
@@ -114,7 +115,7 @@ class UnledgeredAccount:
         If `rho` is not a positive, finite number.
     """
 
-    def __init__(self, rho: float, share: str = "mechanism") -> None:
+    def __init__(self, rho: float, share: str = MECHANISM) -> None:
         self._share = share
         self._reserved = units_down(check_rho(rho))
         self._charges: dict[str, int] = {}

@@ -25,6 +25,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 UNITS_PER_RHO = 10**15
 """Units of the ledger in one rho."""
@@ -285,9 +286,9 @@ class Budget:
             )
         whole = units_down(self.rho)
         aside = math.floor(whole * Fraction(fraction))
-        shares = {"mechanism": rho_reserving(whole - aside)}
+        shares = {MECHANISM: rho_reserving(whole - aside)}
         if aside:
-            shares["evaluation"] = rho_reserving(aside)
+            shares[EVALUATION] = rho_reserving(aside)
         return shares
 
 

@@ -12,7 +12,7 @@ from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.quality import measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
-from jam_dagster.reports.release_report import ReleaseFacts, render_report
+from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import EncodedTable, MarginalSource
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Documents:
         public_source = "" if self.spec.public is None else self.spec.public.describe()
         facts = {"public_source": public_source, **more}
         return render_report(
-            ReleaseFacts(
+            ReportFacts(
                 release=key.release,
                 dataset=key.dataset,
                 epsilon=run.release.epsilon,

@@ -18,6 +18,7 @@ from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadErrors, workload_error
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, sample_rows, sampling_generator, with_search
+from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.documents import Documents
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
-
-MECHANISM, EVALUATION = "mechanism", "evaluation"
-"""The shares of a release's budget."""
 
 
 @dataclass(frozen=True)

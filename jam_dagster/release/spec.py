@@ -26,6 +26,7 @@ from jam_dagster.mechanisms.configuration import KEY, check_public
 from jam_dagster.mechanisms.trust import distrust, read_trusted
 from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseKey
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
+from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.tables import (
@@ -209,11 +210,11 @@ class ReleaseSpec(Section):
     def _check_budget(self) -> None:
         try:
             shares = self.shares
-            self.mechanism.build().check_budget(shares["mechanism"])
+            self.mechanism.build().check_budget(shares[MECHANISM])
         except SpecificationError as error:
             raise SpecificationError(f"privacy.epsilon: {error}") from None
-        self.privacy.protection.check(shares["mechanism"])
-        if self.evaluation_mode == "private" and "evaluation" not in shares:
+        self.privacy.protection.check(shares[MECHANISM])
+        if self.evaluation_mode == "private" and EVALUATION not in shares:
             raise SpecificationError(
                 f"evaluation.share {self.evaluation.share} of rho = {self.budget.rho:.3g} is"
                 f" nothing to measure with: raise privacy.epsilon or evaluation.share, or set"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.evaluation.expectations.kinds import KINDS
+from jam_dagster.evaluation.expectations.kinds import EXPECTATION_KINDS
 from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _worst_first(row: _Row) -> tuple[bool, bool, bool]:
 def _kinds(rows: Sequence[_Row]) -> list[dict[str, Any]]:
     """Count the checks by kind, in the order of checking."""
     counted = []
-    for name, kind in KINDS.items():
+    for name, kind in EXPECTATION_KINDS.items():
         results = [row.result for row in rows if row.spec.kind == name]
         if results:
             unmeasured = sum(not one.measured for one in results)

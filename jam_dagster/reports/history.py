@@ -19,7 +19,7 @@ from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.reports.plot_style import chart_of, styled
-from jam_dagster.reports.report_figures import Figure
+from jam_dagster.reports.report_figures import ReportFigure
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.workload_error import WorkloadErrors
@@ -92,7 +92,7 @@ class PartitionRelease:
         return tuple(dict.fromkeys(names))
 
 
-def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
+def history_figures(history: Sequence[PartitionRelease]) -> dict[str, ReportFigure]:
     """Draw the partitions' errors (``errors``, where they were released), budgets and marginals."""
     if len(history) < 2:
         return {}
@@ -108,7 +108,7 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
         told = "; ".join(
             f"{one.partition} {verdict_of(one.errors).outcome}" for one in history[-6:]
         )
-        figures["errors"] = Figure(
+        figures["errors"] = ReportFigure(
             "Error over partitions",
             live_chart(
                 errors_over_partitions(history),
@@ -117,14 +117,14 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
             ),
         )
     return figures | {
-        "budget": Figure(
+        "budget": ReportFigure(
             "Budget over partitions",
             live_chart(
                 budget_over_partitions(history),
                 f"Bar chart: share of the budget measured on the private table, {recent}.",
             ),
         ),
-        "marginals": Figure(
+        "marginals": ReportFigure(
             "Marginals over partitions",
             live_chart(
                 marginals_over_partitions(history),

@@ -15,7 +15,7 @@ from jam_dagster.reports import plots
 from jam_dagster.reports.cell_groups import CellGroup
 from jam_dagster.reports.comparisons import PairCells, pair_cells
 from jam_dagster.reports.live_charts import picture
-from jam_dagster.reports.report_figures import Figure, distances, l1_distance, most_frequent
+from jam_dagster.reports.report_figures import ReportFigure, distances, l1_distance, most_frequent
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -51,7 +51,7 @@ class PairFigure:
     """
 
     title: str
-    panels: tuple[Figure, ...]
+    panels: tuple[ReportFigure, ...]
     alternative: str
     caption: str
     place: int | None
@@ -127,7 +127,9 @@ def two_way_figures(
         yield PairFigure(
             names,
             tuple(
-                Figure(title, picture(chart, f"Heat map of {names}, {title}: {frequent[title]}."))
+                ReportFigure(
+                    title, picture(chart, f"Heat map of {names}, {title}: {frequent[title]}.")
+                )
                 for title, chart in panels.items()
             ),
             f"Heat maps of {names}. "

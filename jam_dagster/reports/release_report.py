@@ -39,7 +39,7 @@ _VALUES_SHOWN = 12
 
 
 @dataclass(frozen=True)
-class ReleaseFacts:
+class ReportFacts:
     """The facts of a report other than the data.
 
     Parameters
@@ -89,13 +89,13 @@ _RUN = re.compile(r'<meta name="jam-run" content="([0-9a-f]*)">')
 
 
 def run_of_page(page: str) -> str | None:
-    """Return the `ReleaseFacts.run` of a page of `render_report`, or None."""
+    """Return the `ReportFacts.run` of a page of `render_report`, or None."""
     found = _RUN.search(page)
     return found[1] if found else None
 
 
 def render_report(
-    facts: ReleaseFacts,
+    facts: ReportFacts,
     *,
     domain: Domain,
     transcript: Transcript,
@@ -208,7 +208,7 @@ def _banners(domain: Domain, transcript: Transcript, *, restricted: bool) -> lis
     return banners
 
 
-def _guarantee(facts: ReleaseFacts, neighbours: Neighbours) -> dict[str, Any]:
+def _guarantee(facts: ReportFacts, neighbours: Neighbours) -> dict[str, Any]:
     """Explain (epsilon, delta) and the protected unit in words and intuitive numbers."""
     factor = math.exp(min(facts.epsilon, 700.0))
     rows = neighbours.max_rows
@@ -230,7 +230,7 @@ def _guarantee(facts: ReleaseFacts, neighbours: Neighbours) -> dict[str, Any]:
 
 
 def _budget(
-    facts: ReleaseFacts, transcript: Transcript, error: WorkloadErrors | None
+    facts: ReportFacts, transcript: Transcript, error: WorkloadErrors | None
 ) -> dict[str, Any]:
     """Return the use of the release's rho; the parts add up to the reservation."""
     reserved = math.fsum(facts.reserved.values())

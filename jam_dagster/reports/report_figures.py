@@ -29,7 +29,7 @@ _NAMED_IN_ALT = 3
 
 
 @dataclass(frozen=True)
-class Figure:
+class ReportFigure:
     """A chart on the page.
 
     Parameters
@@ -48,7 +48,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class DistributionFigure(Figure):
+class DistributionFigure(ReportFigure):
     """An attribute's distribution on the page.
 
     Parameters
@@ -60,7 +60,7 @@ class DistributionFigure(Figure):
     cells: Sequence[CellShares] = ()
 
 
-def round_figures(transcript: Transcript) -> dict[str, Figure]:
+def round_figures(transcript: Transcript) -> dict[str, ReportFigure]:
     """Draw the spent rho (``budget``) and the choices (``choices``) by round."""
     if not transcript.rounds:
         return {}
@@ -68,7 +68,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
     taken = f", {picks['public']} took public data" if chooses_source(transcript.mechanism) else ""
     taken += f", {picks['lost']} lost a paid draw" if "lost" in picks else ""
     return {
-        "budget": Figure(
+        "budget": ReportFigure(
             "Budget over rounds",
             live_chart(
                 plots.budget_over_rounds(transcript),
@@ -76,7 +76,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
                 f"{transcript.rho_spent:.4g} of {transcript.rho_budget:.4g} at the end.",
             ),
         ),
-        "choices": Figure(
+        "choices": ReportFigure(
             "Choices per round",
             live_chart(
                 plots.choices_per_round(transcript),
@@ -87,7 +87,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
     }
 
 
-def error_figure(error: WorkloadErrors) -> Figure:
+def error_figure(error: WorkloadErrors) -> ReportFigure:
     """Draw exact errors by marginal; restricted."""
     synthetic = (error.synthetic and error.synthetic.per_marginal) or {}
     baseline = error.public or error.independent
@@ -98,14 +98,14 @@ def error_figure(error: WorkloadErrors) -> Figure:
         f"Each mark is a marginal; in {better} of {len(synthetic)} the synthetic table is closer "
         f"to the private one than {than}."
     )
-    return Figure(
+    return ReportFigure(
         "Error by marginal",
         live_chart(plots.error_by_marginal(error), f"Scatter plot. {caption}"),
         caption,
     )
 
 
-def bound_figure(bounds: ErrorBounds) -> Figure:
+def bound_figure(bounds: ErrorBounds) -> ReportFigure:
     """Draw the error bound of each marginal."""
     fractions = bounds.fractions()
     of_kind: dict[str, list[float]] = {}
@@ -117,7 +117,7 @@ def bound_figure(bounds: ErrorBounds) -> Figure:
         if name in of_kind
     )
     caption = f"Marginals: {kinds}."
-    return Figure(
+    return ReportFigure(
         "How wrong each marginal can be",
         live_chart(plots.bound_by_marginal(bounds), f"Scatter plot. {caption}"),
         caption,

@@ -23,7 +23,7 @@ from jam_dagster.certificates import (
     verify,
     write_table,
 )
-from jam_dagster.certificates.facts import EVALUATION_SHARE, STORED, PaidDraw
+from jam_dagster.certificates.facts import STORED, PaidDraw
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.refitting import Refit, distance
 from jam_dagster.errors import LedgerIntegrityError
@@ -42,6 +42,7 @@ from jam_dagster.mechanisms import (
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING_HELPS, measurements_hash
 from jam_dagster.privacy import Draws, Event, Kind, Ledger, UnledgeredAccount
+from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from tests.certificates.conftest import Released, released
 from tests.certificates.test_verification import ISSUED
@@ -323,7 +324,7 @@ def certified_again(
         asked=was.asked,
         transcript=Transcript.load(made.folder / "transcript"),
         domain=Domain.load(made.folder / "domain.yaml"),
-        evaluation=next((one.call for one in was.draws if one.share == EVALUATION_SHARE), None),
+        evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
         ledger=made.ledger,
         fitted=fitted,
     )

@@ -32,11 +32,11 @@ from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.live_charts import page_script
 from jam_dagster.reports.mechanism_text import picks_text
 from jam_dagster.reports.pair_figures import pair_numbers, ranked_pairs, telling_pairs
-from jam_dagster.reports.release_report import ReleaseFacts, render_report
+from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from tests.evaluation.conftest import RECORDS, SmallRelease, lost, measured_round, transcript_of
 
-FACTS = ReleaseFacts(
+FACTS = ReportFacts(
     release="people",
     dataset="census",
     epsilon=1.0,

@@ -36,18 +36,18 @@ class CheckGroup:
 
 
 # What a person asks of a table.
-SCHEMA = CheckGroup("schema", "Columns, types and number of rows are those of the domain.", True)
-VALUES = CheckGroup("values", "Every value is one that the domain allows.", True)
-CONSTRAINTS = CheckGroup(
+_SCHEMA = CheckGroup("schema", "Columns, types and number of rows are those of the domain.", True)
+_VALUES = CheckGroup("values", "Every value is one that the domain allows.", True)
+_CONSTRAINTS = CheckGroup(
     "constraints", "No row holds an impossible combination or breaks a constraint.", True
 )
-MEASURED_MARGINALS = CheckGroup(
+_MEASURED_MARGINALS = CheckGroup(
     "measured_marginals",
     "Every one-way distribution agrees with its released measurement, as far as noise, fit and"
     " sampling allow.",
     False,
 )
-GROUPS = (SCHEMA, VALUES, CONSTRAINTS, MEASURED_MARGINALS)
+GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, _MEASURED_MARGINALS)
 
 
 Asked = tuple[str, dict[str, Any]]
@@ -63,7 +63,7 @@ class Observed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kind(ABC):
+class Expectation(ABC):
     """An expectation of a table; its class is a kind of expectations."""
 
     spec: ExpectationSpec
@@ -118,10 +118,10 @@ class Kind(ABC):
         """Return what Great Expectations found, in words and numbers."""
 
 
-class _Columns(Kind):
+class _Columns(Expectation):
     """The columns are those of the domain, in its order."""
 
-    name, heading, group = "columns", "Columns and their order", SCHEMA
+    name, heading, group = "columns", "Columns and their order", _SCHEMA
 
     @classmethod
     def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
@@ -149,10 +149,10 @@ class _Columns(Kind):
         return Observed(message, {"columns": found, **faults})
 
 
-class _RowCount(Kind):
+class _RowCount(Expectation):
     """There are as many rows as private records."""
 
-    name, heading, group = "row_count", "Number of rows", SCHEMA
+    name, heading, group = "row_count", "Number of rows", _SCHEMA
 
     @classmethod
     def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
@@ -172,10 +172,10 @@ class _RowCount(Kind):
         return Observed(f"{rows:,} rows, {self.table.records:,} expected", metadata)
 
 
-class _Dtype(Kind):
+class _Dtype(Expectation):
     """A column has the declared dtype."""
 
-    name, heading, group, suite = "dtype", "Types", SCHEMA, "column_types"
+    name, heading, group, suite = "dtype", "Types", _SCHEMA, "column_types"
 
     @classmethod
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
@@ -202,7 +202,7 @@ class _Dtype(Kind):
         return Observed(f"dtype {found}, expected {expected}", metadata)
 
 
-class _OfRows(Kind):
+class _OfRows(Expectation):
     """A kind whose expectations every row meets or fails."""
 
     fault: ClassVar[str]
@@ -226,7 +226,7 @@ class _OfRows(Kind):
 class _Values(_OfRows):
     """An attribute of categories holds only the listed values."""
 
-    name, heading, group = "values", "Values of categories", VALUES
+    name, heading, group = "values", "Values of categories", _VALUES
     fault, quoted = "with a value that the domain does not list", True
 
     @classmethod
@@ -247,7 +247,7 @@ class _Values(_OfRows):
 class _Bounds(_OfRows):
     """A numeric attribute lies within its bounds."""
 
-    name, heading, group = "bounds", "Bounds of numbers", VALUES
+    name, heading, group = "bounds", "Bounds of numbers", _VALUES
     fault, quoted = "out of bounds", True
 
     @classmethod
@@ -270,7 +270,7 @@ class _Bounds(_OfRows):
 class _Nulls(_OfRows):
     """An attribute has no nulls where the domain allows none."""
 
-    name, heading, group = "nulls", "Nulls", VALUES
+    name, heading, group = "nulls", "Nulls", _VALUES
     fault, expected = "with a null that the domain does not allow", "no null"
 
     @classmethod
@@ -287,7 +287,7 @@ class _Impossible(_OfRows):
     """No row holds an impossible combination or breaks a constraint."""
 
     name, heading = "impossible", "Impossible combinations and constraints"
-    group, suite = CONSTRAINTS, "impossible_combinations"
+    group, suite = _CONSTRAINTS, "impossible_combinations"
     fault = "with a combination that the domain declares impossible"
     expected = "no such row"
 
@@ -317,11 +317,11 @@ class _Impossible(_OfRows):
         return "ExpectColumnValuesToBeInSet", {"column": self.spec.name, "value_set": [False]}
 
 
-class _Marginal(Kind):
+class _Marginal(Expectation):
     """The distribution of an attribute agrees with its released measurement."""
 
     name, heading = "marginal", "Distributions against their measurements"
-    group, suite = MEASURED_MARGINALS, "measured_marginals"
+    group, suite = _MEASURED_MARGINALS, "measured_marginals"
     expected = "every cell within the tolerance"
 
     @classmethod
@@ -400,7 +400,7 @@ class _Marginal(Kind):
         return Observed(message, metadata, int(use.size), beyond)
 
 
-KINDS: dict[str, type[Kind]] = {
+EXPECTATION_KINDS: dict[str, type[Expectation]] = {
     kind.name: kind
     for kind in (_Columns, _RowCount, _Dtype, _Values, _Bounds, _Nulls, _Impossible, _Marginal)
 }
@@ -421,7 +421,7 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
         of derived columns. Names are unique: a number distinguishes columns with names that differ
         only in characters that a check's name cannot hold.
     """
-    kinds = KINDS.values()
+    kinds = EXPECTATION_KINDS.values()
     specs = [spec for kind in kinds for spec in kind.of_table(domain)]
     columns = (*domain.attributes, *domain.derived)
     for column, slug in zip(columns, _slugs([one.name for one in columns]), strict=True):

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
-from jam_dagster.evaluation.expectations.kinds import KINDS, Kind, Observed, expectation_names
+from jam_dagster.evaluation.expectations.kinds import (
+    EXPECTATION_KINDS,
+    Expectation,
+    Observed,
+    expectation_names,
+)
 from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
 
 if TYPE_CHECKING:
@@ -71,10 +76,10 @@ def validate(
     """Check a synthetic table with Great Expectations."""
     table = CheckedTable(synthetic, domain, records, transcript, model)
     specs = expectation_names(domain)
-    expectations = [KINDS[spec.kind](spec, table) for spec in specs]
+    expectations = [EXPECTATION_KINDS[spec.kind](spec, table) for spec in specs]
     suites = {
         suite: [one for one in expectations if one.suite == suite and one.measured]
-        for suite in dict.fromkeys(kind.suite for kind in KINDS.values())
+        for suite in dict.fromkeys(kind.suite for kind in EXPECTATION_KINDS.values())
     }
     validations = _run_great_expectations({name: suite for name, suite in suites.items() if suite})
     outcomes = {name: one for report in validations for name, one in _by_name(report).items()}
@@ -82,7 +87,7 @@ def validate(
     return TableChecks(specs, results, validations)
 
 
-def _result(one: Kind, outcome: Mapping[str, Any] | None) -> ExpectationResult:
+def _result(one: Expectation, outcome: Mapping[str, Any] | None) -> ExpectationResult:
     if outcome is None:
         found = Observed("not measured: no private measurement covers it", {"measured": False})
     elif raised := _raised(outcome.get("exception_info") or {}):
@@ -109,7 +114,7 @@ def contents_of(table: pd.DataFrame) -> bytes | None:
     return hashlib.sha256(repr(kinds).encode() + rows.to_numpy().tobytes()).digest()
 
 
-def _run_great_expectations(suites: Mapping[str, list[Kind]]) -> list[dict[str, Any]]:
+def _run_great_expectations(suites: Mapping[str, list[Expectation]]) -> list[dict[str, Any]]:
     """Run every suite; return the validation result of each."""
     import great_expectations as gx
 
@@ -145,7 +150,7 @@ def _run_great_expectations(suites: Mapping[str, list[Kind]]) -> list[dict[str, 
     return validations
 
 
-def _great_expectation(one: Kind) -> Any:
+def _great_expectation(one: Expectation) -> Any:
     import great_expectations.expectations as gxe
 
     name, arguments = one.expectation()

@@ -11,8 +11,9 @@ from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_release_before
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.outlook import BudgetOutlook, add_outlook_to_refusal, log_alert
-from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
+from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
+from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.tables import Domain
 
 SUFFICES = "budget_suffices"
@@ -44,7 +45,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         domain = inputs["domain"] if declared is None else declared
         if not domain.restricted:
             workload = spec.workload.build(domain)
-            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
+            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM])
         metadata = _asked(graph, domain)
         engine = step.engine(domain, reads=source)
         funding = ledger_funding(engine)

@@ -13,7 +13,7 @@ from jam_dagster.evaluation import (
     expectation_names,
     verdict_of,
 )
-from jam_dagster.evaluation.expectations.kinds import GROUPS, KINDS, CheckGroup
+from jam_dagster.evaluation.expectations.kinds import EXPECTATION_KINDS, GROUPS, CheckGroup
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
@@ -94,7 +94,8 @@ def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinitio
                 behind = [
                     found[one.name]
                     for one in expectation_names(domain)
-                    if check.name == (one.name if one_each else KINDS[one.kind].group.name)
+                    if check.name
+                    == (one.name if one_each else EXPECTATION_KINDS[one.kind].group.name)
                 ]
                 yield _result(
                     synthetic,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jam_dagster.pipeline.budget.labels import PrivacyLabel
 from jam_dagster.pipeline.markdown import code, literal
 from jam_dagster.privacy import epsilon_from_rho
+from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 if TYPE_CHECKING:
     from jam_dagster.release.spec import ReleaseSpec
@@ -225,7 +226,7 @@ def _cost(name: str, spec: ReleaseSpec) -> str:
         )
     if name == "private_records":
         return f"nothing by itself. Before it is opened the release is reserved: {whole}."
-    share = spec.shares.get("mechanism" if name == MECHANISM_RUN else "evaluation")
+    share = spec.shares.get(MECHANISM if name == MECHANISM_RUN else EVALUATION)
     if share is None:
         return f"{_FREE}, which is why it must not leave."
     epsilon = epsilon_from_rho(share, spec.privacy.delta)

@@ -19,8 +19,9 @@ from jam_dagster.pipeline.assets.previous_release import check_public_codes, rep
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import BudgetAlert
 from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal, log_alert
-from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
+from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_domains, mark
+from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.engine import Drawn, Engine
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.tables import Domain, MarginalSource, Source
@@ -191,7 +192,7 @@ def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
     mechanism = graph.spec.mechanism.build()
     workload = graph.spec.workload.build(domain)
     try:
-        mechanism.check(domain, workload, graph.shares[MECHANISM_SHARE])
+        mechanism.check(domain, workload, graph.shares[MECHANISM])
     except (EmptyCandidateSetError, SpecificationError) as error:
         if not domain.restricted:
             raise

@@ -12,7 +12,7 @@ from pydantic import field_validator
 from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.common.variables import expanded, with_names
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.pipeline.launch import NO_CONFIG, is_variable, place_of, variable_name
+from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, variable_name
 from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.privacy import Balance, Ledger, Policy
@@ -98,8 +98,8 @@ class LedgerResource(dg.ResourceDefinition):
         budgets: Mapping[str, DatasetBudget | Mapping[str, Any]] | None = None,
         signing_key: str = "",
     ) -> None:
-        self.url = place_of("the ledger's url", url)
-        self.signing_key = place_of("signing_key", signing_key) if signing_key else ""
+        self.url = declared_place("the ledger's url", url)
+        self.signing_key = declared_place("signing_key", signing_key) if signing_key else ""
         self.budgets = _budgets({} if budgets is None else budgets)
         super().__init__(
             self._given,

@@ -16,7 +16,7 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import JamError, SourceError, SpecificationError
 from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escape_leading_slash
-from jam_dagster.pipeline.launch import NO_CONFIG, is_variable, place_of, value_of_variable
+from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, value_of_variable
 from jam_dagster.pipeline.storage.formats import FORMATS, Format
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.tables import secret_key
@@ -357,7 +357,7 @@ class ReleaseStoreResource(dg.IOManagerDefinition):
     def __init__(
         self, *, root: str, private: bool = False, options: Mapping[str, Any] | None = None
     ) -> None:
-        self.root = place_of("the store's root", root)
+        self.root = declared_place("the store's root", root)
         # What a template or a variable gives need not be what the annotations say.
         if not isinstance(private, bool):
             raise SpecificationError(f"the store's private must be True or False, got {private!r}.")
