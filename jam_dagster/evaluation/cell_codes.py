@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jam_dagster.tables.domain.attributes import CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import text_of
 from jam_dagster.tables.sources.columns import each_value

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from jam_dagster.tables.domain.attributes import Attribute, NumericAttribute
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.numeric import NumericAttribute
 
 
 @dataclass(frozen=True)

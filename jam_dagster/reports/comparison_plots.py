@@ -13,7 +13,7 @@ from jam_dagster.common.shown_text import shown
 from jam_dagster.reports.cell_groups import CellGroup
 from jam_dagster.reports.comparisons import CellShares, one_way_shares, pair_cells
 from jam_dagster.reports.plot_style import chart_of, styled
-from jam_dagster.tables.domain.attributes import NumericAttribute
+from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal

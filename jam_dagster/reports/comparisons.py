@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.reports.cell_groups import CellGroup, cell_groups, gather
-from jam_dagster.tables.domain.attributes import NumericAttribute
+from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal

@@ -25,8 +25,8 @@ from jam_dagster.reports.mechanism_text import (
     unmeasured_text,
 )
 from jam_dagster.tables.codes.public import PublicTables
-from jam_dagster.tables.domain.attributes import NumericAttribute
 from jam_dagster.tables.domain.constraints import described
+from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds

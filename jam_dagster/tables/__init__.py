@@ -14,7 +14,8 @@ from jam_dagster.tables.codes.privacy_unit import (
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.workload import Workload
-from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.census_demo import census_domain, simulate_census, simulate_period
 from jam_dagster.tables.domain.constraints import Combinations, NotNull, Order
 from jam_dagster.tables.domain.derived import DerivedColumn
@@ -27,6 +28,7 @@ from jam_dagster.tables.domain.draft import (
     wide_attributes,
 )
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.base import (

@@ -36,7 +36,7 @@ from jam_dagster.tables import (
     encode,
     encode_chunks,
 )
-from jam_dagster.tables.domain.times import DURATION, TIME
+from jam_dagster.tables.domain.clock import DURATION, TIME
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples
 

@@ -15,9 +15,9 @@ from jam_dagster.evaluation.released_marginals import (
     one_way_agreement,
     released_marginal,
 )
-from jam_dagster.tables.domain.attributes import NumericAttribute
 from jam_dagster.tables.domain.constraints import Order
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import DECIMAL_DTYPE
 

@@ -16,9 +16,11 @@ import pandas as pd
 
 from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
 from jam_dagster.evaluation.expectations.spec import ExpectationSpec
-from jam_dagster.tables.domain.attributes import CategoricalAttribute, NumericAttribute, describe
+from jam_dagster.tables.domain.attributes import describe
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Attribute, Domain

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.attributes import CategoricalAttribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.values import is_formula
 

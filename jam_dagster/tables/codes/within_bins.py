@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.tables.domain.attributes import NumericAttribute
 from jam_dagster.tables.domain.constraints import Order, drawn_limits
+from jam_dagster.tables.domain.numeric import NumericAttribute
 
 _ROUNDS = 30
 

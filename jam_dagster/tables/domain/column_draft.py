@@ -11,19 +11,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.attributes import (
-    LARGEST_EDGE,
-    Attribute,
-    CategoricalAttribute,
-    NumericAttribute,
-    Unreadable,
-    equal_width_edges,
-)
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.numeric import LARGEST_EDGE, NumericAttribute, equal_width_edges
 from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
 from jam_dagster.tables.domain.time_draft import draft_time
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
     LARGEST_INTEGER,
+    Unreadable,
     Value,
     kind_of,
     text_of,

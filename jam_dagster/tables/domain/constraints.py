@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from jam_dagster.common.validation import as_list, as_text, check_keys
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import Attribute, NumericAttribute
+from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.determined import column_text
 from jam_dagster.tables.domain.impossible import (
     HasAttributes,
@@ -37,6 +37,7 @@ from jam_dagster.tables.domain.impossible import (
     codes_of,
     condition_of,
 )
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
 _MOST_CHARACTERS = 2000

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.derived import ISO_TIME, PARTS, instants, reproduces
+from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS
+from jam_dagster.tables.domain.derived import instants, reproduces
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value
 
 _SAMPLE = 2000

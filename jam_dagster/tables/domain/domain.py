@@ -18,12 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.tables.domain.attributes import (
-    Attribute,
-    CategoricalAttribute,
-    NumericAttribute,
-    describe,
-)
+from jam_dagster.tables.domain.attributes import Attribute, describe
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
@@ -32,11 +28,7 @@ from jam_dagster.tables.domain.constraints import (
     described,
     sorted_orders,
 )
-from jam_dagster.tables.domain.derived import (
-    DerivedColumn,
-    PlannedColumn,
-    planned,
-)
+from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn, planned
 from jam_dagster.tables.domain.domain_file import (
     bounded,
     domain_from_dict,
@@ -45,6 +37,7 @@ from jam_dagster.tables.domain.domain_file import (
     save_domain,
 )
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value
 

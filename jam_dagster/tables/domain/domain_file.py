@@ -62,12 +62,9 @@ from jam_dagster.common.validation import (
 )
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
-from jam_dagster.tables.domain.attributes import (
-    Attribute,
-    CategoricalAttribute,
-    NumericAttribute,
-    equal_width_edges,
-)
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.clock import Clock
 from jam_dagster.tables.domain.constraints import Constraint, constraints_from, constraints_to
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import (
@@ -76,7 +73,8 @@ from jam_dagster.tables.domain.impossible import (
     condition_of,
     impossible_from,
 )
-from jam_dagster.tables.domain.times import Clock, TimeAttribute, equal_unit_edges
+from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
+from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
 from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
 
 _DOMAIN_KEYS = (

@@ -16,10 +16,8 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.tables.domain.attributes import (
-    Attribute,
-    CategoricalAttribute,
-)
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.column_draft import draft_attribute
 from jam_dagster.tables.domain.constraints import described
 from jam_dagster.tables.domain.derived import DerivedColumn

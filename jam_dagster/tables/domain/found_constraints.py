@@ -18,7 +18,8 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.codes.encode import encode, numbers_in
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
@@ -27,6 +28,7 @@ from jam_dagster.tables.domain.constraints import (
     sorted_orders,
 )
 from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
 # A row in twenty would break it by chance, and so would as many rows as rule chance out.

@@ -11,7 +11,9 @@ import numpy as np
 
 from jam_dagster.common.validation import as_list, check_keys, is_integer
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.values import Value, text_of
 
 _MOST_CODES = 2**24

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.tables.domain.attributes import NumericAttribute, equal_width_edges
+from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
 
 Numbers = npt.NDArray[np.float64]
 

@@ -13,18 +13,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.attributes import NumericAttribute
+from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, UNITS, Clock, Unit
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
-from jam_dagster.tables.domain.times import (
-    DATE,
-    DURATION,
-    TIME,
-    UNITS,
-    Clock,
-    TimeAttribute,
-    Unit,
-    equal_unit_edges,
-)
+from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
 
 _MOST_BINS = 64
 _MOST_OFFSETS = 48

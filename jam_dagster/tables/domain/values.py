@@ -7,12 +7,18 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Integral, Real
+from typing import Literal, get_args
 
 import numpy as np
 
 from jam_dagster.errors import DomainError
 
 Value = str | int | float | bool
+
+NULL_LABEL = "(null)"
+
+Unreadable = Literal["error", "missing"]
+"""What becomes of a value that an attribute cannot hold."""
 
 LARGEST_INTEGER = 2**53 - 1
 """The largest integer up to which float64 distinguishes neighbouring integers."""
@@ -196,3 +202,16 @@ def plain_value(name: str, value: object) -> Value:
 def _is_unicode(text: str) -> bool:
     """Return whether a text can be stored; one with lone surrogates cannot."""
     return text.isascii() or text == text.encode("utf-8", "ignore").decode("utf-8")
+
+
+def check_unreadable(name: str, unreadable: object, nullable: bool) -> None:
+    """Raise DomainError unless `unreadable` is a choice that the attribute has."""
+    if unreadable not in get_args(Unreadable):
+        raise DomainError(
+            f"attribute {name!r}: unreadable must be 'error' or 'missing', got {unreadable!r}"
+        )
+    if unreadable == "missing" and not nullable:
+        raise DomainError(
+            f"attribute {name!r} has no missing values to which unreadable ones could be counted:"
+            " declare `nullable: true` beside `unreadable: missing`"
+        )

@@ -30,8 +30,8 @@ from pandas.api.types import (
     pandas_dtype,
 )
 
+from jam_dagster.tables.domain.clock import DATE, DURATION, TIME
 from jam_dagster.tables.domain.text_dtype import TEXT
-from jam_dagster.tables.domain.times import DATE, DURATION, TIME
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text_of, truth_of
 
 if TYPE_CHECKING:

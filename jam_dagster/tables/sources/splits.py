@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.tables.domain.attributes import CategoricalAttribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.columns import each_value
 

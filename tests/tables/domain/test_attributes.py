@@ -5,7 +5,7 @@ import pytest
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables import CategoricalAttribute, NumericAttribute
-from jam_dagster.tables.domain.attributes import equal_width_edges
+from jam_dagster.tables.domain.numeric import equal_width_edges
 from jam_dagster.tables.domain.values import text_of
 
 

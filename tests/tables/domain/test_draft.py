@@ -24,7 +24,7 @@ from jam_dagster.tables import (
     simulate_census,
     wide_attributes,
 )
-from jam_dagster.tables.domain.times import DATE, TIME
+from jam_dagster.tables.domain.clock import DATE, TIME
 from tests.examples import examples
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
-from jam_dagster.tables.domain.times import DATE, DURATION, TIME, TimeAttribute
+from jam_dagster.tables.domain.clock import DATE, DURATION, TIME
+from jam_dagster.tables.domain.times import TimeAttribute
 
 NEW_YORK = "America/New_York"
 

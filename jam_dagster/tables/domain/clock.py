@@ -1,0 +1,327 @@
+"""Dates, timestamps, times of day and durations counted in units of the calendar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from functools import cached_property
+from numbers import Real
+from typing import Any, Literal, get_args
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from jam_dagster.common.validation import as_number
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.tables.domain.values import text_of
+
+Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
+DATE, TIME, DURATION = "date32[day][pyarrow]", "time64[us][pyarrow]", "timedelta64[us]"
+
+_SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
+_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+_EPOCH = datetime(1970, 1, 1)
+_LAST = datetime(9999, 12, 31, 23, 59, 59)
+_MONDAY = datetime(1969, 12, 29)
+
+_DTYPES = {
+    "instant": re.compile(r"datetime64\[(s|ms|us|ns)(, .+)?\]|date32\[day\]\[pyarrow\]"),
+    "time": re.compile(r"time32\[(s|ms)\]\[pyarrow\]|time64\[(us|ns)\]\[pyarrow\]"),
+    "duration": re.compile(r"timedelta64\[(s|ms|us|ns)\]"),
+}
+_DATE_PARTS = re.compile(r"%[aAwdbBmyYjUWcxGuV]")
+# A bound names a year, or a month, a day, an hour, a minute or a second of it.
+_BOUND = re.compile(
+    r"(\d{4}(?:-\d\d(?:-\d\d(?:[ T]\d\d(?::\d\d(?::\d\d)?)?)?)?)?)(Z|[+-]\d\d:\d\d)?", re.ASCII
+)
+# As Python, pandas and databases write a duration.
+_LENGTH = re.compile(r"(?:(-?\d+) days?,?)? ?\+?(?:(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII)
+_TIME_BOUND = re.compile(r"\d\d(?::\d\d(?::\d\d)?)?", re.ASCII)
+_WRITTEN = {"year": 4, "quarter": 7, "month": 7, "week": 10, "day": 10, "second": 19}
+_PRECISION: dict[int, Unit] = {
+    4: "year",
+    7: "month",
+    10: "day",
+    13: "hour",
+    16: "minute",
+    19: "second",
+}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Counts values in units, and gives them back.
+
+    Units of instants are counted since 1970, days and longer ones in the zone; those of times of
+    day since midnight; a duration is as many units.
+
+    Parameters
+    ----------
+    name
+        The attribute's name, for errors.
+    unit, zone, format, dtype
+        As in `TimeAttribute`.
+
+    Raises
+    ------
+    DomainError
+        A unit, a zone or a dtype that is unknown or does not fit the others.
+    """
+
+    name: str
+    unit: Unit
+    zone: str | None = None
+    format: str | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        what = f"attribute {self.name!r}"
+        if self.unit not in UNITS:
+            raise DomainError(f"{what}: unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
+        for key in ("zone", "format", "dtype"):
+            if not isinstance(getattr(self, key), str | None):
+                raise DomainError(f"{what}: {key} must be a text, got {getattr(self, key)!r}")
+        if self.zone is not None:
+            try:
+                ZoneInfo(self.zone)
+            except Exception:  # A path, a folder, or a name that no database has.
+                raise DomainError(
+                    f"{what}: zone {self.zone!r} is unknown: use a name such as America/New_York"
+                ) from None
+        if self.dtype is None:
+            plain = f"datetime64[us, {self.zone}]" if self.zone else "datetime64[us]"
+            object.__setattr__(self, "dtype", "str" if self.format else plain)
+        dtype = str(self.dtype)
+        if self.is_text:
+            if not self.format:
+                raise DomainError(f"{what}: dtype {dtype!r} needs a format, such as '%Y-%m-%d'")
+        elif self.format or not _DTYPES[self.kind].fullmatch(dtype) or not _is_dtype(dtype):
+            raise DomainError(
+                f"{what} cannot be decoded to dtype {dtype!r}: use datetime64[us], datetime64[us,"
+                f" UTC] or {DATE}, {TIME} for times of day, {DURATION} for durations, or str with a"
+                " format"
+            )
+        fine = _SECONDS.get(self.unit, _SECONDS["day"]) < _SECONDS["day"]
+        if self.kind == "duration" and self.unit not in _SECONDS:
+            raise DomainError(f"{what}: a duration is no number of {self.unit}s: use another unit")
+        if self.kind == "time" and not fine:
+            raise DomainError(f"{what}: a time of day is counted in hours, minutes or seconds")
+        if self.zone and self.kind != "instant":
+            raise DomainError(f"{what}: a zone is for timestamps: remove it")
+        if not self.zone and "," in dtype:
+            raise DomainError(f"{what}: dtype {dtype!r} has a zone: declare `zone`, such as UTC")
+        offset = "," in dtype or (self.format or "").endswith(("Z", "%z", "%:z"))
+        if self.zone and fine and not offset:
+            raise DomainError(
+                f"{what} has a zone, and values without one: use dtype datetime64[us, {self.zone}]"
+                " or a format that ends in %:z, or remove the zone"
+            )
+
+    @property
+    def is_text(self) -> bool:
+        """Whether values decode to texts."""
+        return self.dtype in ("str", "string", "object", "category")
+
+    @property
+    def kind(self) -> str:
+        """What is counted: "instant" (dates and timestamps), "time" of day or "duration"."""
+        dtype = str(self.dtype)
+        if dtype.startswith("timedelta"):
+            return "duration"
+        texts = self.is_text and not _DATE_PARTS.search(self.format or "%Y")
+        return "time" if texts or dtype.startswith("time") else "instant"
+
+    @cached_property
+    def _zone(self) -> ZoneInfo | None:
+        return ZoneInfo(self.zone) if self.zone else None
+
+    @property
+    def _counted_in(self) -> Any:
+        """The zone of the counts: hours follow each other in UTC whatever summer time does."""
+        local = _SECONDS.get(self.unit, _SECONDS["day"]) >= _SECONDS["day"]
+        return self._zone if local else UTC
+
+    def count_of(self, value: object) -> float:
+        """Return the number of the unit that a value lies in, NaN where it is none.
+
+        Texts are read by the format, else by ISO 8601. What has no zone is in `zone`, or in UTC
+        where the format ends in Z.
+        """
+        try:
+            return float(self._count(value))
+        except Exception:  # A cell of an object column may be anything.
+            return float("nan")
+
+    def _count(self, value: Any) -> int:
+        if isinstance(value, Real | Decimal):  # Such as 20130701, for a format without marks.
+            value = text_of(value)
+        if isinstance(value, str):
+            value = self._parsed(value.strip())
+        elif isinstance(value, np.datetime64):
+            value = pd.Timestamp(value)
+        if isinstance(value, pd.Timestamp):
+            value = value.to_pydatetime(warn=False)
+        if self.kind == "duration":
+            if isinstance(value, time) and value.tzinfo is None:  # Its text is a length, too.
+                value = datetime.combine(_EPOCH, value) - _EPOCH
+            return int(value // timedelta(seconds=_SECONDS[self.unit]))
+        if self.kind == "time":
+            if type(value) is timedelta and value.days == 0:  # As MySQL gives times.
+                value = (_EPOCH + value).time()
+            return _count(datetime.combine(_EPOCH, value.replace(tzinfo=None)), self.unit)
+        if not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+        return self.count_at(value)
+
+    def _parsed(self, text: str) -> datetime | time | timedelta:
+        if self.kind == "duration":
+            if text and (found := _LENGTH.fullmatch(text)):
+                days, *clock = (int(part or 0) for part in found.groups())
+                return timedelta(days, hours=clock[0], minutes=clock[1], seconds=clock[2])
+            # A number alone has no unit.
+            return pd.Timedelta(text if text[:1] == "P" else "")
+        if self.format:
+            with suppress(ValueError):
+                read = datetime.strptime(text, self.format.replace("%:z", "%z"))
+                return read.time() if self.kind == "time" else read
+        if self.kind == "time":
+            text = f"0{text}" if text[1:2] == ":" else text
+            return time.fromisoformat(text if text[2:3] == ":" else "")
+        return datetime.fromisoformat(text if text[4:5] == "-" else "")
+
+    def count_at(self, moment: datetime) -> int:
+        """Return the number of the unit that a moment lies in."""
+        if self._zone and moment.tzinfo is None:
+            utc = (self.format or "").endswith("Z")
+            moment = moment.replace(tzinfo=UTC if utc else self._zone)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(self._counted_in if self._zone else UTC)
+        return _count(moment.replace(tzinfo=None), self.unit)
+
+    def moment(self, count: float) -> datetime:
+        """Return when a unit begins, in the zone."""
+        start = _start(int(count), self.unit)
+        if self._zone is None:
+            return start
+        return start.replace(tzinfo=self._counted_in).astimezone(self._zone)
+
+    def first_of(self, every: Unit, count: int) -> int:
+        """Return the first unit of a longer unit, which is counted as those of the zone are."""
+        start = _start(count, every)
+        if self._zone is not None:
+            start = start.replace(tzinfo=self._zone).astimezone(self._counted_in)
+        start = start.replace(tzinfo=None)
+        first = _count(start, self.unit)
+        # Where the zone's offset is no multiple of the unit, one may lie across.
+        return first if _start(first, self.unit) == start else first + 1
+
+    def count_of_longer(self, every: Unit, count: float) -> int:
+        """Return the number of the longer unit that a unit lies in."""
+        return _count(self.moment(count).replace(tzinfo=None), every)
+
+    def nests_in(self, every: object) -> bool:
+        """Return whether each unit lies in one of the longer units."""
+        if every in _SECONDS and self.unit in _SECONDS:
+            return _SECONDS[str(every)] % _SECONDS[self.unit] == 0
+        if every in _MONTHS and self.unit in _MONTHS:
+            return _MONTHS[str(every)] % _MONTHS[self.unit] == 0
+        return every in _MONTHS and self.unit != "week"
+
+    def values_of(self, counts: Iterable[float]) -> list[Any]:
+        """Return the first value of each unit, as the dtype has it."""
+        return [self._value(count) for count in counts]
+
+    def _value(self, count: float) -> Any:
+        if self.kind == "duration":
+            return int(count) * timedelta(seconds=_SECONDS[self.unit])
+        moment = self.moment(count)
+        if self.is_text:
+            written = str(self.format)
+            if written.endswith("Z") and moment.tzinfo:
+                moment = moment.astimezone(UTC)
+            offset = moment.strftime("%z")
+            return moment.strftime(written.replace("%:z", f"{offset[:3]}:{offset[3:]}"))
+        if self.kind == "time":
+            return moment.time()
+        if self.dtype == DATE:
+            return moment.date()
+        return moment if "," in str(self.dtype) else moment.replace(tzinfo=None)
+
+    def number(self, what: str, key: str, written: object, *, end: bool = False) -> float:
+        """Return the unit that a bound in a domain file names, its last one if it is the end."""
+        if self.kind == "duration":
+            return as_number(what, key, written)
+        if isinstance(written, date | time):
+            written = written.isoformat()
+        with suppress(ValueError, OverflowError):
+            if self.kind == "time":
+                if _TIME_BOUND.fullmatch(str(written)):
+                    return self._bound(f"1970-01-01 {written}", end)
+            elif _BOUND.fullmatch(str(written)):
+                return self._bound(str(written), end)
+        example = "08:00" if self.kind == "time" else "2013-07-01 or 2013-07-01 08:00"
+        raise SpecificationError(
+            f"{what}: {key} must be written as {example}, got {written!r} (durations have dtype"
+            f" {DURATION}, times of day {TIME})"
+        )
+
+    def _bound(self, text: str, end: bool) -> float:
+        found = _BOUND.fullmatch(text)
+        written, offset = found.groups() if found else (text, None)
+        moment = datetime.fromisoformat(written + "0001-01-01 00:00:00"[len(written) :])
+        if end:
+            precision = _PRECISION[len(written)]
+            after = _LAST
+            with suppress(ValueError, OverflowError):  # After the last year that there is.
+                after = _start(_count(moment, precision) + 1, precision) - timedelta(seconds=1)
+            moment = after
+        if offset:
+            moment = datetime.fromisoformat(f"{moment.isoformat()}{offset}")
+        elif self._zone:
+            moment = moment.replace(tzinfo=self._zone)
+        return self.count_at(moment)
+
+    def written(self, count: float) -> Any:
+        """Return a unit as a domain file has it, the inverse of `number`."""
+        if self.kind == "duration":
+            return int(count)
+        moment = self.moment(count)
+        text = moment.replace(tzinfo=None).isoformat(" ")
+        end = _WRITTEN.get(self.unit, 16)
+        if self.kind == "time":
+            return text[11:end]
+        # The second of two hours of the same name.
+        offset = moment.strftime("%z") if end > 10 and moment.fold else ""
+        return text[:end] + (offset and f"{offset[:3]}:{offset[3:]}")
+
+
+def _count(naive: datetime, unit: str) -> int:
+    if unit in _MONTHS:
+        return ((naive.year - 1970) * 12 + naive.month - 1) // _MONTHS[unit]
+    return (naive - _origin(unit)) // timedelta(seconds=_SECONDS[unit])
+
+
+def _start(count: int, unit: str) -> datetime:
+    if unit in _MONTHS:
+        months = count * _MONTHS[unit]
+        return datetime(1970 + months // 12, months % 12 + 1, 1)
+    return _origin(unit) + count * timedelta(seconds=_SECONDS[unit])
+
+
+def _origin(unit: str) -> datetime:
+    return _MONDAY if unit == "week" else _EPOCH
+
+
+def _is_dtype(name: str) -> bool:
+    try:
+        pd.api.types.pandas_dtype(name)
+    except Exception:  # An unknown zone raises what its database raises.
+        return False
+    return True

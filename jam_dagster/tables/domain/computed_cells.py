@@ -1,0 +1,312 @@
+"""Cells of derived columns: read from any dtype, computed, and given a dtype."""
+
+from __future__ import annotations
+
+import operator
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, tzinfo
+from decimal import Decimal
+from functools import lru_cache, partial
+from numbers import Integral, Real
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.text_dtype import dtype_of
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, is_formula, text_of
+from jam_dagster.tables.sources.columns import each_value, missing_in
+
+_LONGEST_TEXT = 1000
+
+_INTEGERS = tuple(f"{sign}Int{bits}" for bits in (64, 32, 16, 8) for sign in ("", "U"))
+_FLOATS = ("float64", "float32", "Float64", "Float32")
+_TEXTS = ("str", "string", "object")
+DTYPES = {
+    "integer": (*_INTEGERS, *_FLOATS),
+    "number": (*_FLOATS, *_INTEGERS),
+    "text": _TEXTS,
+    "boolean": ("boolean", "object"),
+    "time": (),
+    "nothing": ("object", *_INTEGERS, *_FLOATS, "str", "string", "boolean"),
+}
+TIME_DTYPE = re.compile(r"datetime64\[(?:s|ms|us|ns)(?:, ([A-Za-z0-9_+/-]{1,64}))?\]", re.ASCII)
+ISO_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[ T](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.(?:\d{3}|\d{6}))?)?"
+    r"(?:Z|[+-]\d\d:\d\d)?)?",
+    re.ASCII,
+)
+# Each part of a date, and what pandas calls it.
+PARTS = {one: one for one in ("year", "month", "day", "hour", "minute")}
+PARTS["weekday"] = "day_of_week"
+_FIRST, _LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "us")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values of one kind, and where they are missing; instants are in UTC."""
+
+    kind: str
+    values: npt.NDArray[Any]
+    missing: npt.NDArray[np.bool_]
+    zone: tzinfo | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that are computed at once."""
+
+    start: int
+    count: int
+    columns: Callable[[str], Cells]
+    rng: np.random.Generator
+
+
+@lru_cache(maxsize=1000)
+def zone_of(name: str) -> ZoneInfo:
+    """Return the time zone of a name."""
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise DomainError(
+            f"no time zone has the name {name[:60]!r}: write one such as America/New_York; where no"
+            " zone is found, install the package tzdata"
+        ) from None
+
+
+def read_cells(name: str, column: pd.Series[Any]) -> Cells:
+    """Return the cells of a column of any dtype."""
+    dtype: Any = column.dtype
+    missing = missing_in(column)
+    if isinstance(dtype, pd.CategoricalDtype):
+        found = read_cells(name, pd.Series(dtype.categories))
+        codes = np.where(missing, 0, column.cat.codes)
+        if not len(found.values):
+            return Cells("nothing", np.zeros(len(column)), missing)
+        return Cells(found.kind, found.values[codes], missing | found.missing[codes], found.zone)
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return _instants(column, missing)
+    if pd.api.types.is_bool_dtype(dtype):
+        return Cells("boolean", column.to_numpy(dtype=bool, na_value=False), missing)
+    if pd.api.types.is_integer_dtype(dtype) or pd.api.types.is_float_dtype(dtype):
+        kind = "integer" if pd.api.types.is_integer_dtype(dtype) else "number"
+        return _numbers(kind, column.to_numpy(dtype=np.float64, na_value=np.nan))
+    given = column.to_numpy(dtype=object)[~missing]
+    types = set(map(type, given))
+    if not types and not isinstance(dtype, pd.StringDtype):
+        return Cells("nothing", np.zeros(len(column)), missing)
+
+    def are(*kinds: type) -> bool:
+        return all(issubclass(one, kinds) for one in types)
+
+    if are(str):
+        return Cells("text", np.where(missing, "", column.to_numpy(dtype=object)), missing)
+    if are(bool, np.bool_):
+        return Cells("boolean", np.where(missing, False, column).astype(bool), missing)
+    if are(Integral, Real, Decimal) and not any(issubclass(one, bool) for one in types):
+        numbers = np.full(len(column), np.nan)
+        numbers[~missing] = [_float(value) for value in given]
+        return _numbers("integer" if are(Integral) else "number", numbers)
+    if are(date):
+        return _instants_of_values(column, missing)
+    raise DomainError(f"column {name!r} holds values that no expression can read")
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+def _numbers(kind: str, floats: npt.NDArray[np.float64]) -> Cells:
+    missing = ~np.isfinite(floats)
+    if kind == "integer":
+        missing |= np.abs(floats) > LARGEST_INTEGER
+    floats = np.where(missing, 0.0, floats)
+    return Cells(kind, floats.astype(np.int64) if kind == "integer" else floats, missing)
+
+
+def _instants(column: pd.Series[Any], missing: npt.NDArray[np.bool_]) -> Cells:
+    zone = column.dt.tz
+    raw = (column if zone is None else column.dt.tz_convert("UTC").dt.tz_localize(None)).to_numpy()
+    if raw.dtype != "datetime64[ns]":
+        missing = missing | ~((raw >= _FIRST.astype(raw.dtype)) & (raw <= _LAST.astype(raw.dtype)))
+    raw = np.where(missing, np.datetime64(0, "s").astype(raw.dtype), raw)
+    return Cells("time", raw.astype("datetime64[us]"), missing, zone)
+
+
+def _instants_of_values(column: pd.Series[Any], missing: npt.NDArray[np.bool_]) -> Cells:
+    never = np.datetime64("NaT", "us")
+    instants = each_value(column, _instant, never, "datetime64[us]")
+    missing = missing | ~((instants >= _FIRST) & (instants <= _LAST))
+    return Cells("time", np.where(missing, np.datetime64(0, "us"), instants), missing)
+
+
+def as_instants(cells: Cells) -> Cells:
+    """Return dates, timestamps or ISO texts as instants."""
+    if cells.kind != "text":
+        return cells
+    texts: Any = pd.Series(cells.values, dtype=object)
+    return _instants_of_values(texts, cells.missing)
+
+
+def _instant(value: Any) -> np.datetime64:
+    """Return a date, a timestamp or an ISO text as an instant in UTC; NaT if it is none."""
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value) if ISO_TIME.fullmatch(value) else None
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            value = value.astimezone(UTC).replace(tzinfo=None)
+        return np.datetime64(value, "us")
+    except (ValueError, OverflowError):
+        return np.datetime64("NaT", "us")
+
+
+def arithmetic(symbol: str, left: Cells, right: Cells) -> Cells:
+    """Return what an operator makes of two columns."""
+    missing = left.missing | right.missing
+    kinds = {left.kind, right.kind}
+    if "nothing" in kinds:
+        return Cells("nothing", missing, np.ones_like(missing))
+    if kinds == {"text"} and symbol == "+":
+        return _texts(left.values + right.values, missing)
+    if not kinds <= {"integer", "number"}:
+        raise DomainError(
+            f"an expression has {symbol} between {left.kind} and {right.kind}: it takes numbers,"
+            " or + two texts; text(x) makes a text of a number"
+        )
+    compute = ARITHMETIC[symbol]
+    with np.errstate(all="ignore"):
+        floats = compute(left.values.astype(np.float64), right.values.astype(np.float64))
+        if kinds == {"integer"} and symbol != "/":
+            # A result that fits is exact, whatever the others wrap around to.
+            found = _numbers("integer", floats)
+            values = compute(left.values, right.values)
+            return Cells("integer", values, missing | found.missing)
+    found = _numbers("number", floats)
+    return Cells("number", found.values, missing | found.missing)
+
+
+def _texts(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> Cells:
+    long = np.fromiter(map(len, values), dtype=np.int64, count=len(values)) > _LONGEST_TEXT
+    missing = missing | long
+    return Cells("text", np.where(missing, "", values), missing)
+
+
+def _text(rows: Rows, cells: Cells, width: int = 0) -> Cells:
+    if cells.kind == "nothing":
+        return cells
+    if cells.kind == "time":
+        raise DomainError("text of a date is not allowed: join its year, month and day")
+    column = pd.Series(cells.values)
+    texts = each_value(column, lambda value: text_of(value).zfill(width), "")
+    return _texts(texts, cells.missing)
+
+
+def _round(rows: Rows, cells: Cells, digits: int = 0) -> Cells:
+    if cells.kind in ("nothing", "integer"):
+        return cells
+    if cells.kind != "number":
+        raise DomainError("round takes a number")
+    with np.errstate(all="ignore"):
+        found = _numbers("number", np.round(cells.values, min(digits, 15)))
+    return Cells("number", found.values, cells.missing | found.missing)
+
+
+def _part(part: str, rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
+    if cells.kind == "nothing":
+        return cells
+    cells = as_instants(cells)
+    if cells.kind != "time":
+        raise DomainError(f"{part} takes a date, a timestamp or a text such as 2024-01-31T12:00")
+    index = pd.DatetimeIndex(cells.values)
+    place = cells.zone if zone is None else zone_of(zone)
+    if place is not None:
+        index = index.tz_localize("UTC").tz_convert(place)
+    return Cells("integer", np.asarray(getattr(index, PARTS[part]), dtype=np.int64), cells.missing)
+
+
+def _row(rows: Rows) -> Cells:
+    numbers = np.arange(rows.start + 1, rows.start + rows.count + 1, dtype=np.int64)
+    return Cells("integer", numbers, np.zeros(rows.count, dtype=bool))
+
+
+def _uuid(rows: Rows) -> Cells:
+    drawn = rows.rng.bytes(16 * rows.count)
+    texts = [
+        str(uuid.UUID(bytes=drawn[place : place + 16], version=4))
+        for place in range(0, len(drawn), 16)
+    ]
+    return Cells("text", np.array(texts, dtype=object), np.zeros(rows.count, dtype=bool))
+
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+# Each function, the number of its columns, and the type of the constant that may follow them.
+FUNCTIONS: dict[str, tuple[Callable[..., Cells], int, type | None]] = {
+    **{part: (partial(_part, part), 1, str) for part in PARTS},
+    "text": (_text, 1, int),
+    "round": (_round, 1, int),
+    "row": (_row, 0, None),
+    "uuid": (_uuid, 0, None),
+}
+
+
+def typed(name: str, cells: Cells, dtype: str) -> pd.Series[Any]:
+    """Return cells as a column of a dtype; what it cannot hold is missing."""
+    missing = cells.missing
+    column: Any
+    if cells.kind == "nothing":
+        column = pd.Series([None] * len(missing), dtype=dtype_of(dtype))
+        return cast("pd.Series[Any]", column)
+    if (cells.kind == "time") != bool(TIME_DTYPE.fullmatch(dtype)) or (
+        cells.kind != "time" and dtype not in DTYPES[cells.kind]
+    ):
+        raise DomainError(f"derived column {name!r} cannot be {dtype}: its values are {cells.kind}")
+    if cells.kind == "time":
+        return _timed(cells, dtype)
+    values = cells.values
+    if dtype in _INTEGERS:
+        limits = np.iinfo(dtype.lower())
+        # Of numbers that are no integers, an integer dtype holds the whole ones.
+        missing = missing | (values != np.floor(values))
+        missing |= (values < limits.min) | (values > limits.max)
+        column = pd.Series(np.where(missing, 0, values).astype(np.int64), dtype=dtype_of(dtype))
+    elif dtype in _FLOATS:
+        with np.errstate(over="ignore"):
+            floats = values.astype(dtype.lower())
+        missing = missing | ~np.isfinite(floats)
+        column = pd.Series(np.where(missing, 0, floats), dtype=dtype_of(dtype))
+    else:
+        if cells.kind == "text":
+            # Joined by pieces, a text may be what no value of an attribute may be.
+            missing = missing | each_value(pd.Series(values), is_formula, False, np.bool_)
+        column = pd.Series(values, dtype=dtype_of(dtype))
+    if missing.any():
+        column[missing] = pd.NA if dtype[0].isupper() or dtype == "boolean" else np.nan
+    return cast("pd.Series[Any]", column)
+
+
+def _timed(cells: Cells, dtype: str) -> pd.Series[Any]:
+    unit, _, zone = dtype.removeprefix("datetime64[").removesuffix("]").partition(", ")
+    missing = cells.missing
+    if unit == "ns":
+        missing = missing | (cells.values < np.datetime64("1678", "us"))
+        missing |= cells.values >= np.datetime64("2262", "us")
+    values = np.where(missing, np.datetime64("NaT", "us"), cells.values)
+    column: Any = pd.Series(values.astype(f"datetime64[{unit}]"))
+    column = column.dt.tz_localize("UTC").dt.tz_convert(zone_of(zone)) if zone else column
+    return cast("pd.Series[Any]", column)

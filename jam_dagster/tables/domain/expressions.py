@@ -1,0 +1,128 @@
+"""Expressions of derived columns: read from text, and evaluated on rows."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.computed_cells import (
+    ARITHMETIC,
+    FUNCTIONS,
+    Cells,
+    Rows,
+    arithmetic,
+    zone_of,
+)
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value
+
+_MOST_CHARACTERS = 500
+_MOST_DEPTH = 30
+_MOST_WIDTH = 100
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+}
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+
+
+@dataclass(frozen=True)
+class _Call:
+    function: str
+    arguments: tuple[Any, ...]
+
+
+Tree = _Column | _Call | Value | None
+
+
+def parsed(name: str, expression: str) -> Tree:
+    """Return the tree of the expression of a derived column."""
+    what = f"the expression of derived column {name!r}" if name else f"expression {expression!r}"
+    if len(expression) > _MOST_CHARACTERS:
+        raise DomainError(f"{what} is longer than {_MOST_CHARACTERS} characters")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            node = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise DomainError(
+            f"{what} cannot be read: write arithmetic on columns, such as hour * 100 + minute;"
+            ' a column whose name is no identifier is col("its name")'
+        ) from None
+    return _tree(what, node, 0)
+
+
+def _tree(what: str, node: ast.expr, depth: int) -> Tree:
+    if depth > _MOST_DEPTH:
+        raise DomainError(f"{what} is nested deeper than {_MOST_DEPTH} levels")
+
+    def inner(one: ast.expr) -> Tree:
+        return _tree(what, one, depth + 1)
+
+    match node:
+        case ast.Constant(value=str() | int() | float() as value):
+            if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+                raise DomainError(f"{what} has an integer beyond 2^53")
+            return plain_value(what, value)
+        case ast.Name(id=name):
+            return _Column(name)
+        case ast.Call(func=ast.Name(id="col"), args=[ast.Constant(value=str() as name)]):
+            return _Column(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _Call("-", (0, inner(operand)))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _Call(_OPERATORS[type(op)], (inner(left), inner(right)))
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
+            _, cells, constant = FUNCTIONS[name]
+            given = tuple(map(inner, arguments))
+            rest = given[cells:]
+            if len(given) >= cells and (not rest or (len(rest) == 1 and type(rest[0]) is constant)):
+                if constant is str and rest:
+                    zone_of(str(rest[0]))
+                if constant is int and rest and not 0 <= cast(int, rest[0]) <= _MOST_WIDTH:
+                    raise DomainError(f"{what}: {name} takes a number from 0 to {_MOST_WIDTH}")
+                return _Call(name, given)
+            raise DomainError(f"{what} gives {name} arguments that it does not take")
+    raise DomainError(
+        f"{what} holds what is not allowed ({type(node).__name__}): use numbers, texts,"
+        f" columns, + - * / // %, {', '.join(FUNCTIONS)}"
+    )
+
+
+def columns_of(tree: Tree) -> set[str]:
+    """Return the columns that a tree reads."""
+    if isinstance(tree, _Column):
+        return {tree.name}
+    arguments = tree.arguments if isinstance(tree, _Call) else ()
+    return {name for one in arguments for name in columns_of(one)}
+
+
+def evaluated(tree: Tree, rows: Rows) -> Cells:
+    """Return the cells that a tree gives in rows."""
+    if isinstance(tree, _Column):
+        return rows.columns(tree.name)
+    if isinstance(tree, _Call):
+        if tree.function in ARITHMETIC:
+            left, right = (evaluated(one, rows) for one in tree.arguments)
+            return arithmetic(tree.function, left, right)
+        function, count, _ = FUNCTIONS[tree.function]
+        given = [evaluated(one, rows) for one in tree.arguments[:count]]
+        return function(rows, *given, *tree.arguments[count:])
+    missing = np.full(rows.count, tree is None)
+    if tree is None:
+        return Cells("nothing", np.zeros(rows.count), missing)
+    kind = kind_of([tree])
+    return Cells(kind, np.full(rows.count, tree, object if kind == "text" else None), missing)
