@@ -131,15 +131,8 @@ def certify(
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:
-        made_with = environment()
         stored = load_model(files["model"].parent)
-        if fitted is not None:
-            _check_model(distance(fitted, stored, domain))
-        elif ledger is not None:
-            apart, processor = Refit(transcript, domain, public, stored, made_with).closest
-            _check_model(apart)
-            # The steps of a release may run on several machines.
-            made_with |= {"blas": processor} if processor else {}
+        made_with = _checked(transcript, domain, public, stored, fitted, charged=ledger is not None)
     certificate = Certificate(
         key=key,
         made=made,
@@ -157,27 +150,62 @@ def certify(
         draws=tuple(draws),
         entries=entries,
         standing=None,
-        sampling=Sampling(
-            rows=transcript.records,
-            measurements=measured,
-            seed=measured[: 2 * SEED_BYTES] if seed is None else f"{seed:x}",
-            derived=seed is None,
-            search=transcript.search,
-        ),
+        sampling=_sampling(transcript, measured, seed),
         files=hashed,
         withdrawn=None if ledger is None else withdrawal_in(ledger, key),
     )
     if ledger is None:
         return certificate
+    run_id = "" if domain.restricted else run_id or command_line_run()
+    return _journalled(certificate, ledger, signer, run_id)
+
+
+def _sampling(transcript: Transcript, measured: str, seed: int | None) -> Sampling:
+    return Sampling(
+        rows=transcript.records,
+        measurements=measured,
+        seed=measured[: 2 * SEED_BYTES] if seed is None else f"{seed:x}",
+        derived=seed is None,
+        search=transcript.search,
+    )
+
+
+def _journalled(
+    certificate: Certificate, ledger: Ledger, signer: Signer | None, run_id: str
+) -> Certificate:
+    """Return a certificate with its standing and its signature, journalled where it has a run.
+
+    It is journalled before it is written: the ledger must know every certificate beside a release.
+    A plain digest of results without a charge would let readers of the ledger distinguish
+    neighbours: a certificate over a domain from private data has no run.
+    """
     if signer is not None:
         ledger.keys.check(signer.public)
     certificate = replace(certificate, standing=_standing(ledger, certificate))
-    # Journalled before it is written: the ledger must know every certificate beside a release. A
-    # plain digest of results without a charge would let readers of the ledger distinguish
-    # neighbours.
-    if not domain.restricted:
-        ledger.certify(key, certificate.digest, run_id=run_id or command_line_run())
+    if run_id:
+        ledger.certify(certificate.key, certificate.digest, run_id=run_id)
     return certificate if signer is None else signer.sign(certificate)
+
+
+def _checked(
+    transcript: Transcript,
+    domain: Domain,
+    public: MarginalSource | None,
+    stored: Model,
+    fitted: Model | None,
+    *,
+    charged: bool,
+) -> Mapping[str, str]:
+    """Return the software that made a stored model, once it is the one that was fitted."""
+    made_with = environment()
+    if fitted is not None:
+        _check_model(distance(fitted, stored, domain))
+    elif charged:
+        apart, processor = Refit(transcript, domain, public, stored, made_with).closest
+        _check_model(apart)
+        # The steps of a release may run on several machines.
+        made_with |= {"blas": processor} if processor else {}
+    return made_with
 
 
 def _earlier(

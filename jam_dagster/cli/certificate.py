@@ -11,7 +11,11 @@ from jam_dagster.cli.console import echo, print_json, public_source, stderr
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from upath import UPath
+
+    from jam_dagster.certificates import Certificate, Finding
 
 app = typer.Typer(
     help="What a release promises, what it cost, and whether that is true.",
@@ -73,33 +77,38 @@ def show(
     echo(f"{'May leave':<12}{'yes' if certificate.releasable else 'no'}")
 
 
+_ChargedLedger = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="The ledger that was charged: a file or a SQLAlchemy URL. Without it, the "
+        "ledger's entries are checked by themselves only.",
+    ),
+]
+_PublicTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TABLE",
+        help="The public table of the release. Some mechanisms' models are made of it, and "
+        "cannot be refitted without. Of several each is NAME=TABLE, in the order that they "
+        "had.",
+    ),
+]
+_Signers = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="A public key (PEM) that must have signed the certificate; of several, one.",
+    ),
+]
+
+
 @app.command()
 def verify(
     where: WhereArgument,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="The ledger that was charged: a file or a SQLAlchemy URL. Without it, the "
-            "ledger's entries are checked by themselves only.",
-        ),
-    ] = None,
-    public: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TABLE",
-            help="The public table of the release. Some mechanisms' models are made of it, and "
-            "cannot be refitted without. Of several each is NAME=TABLE, in the order that they "
-            "had.",
-        ),
-    ] = None,
-    key: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="A public key (PEM) that must have signed the certificate; of several, one.",
-        ),
-    ] = None,
+    ledger: _ChargedLedger = None,
+    public: _PublicTables = None,
+    key: _Signers = None,
     table: Annotated[
         Path | None, typer.Option(metavar="FILE", rich_help_panel=_PLACE, help="The table.")
     ] = None,
@@ -153,19 +162,7 @@ def verify(
         releasable = passed and certificate.releasable
         print_json({"passed": passed, "releasable": releasable, "findings": listed})
     else:
-        for finding in findings:
-            verdict = ("pass" if finding.checked else "----") if finding.passed else "FAIL"
-            echo(f"{verdict}  {finding.name}: {finding.message}")
-        whole = all(finding.checked for finding in findings)
-        true = "The certificate is true" + ("" if whole else " as far as it was checked")
-        if not passed:
-            echo("The certificate is not to be relied on.")
-        elif certificate.releasable:
-            echo(f"{true}, and the table may leave.")
-        else:
-            echo(f"{true}, and says that the table may not leave:")
-            for reason in certificate.reasons:
-                echo(f"  {reason}")
+        _print_findings(findings, certificate)
         if opened is None and certificate.standing is not None:
             stderr().print(
                 "The entries were not looked up in the ledger: give --ledger to be sure that it "
@@ -174,6 +171,22 @@ def verify(
             )
     if not passed:
         raise typer.Exit(1)
+
+
+def _print_findings(findings: Sequence[Finding], certificate: Certificate) -> None:
+    for finding in findings:
+        verdict = ("pass" if finding.checked else "----") if finding.passed else "FAIL"
+        echo(f"{verdict}  {finding.name}: {finding.message}")
+    whole = all(finding.checked for finding in findings)
+    true = "The certificate is true" + ("" if whole else " as far as it was checked")
+    if not all(finding.passed for finding in findings):
+        echo("The certificate is not to be relied on.")
+    elif certificate.releasable:
+        echo(f"{true}, and the table may leave.")
+    else:
+        echo(f"{true}, and says that the table may not leave:")
+        for reason in certificate.reasons:
+            echo(f"  {reason}")
 
 
 @app.command()

@@ -14,6 +14,7 @@ from jam_dagster.cli.ledger_move import move
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from jam_dagster.privacy import Balance, Event, Policy, Release
@@ -60,7 +61,7 @@ def show(
     Amounts are in rho, which adds up, and as the epsilon that they mean at the delta of the
     grant, which does not: a release that spends a quarter of rho spends about half of epsilon.
     """
-    from jam_dagster.privacy import Ledger, describe_rho
+    from jam_dagster.privacy import Ledger
 
     if last < 0:
         raise InputError(f"--last must be 0 or more, got {last}.")
@@ -96,16 +97,7 @@ def show(
             f"This ledger has moved to {place}: nothing can be written here.", soft_wrap=True
         )
     for balance in balances:
-        period = "" if balance.period == "lifetime" else f", {balance.period}"
-        title = f"{balance.dataset} (epsilon at delta {balance.delta:g}{period})"
-        console.print(title, markup=False, style="italic", soft_wrap=True)
-        console.print(_balance_table(balance, after[balance.dataset]))
-        if text := _policy_text(balance.policy):
-            lifetime = describe_rho(balance.lifetime_spent, balance.delta)
-            console.print(
-                f"{balance.dataset} is granted this{text}; {lifetime} was spent over its lifetime.",
-                soft_wrap=True,
-            )
+        _print_balance(console, balance, after[balance.dataset])
     if still_open := [one for listed in attempts.values() for one in listed]:
         title = "Attempts to open private data that have not ended"
         console.print(attempts_table(still_open, _table(title)))
@@ -114,6 +106,21 @@ def show(
             console.print(line, soft_wrap=True)
     if last and events:
         console.print(_events_table(events[-last:], total=len(events)))
+
+
+def _print_balance(console: Console, balance: Balance, after: int | None) -> None:
+    from jam_dagster.privacy import describe_rho
+
+    period = "" if balance.period == "lifetime" else f", {balance.period}"
+    title = f"{balance.dataset} (epsilon at delta {balance.delta:g}{period})"
+    console.print(title, markup=False, style="italic", soft_wrap=True)
+    console.print(_balance_table(balance, after))
+    if text := _policy_text(balance.policy):
+        lifetime = describe_rho(balance.lifetime_spent, balance.delta)
+        console.print(
+            f"{balance.dataset} is granted this{text}; {lifetime} was spent over its lifetime.",
+            soft_wrap=True,
+        )
 
 
 @app.command()

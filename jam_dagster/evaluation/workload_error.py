@@ -222,37 +222,53 @@ def workload_error(
         judged["public"] = public
     _check_tables(private, judged, workload)
     if mode == "exact":
-        private = private if encode is None else encode()
-        if records is None:
-            _check_records("private", private)
-        independent = IndependentTable.of(private)
-        baselines = {**judged, "independent": independent}
-        errors = _marginal_errors(
-            private, tuple(baselines.values()), workload.cliques, private.records or records
-        )
-        gathered = {
-            name: _table_error(row, workload) for name, row in zip(baselines, errors, strict=True)
-        }
-        sampled = SampleErrors(private, workload).equivalent(gathered["synthetic"].mean)
-        cliques = columns_and_pairs(private.domain)
-        (narrow,) = _marginal_errors(private, (synthetic,), cliques, private.records or records)
-        return WorkloadErrors(
-            mode,
-            gathered["synthetic"],
-            gathered.get("public"),
-            gathered["independent"],
-            narrow=TableErrors(
-                float(narrow.mean()),
-                float(narrow.max()),
-                dict(zip(cliques, narrow.tolist(), strict=True)),
-            ),
-            sample_equivalent=sampled,
-        )
+        return _exact_errors(private if encode is None else encode(), judged, workload, records)
     if draws is None:
         raise SpecificationError(
             "evaluation in mode 'private' needs a charge: give it the draws of the evaluation's "
             "account, or choose mode 'off'."
         )
+    return _noisy_errors(private, judged, workload, draws, records, encode)
+
+
+def _exact_errors(
+    private: MarginalSource,
+    judged: Mapping[str, MarginalSource],
+    workload: Workload,
+    records: int | None,
+) -> WorkloadErrors:
+    if records is None:
+        _check_records("private", private)
+    baselines = {**judged, "independent": IndependentTable.of(private)}
+    records = private.records or records
+    errors = _marginal_errors(private, tuple(baselines.values()), workload.cliques, records)
+    gathered = {
+        name: _table_error(row, workload) for name, row in zip(baselines, errors, strict=True)
+    }
+    cliques = columns_and_pairs(private.domain)
+    (narrow,) = _marginal_errors(private, (judged["synthetic"],), cliques, records)
+    return WorkloadErrors(
+        "exact",
+        gathered["synthetic"],
+        gathered.get("public"),
+        gathered["independent"],
+        narrow=TableErrors(
+            float(narrow.mean()),
+            float(narrow.max()),
+            dict(zip(cliques, narrow.tolist(), strict=True)),
+        ),
+        sample_equivalent=SampleErrors(private, workload).equivalent(gathered["synthetic"].mean),
+    )
+
+
+def _noisy_errors(
+    private: MarginalSource,
+    judged: Mapping[str, MarginalSource],
+    workload: Workload,
+    draws: Draws,
+    records: int | None,
+    encode: Callable[[], MarginalSource] | None,
+) -> WorkloadErrors:
     if draws.neighbours.records_public:
         _check_records("private", private)
         records = private.records
@@ -261,7 +277,6 @@ def workload_error(
             "the number of private records is not public here: give the measured number from the "
             "release's transcript."
         )
-
     errors_of = partial(_mean_errors, tuple(judged.values()), workload, records)
     rho = draws.total
     sensitivity = draws.neighbours.mean_errors_l2(records, means=len(judged))
@@ -274,15 +289,15 @@ def workload_error(
         )
     noisy = {name: TableErrors(float(mean)) for name, mean in zip(judged, means, strict=True)}
     # Uses released results only: the synthetic table replaces the private one.
-    sampled = SampleErrors(synthetic, workload, records=records).equivalent(noisy["synthetic"].mean)
+    sampled = SampleErrors(judged["synthetic"], workload, records=records)
     return WorkloadErrors(
-        mode,
+        "private",
         noisy["synthetic"],
         noisy.get("public"),
         sigma=float(sigma),
         rho=rho,
         call=draws.calls[-1],
-        sample_equivalent=sampled,
+        sample_equivalent=sampled.equivalent(noisy["synthetic"].mean),
     )
 
 

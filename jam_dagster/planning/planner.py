@@ -26,7 +26,7 @@ from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.sections import MechanismSpec
-from jam_dagster.tables import Clique, EncodedTable, PublicSources, Workload, encode
+from jam_dagster.tables import EncodedTable, PublicSources, Workload, encode
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms import Round
     from jam_dagster.planning.request import PlanRequest
+    from jam_dagster.release.spec import ReleaseSpec
+    from jam_dagster.tables import Domain
 
 COMPARED = ("tilt", "jam_pgm", "aim", "public_prior")
 """The mechanisms that are tried once each, whichever is asked for."""
@@ -84,15 +86,7 @@ def make_plan(
     notes: list[str] = []
     on_stage("read")
     frame, read = _tried_table(request, notes)
-    declared = spec.domain.declared
-    if declared is None:
-        draft = spec.domain.drafted({"": frame})
-        domain = draft.domain
-        notes.append(f"The domain was drafted from the public table. {draft.remark}".rstrip())
-    else:
-        domain = declared
-    if spec.privacy.unit is not None:
-        spec.privacy.unit.build().check(domain)
+    domain = _domain(spec, frame, notes)
     on_stage("encode")
     started = time.monotonic()
     public = encode(frame, domain, private=False)
@@ -128,15 +122,7 @@ def make_plan(
         records_assumed=request.records is None,
         public_records=public.records,
         size=_size(request, public, workload, asked.trials),
-        cost=_cost(
-            read,
-            encoded,
-            row_bytes,
-            public,
-            records,
-            workload.downward_closure(),
-            asked.trials,
-        ),
+        cost=_cost(read, encoded, row_bytes, public, records, workload, asked.trials),
         noise=_noise(request, public, workload, records, asked.trials),
         ledger=outlook,
         curve=curve,
@@ -144,6 +130,18 @@ def make_plan(
         warnings=configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
         notes=tuple(notes),
     )
+
+
+def _domain(spec: ReleaseSpec, frame: pd.DataFrame, notes: list[str]) -> Domain:
+    """Return the domain that is declared, else a draft from the public table."""
+    domain = spec.domain.declared
+    if domain is None:
+        draft = spec.domain.drafted({"": frame})
+        domain = draft.domain
+        notes.append(f"The domain was drafted from the public table. {draft.remark}".rstrip())
+    if spec.privacy.unit is not None:
+        spec.privacy.unit.build().check(domain)
+    return domain
 
 
 def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, float]:
@@ -278,7 +276,7 @@ def _cost(
     row_bytes: float,
     public: EncodedTable,
     records: int,
-    closure: Sequence[Clique],
+    workload: Workload,
     trials: Sequence[Trial],
 ) -> Cost:
     measured = {
@@ -288,6 +286,7 @@ def _cost(
     tried = trials[0].counted
     both = records + public.records
     counted = max(tried, min(both, MOST_COUNTED))
+    closure = workload.downward_closure()
     longer, shorter = (counting_seconds(public, closure, number) for number in (counted, tried))
     each = max(0.0, longer - shorter) / max(1, counted - tried)
     code_bytes = sum(column.itemsize for column in public.columns)

@@ -112,26 +112,15 @@ def render_report(
 
     If scripts run, the page's own script adds tooltips and lets readers choose pairs to compare.
     """
-    if error is not None and error.restricted and not restricted:
-        raise PrivacyLabelError(
-            "the releasable report received exact errors of private data: leave the error out, or "
-            "render the restricted edition."
-        )
-    if restricted and (error is None or not error.restricted):
-        raise InputError(
-            "the restricted edition needs exact errors: evaluate in mode 'exact' to get them."
-        )
+    _check_edition(error, restricted=restricted)
     # Only rendering needs altair and jinja2.
     from jam_dagster import __version__
     from jam_dagster.reports import history as release_history
-    from jam_dagster.reports import pair_figures, plots, report_figures
-    from jam_dagster.reports.live_charts import data_block, description, page_script
+    from jam_dagster.reports import report_figures
+    from jam_dagster.reports.live_charts import page_script
 
-    pairs = pair_figures.ranked_pairs(domain, transcript, synthetic, public)
-    numbers = pair_figures.pair_numbers(domain, transcript, pairs)
-    embedded = {tuple(one["names"]): place for place, one in enumerate(numbers["pairs"])}
-    numbers["spec"] = description(plots.live_pair())
     history_figures = release_history.history_figures(history)
+    warnings = configuration_warnings(facts.epsilon, facts.delta, transcript.records)
     template = environment("jam_dagster.reports").get_template("report.html")
     return template.render(
         version=__version__,
@@ -141,10 +130,7 @@ def render_report(
         replace_one=REPLACE_ONE,
         restricted=restricted,
         banners=_banners(domain, transcript, restricted=restricted),
-        remarks=[
-            *facts.remarks,
-            *configuration_warnings(facts.epsilon, facts.delta, transcript.records),
-        ],
+        remarks=[*facts.remarks, *warnings],
         guarantee=_guarantee(facts, transcript.neighbours),
         budget=_budget(facts, transcript, error),
         attributes=[_described(attribute) for attribute in domain.attributes],
@@ -161,9 +147,7 @@ def render_report(
         # The guarantee of this release does not cover content from other releases.
         earlier=bool(history_figures) or facts.public_released,
         one_way=list(report_figures.one_way_figures(domain, transcript, synthetic, public)),
-        two_way=list(pair_figures.two_way_figures(domain, transcript, pairs, embedded)),
-        pairs_left_out=len(pairs) - len(embedded),
-        pair_data=data_block(numbers, "pairs"),
+        **_pairs(domain, transcript, synthetic, public),
         checks=sorted(checks, key=lambda check: (check.passed, check.severity == "WARN")),
         error=error,
         verdict=verdict,
@@ -176,6 +160,40 @@ def render_report(
         synthetic_records=synthetic.records,
         script=page_script("compare.js", "sorting.js"),
     )
+
+
+def _check_edition(error: WorkloadErrors | None, *, restricted: bool) -> None:
+    exact = error is not None and error.restricted
+    if exact and not restricted:
+        raise PrivacyLabelError(
+            "the releasable report received exact errors of private data: leave the error out, or "
+            "render the restricted edition."
+        )
+    if restricted and not exact:
+        raise InputError(
+            "the restricted edition needs exact errors: evaluate in mode 'exact' to get them."
+        )
+
+
+def _pairs(
+    domain: Domain,
+    transcript: Transcript,
+    synthetic: MarginalSource,
+    public: MarginalSource | None,
+) -> dict[str, Any]:
+    """Return the figures of pairs of attributes, and the numbers from which readers choose one."""
+    from jam_dagster.reports import pair_figures, plots
+    from jam_dagster.reports.live_charts import data_block, description
+
+    pairs = pair_figures.ranked_pairs(domain, transcript, synthetic, public)
+    numbers = pair_figures.pair_numbers(domain, transcript, pairs)
+    embedded = {tuple(one["names"]): place for place, one in enumerate(numbers["pairs"])}
+    numbers["spec"] = description(plots.live_pair())
+    return {
+        "two_way": list(pair_figures.two_way_figures(domain, transcript, pairs, embedded)),
+        "pairs_left_out": len(pairs) - len(embedded),
+        "pair_data": data_block(numbers, "pairs"),
+    }
 
 
 def _banners(domain: Domain, transcript: Transcript, *, restricted: bool) -> list[tuple[str, str]]:

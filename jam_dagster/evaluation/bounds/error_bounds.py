@@ -123,25 +123,7 @@ def error_bounds(
     ``sigma sqrt(2 log(1 / failure))``; without any other bound the error is the sum of both
     tables' records.
     """
-    if domain.digest != transcript.domain_digest:
-        raise DomainError(
-            "This transcript belongs to another domain "
-            f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
-            "give the domain that was stored with it."
-        )
-    if transcript.workload_digest != workload.digest:
-        raise InputError(
-            "This transcript belongs to a run of another workload "
-            f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}) with other "
-            "marginals or weights; give the run's workload."
-        )
-    rule = _rule_of(transcript)
-    if rule is None:
-        known = [name for name, one in known_classes().items() if one.selection_rule is not None]
-        raise SpecificationError(
-            f"Error bounds need rounds that select by weighted L1 errors, as those of "
-            f"{', '.join(known)}; this transcript is of {transcript.mechanism}."
-        )
+    rule = _rule_for(transcript, domain, workload)
     if not 0.0 < confidence < 1.0:
         raise SpecificationError(
             f"confidence must be between 0 and 1, both excluded, got {confidence!r}."
@@ -181,6 +163,30 @@ def error_bounds(
         )
     )
     return ErrorBounds(found, confidence, transcript.records)
+
+
+def _rule_for(transcript: Transcript, domain: Domain, workload: Workload) -> SelectionRule:
+    """Return the rule by which the run of this domain and workload selected."""
+    if domain.digest != transcript.domain_digest:
+        raise DomainError(
+            "This transcript belongs to another domain "
+            f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
+            "give the domain that was stored with it."
+        )
+    if transcript.workload_digest != workload.digest:
+        raise InputError(
+            "This transcript belongs to a run of another workload "
+            f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}) with other "
+            "marginals or weights; give the run's workload."
+        )
+    rule = _rule_of(transcript)
+    if rule is None:
+        known = [name for name, one in known_classes().items() if one.selection_rule is not None]
+        raise SpecificationError(
+            f"Error bounds need rounds that select by weighted L1 errors, as those of "
+            f"{', '.join(known)}; this transcript is of {transcript.mechanism}."
+        )
+    return rule
 
 
 def _rule_of(transcript: Transcript) -> SelectionRule | None:

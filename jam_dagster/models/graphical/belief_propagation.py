@@ -16,6 +16,9 @@ from jam_dagster.models.graphical.dense import ascending, grouped, layout, sprea
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, cells_of
 from jam_dagster.models.graphical.kernels import Mode, Operand, Operation, Program, Table
 
+_Item = tuple[int, Operand, Operand]
+"""The attributes of a factor, its table of change, and its table of sums."""
+
 
 def _log_sum(table: np.ndarray, mask: int, kept: int) -> np.ndarray:
     """Sum in log space, keeping minus infinity where a whole slice is impossible."""
@@ -138,9 +141,35 @@ class Beliefs:
         self.marginals /= self._total
         return self.marginals
 
+    def _empty(self, mask: int) -> Operand:
+        axes = layout(mask, self.tree.sizes)
+        return Operand(np.ones([self.tree.sizes[a] for a in axes]), axes)
+
+    def _at_home(self) -> list[list[_Item]]:
+        """Return for each clique the factors that its table takes in: the smallest does."""
+        homes: list[list[_Item]] = [[] for _ in self.tree.masks]
+        for number, mask in enumerate(self.factors):
+            inside = [i for i, clique in enumerate(self.tree.masks) if clique & mask == mask]
+            change, sums = (self.factor(part, number) for part in (self._change, self.marginals))
+            homes[min(inside, key=lambda i: self._tables[i].size)].append((mask, change, sums))
+        return homes
+
+    def _grouped(self, clique: int, items: list[_Item]) -> list[_Group]:
+        """Return what a clique takes in, in groups that are multiplied before its table is."""
+        masks, whole = [mask for mask, _, _ in items], self.tree.masks[clique]
+        gathered = []
+        for union, members in grouped(masks, whole, self.tree.sizes):
+            changes = tuple(items[i][1] for i in members)
+            sums = tuple(items[i][2] for i in members)
+            if len(members) == 1:
+                gathered.append(_Group(changes[0], sums[0], (), ()))
+            else:
+                gathered.append(_Group(self._empty(union), self._empty(union), changes, sums))
+        return gathered
+
     def _plan(self) -> None:
         """Plan the operations of `update`: up to the largest clique, and down again."""
-        tree, sizes = self.tree, self.tree.sizes
+        tree = self.tree
         root = max(range(len(tree.masks)), key=lambda i: (self._tables[i].size, -i))
         order, parent = [root], {root: -1}
         for clique in order:
@@ -148,44 +177,21 @@ class Beliefs:
                 if neighbour != parent[clique]:
                     parent[neighbour] = clique
                     order.append(neighbour)
-        homes: list[list[int]] = [[] for _ in tree.masks]
-        for number, mask in enumerate(self.factors):
-            inside = [i for i, clique in enumerate(tree.masks) if clique & mask == mask]
-            homes[min(inside, key=lambda i: self._tables[i].size)].append(number)
-
-        def empty(mask: int) -> Operand:
-            axes = layout(mask, sizes)
-            return Operand(np.ones([sizes[a] for a in axes]), axes)
-
         above = {c: tree.masks[c] & tree.masks[parent[c]] for c in order if c != root}
         # Of each separator: its marginal in the child (at the last step), the sum of the child's
         # table after the change, its ratio to the last step's, and the ratio that comes back.
-        grown, up, down = ({c: empty(above[c]) for c in above} for _ in range(3))
-        settled = {c: empty(above[c]) for c in above}
+        grown, up, down = ({c: self._empty(above[c]) for c in above} for _ in range(3))
+        settled = {c: self._empty(above[c]) for c in above}
         self._total = np.ones(())
         total = Operand(self._total, ())
         operations: list[Operation] = []
-        groups: list[list[_Group]] = []
-        for clique in range(len(tree.masks)):
-            items: list[tuple[int, Operand, Operand]] = [
-                (self.factors[f], self.factor(self._change, f), self.factor(self.marginals, f))
-                for f in homes[clique]
-            ]
-            items += [(above[c], up[c], settled[c]) for c in order if parent[c] == clique]
-            gathered = []
-            for union, members in grouped([m for m, _, _ in items], tree.masks[clique], sizes):
-                changes = tuple(items[i][1] for i in members)
-                sums = tuple(items[i][2] for i in members)
-                alone = len(members) == 1
-                gathered.append(
-                    _Group(
-                        changes[0] if alone else empty(union),
-                        sums[0] if alone else empty(union),
-                        () if alone else changes,
-                        () if alone else sums,
-                    )
-                )
-            groups.append(gathered)
+        groups = [
+            self._grouped(
+                clique,
+                items + [(above[c], up[c], settled[c]) for c in order if parent[c] == clique],
+            )
+            for clique, items in enumerate(self._at_home())
+        ]
         table = [Operand(t, axes) for t, axes in zip(self._tables, self._clique_axes, strict=True)]
         for clique in reversed(order):
             operations += [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
+
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import Budget, describe_rho, rho_within, units_down
 from jam_dagster.privacy.ledger.approval import (
@@ -30,7 +32,7 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_digest, check_name
 from jam_dagster.privacy.ledger.opening import or_close
-from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, Policy, Use, mixture_fault
+from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, Policy, mixture_fault
 from jam_dagster.privacy.ledger.reader import LedgerReader, actor
 from jam_dagster.privacy.ledger.withdrawal import withdraw
 
@@ -91,7 +93,6 @@ class OfficerEntries(LedgerReader):
         check_name(reason, "the reason", required=False)
         check_attempts(attempts)
         check_sources(sources or "")
-        by = actor(by)
         granted = units_down(Budget(epsilon, delta).rho)
         policy = Policy(period, partitions, ground)
         waits = None if approval is None else check_approval(approval)
@@ -110,17 +111,10 @@ class OfficerEntries(LedgerReader):
                 sources = before.sources if sources is None else sources
                 waits = before.approval if waits is None else waits
                 same = (before.epsilon, before.delta, before.policy) == (epsilon, delta, policy)
-                opened = (attempts, sources, waits)
-                same = same and opened == (before.attempts, before.sources, before.approval)
-                if same and not put_right:
+                opened = (before.attempts, before.sources, before.approval)
+                if same and opened == (attempts, sources, waits) and not put_right:
                     return before
-                if fault := mixture_fault(policy, holdings(connection, dataset)):
-                    raise BudgetError(
-                        f"the budget of dataset {dataset!r} cannot be granted: it {fault}"
-                    )
-                used = used_under(connection, dataset, policy, at)
-                if granted < used.spent + used.reserved:
-                    raise self._lowered_too_far(before, granted, used, delta)
+                self._check_granted(connection, before, granted, policy, delta, at)
             if late and not put_right:
                 raise BudgetError(late)
             append(
@@ -137,23 +131,35 @@ class OfficerEntries(LedgerReader):
                 attempts=attempts,
                 sources=sources or "",
                 approval=waits or "",
-                by=by,
+                by=actor(by),
                 reason=reason,
             )
             return known_balance(connection, self.location, dataset, at)
 
-    def _lowered_too_far(
-        self, before: Balance, granted: int, used: Use, delta: float
-    ) -> BudgetError:
-        """Return why a budget cannot be lowered below what is spent and reserved."""
-        return BudgetError(
-            f"the budget of dataset {before.dataset!r} cannot be lowered to "
-            f"{describe_rho(rho_within(granted), delta)}: "
-            f"{describe_rho(rho_within(used.spent), delta)} is spent and "
-            f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
-            f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
-            f"{or_close(before, self.location)}"
-        )
+    def _check_granted(
+        self,
+        connection: sa.Connection,
+        before: Balance,
+        granted: int,
+        policy: Policy,
+        delta: float,
+        at: str,
+    ) -> None:
+        """Raise BudgetError unless a new budget covers what is spent and reserved of the old."""
+        if fault := mixture_fault(policy, holdings(connection, before.dataset)):
+            raise BudgetError(
+                f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}"
+            )
+        used = used_under(connection, before.dataset, policy, at)
+        if granted < used.spent + used.reserved:
+            raise BudgetError(
+                f"the budget of dataset {before.dataset!r} cannot be lowered to "
+                f"{describe_rho(rho_within(granted), delta)}: "
+                f"{describe_rho(rho_within(used.spent), delta)} is spent and "
+                f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
+                f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
+                f"{or_close(before, self.location)}"
+            )
 
     def approve(
         self, key: ReleaseKey, *, epsilon: float | None = None, by: str = "", reason: str = ""

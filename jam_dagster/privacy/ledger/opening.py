@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -206,14 +206,7 @@ def plan_opening(
     spent_before = any(any(_charged(states)) for states in versions.values())
     _check_fit(balance, location, key, units, spent_before=spent_before)
     requested = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
-    others = holdings(connection, key.dataset, without=freed)
-    fault = mixture_fault(balance.policy, [*others, requested])
-    if fault:
-        raise BudgetError(
-            f"with {key}, the budget of dataset {key.dataset!r} {fault}. Protect the same "
-            "neighbours in all its releases, or name a protected dataset of its own, with a budget "
-            "of its own"
-        )
+    _check_mixture(key, balance, [*holdings(connection, key.dataset, without=freed), requested])
     binds(balance, there=False, superseded=superseded)
     check_approved(connection, location, key, sum(units.values()), balance)
     return Opening(
@@ -225,6 +218,15 @@ def plan_opening(
         superseded=superseded,
         source=source,
     )
+
+
+def _check_mixture(key: ReleaseKey, balance: Balance, held: Sequence[Holding]) -> None:
+    if fault := mixture_fault(balance.policy, held):
+        raise BudgetError(
+            f"with {key}, the budget of dataset {key.dataset!r} {fault}. Protect the same "
+            "neighbours in all its releases, or name a protected dataset of its own, with a budget "
+            "of its own"
+        )
 
 
 def _same_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
