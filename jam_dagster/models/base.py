@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from jam_dagster.errors import InputError
 from jam_dagster.tables import Clique, Domain, EncodedTable
 
 if TYPE_CHECKING:
@@ -60,3 +61,11 @@ class Model(Protocol):
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder, ``model.json`` and arrays; `load_model` reads it."""
+
+
+def check_rows(rows: object) -> None:
+    """Raise InputError unless so many rows can be sampled."""
+    if not isinstance(rows, int | np.integer) or rows < 1:
+        raise InputError(
+            f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
+        )

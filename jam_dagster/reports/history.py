@@ -19,6 +19,7 @@ from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.reports.plot_style import chart_of, styled
+from jam_dagster.reports.plots import SOURCES, marginals_by_source
 from jam_dagster.reports.report_figures import ReportFigure
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ _USES = {
     "number of rows": palette.MUTED,
     "lost draws": palette.LOST,
     "not spent": palette.GRID,
-}
-_SOURCES = {
-    "private": ("measured privately", palette.SYNTHETIC, "circle"),
-    "public": ("taken from public data", palette.PUBLIC, "diamond"),
 }
 
 
@@ -101,7 +98,7 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, ReportFigu
             "a history contains a release with seeded noise among others: leave it out."
         )
     last = history[-1]
-    taken = " and which they took from public data" if len(_sources_of(history)) > 1 else ""
+    taken = " and which they took from public data" if _choose_source(history) else ""
     recent = "; ".join(f"{one.partition} {one.measured:.0%}" for one in history[-6:])
     figures = {}
     if any(one.errors is not None and one.errors.public is not None for one in history):
@@ -211,53 +208,28 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     return styled(chart)
 
 
-def _sources_of(history: Sequence[PartitionRelease]) -> dict[str, tuple[str, palette.Colour, str]]:
-    """Return the possible sources of measurements, with their marks in a plot."""
-    chosen = any(chooses_source(one.transcript.mechanism) for one in history)
-    return {source: shown for source, shown in _SOURCES.items() if chosen or source == "private"}
+def _choose_source(history: Sequence[PartitionRelease]) -> bool:
+    return any(chooses_source(one.transcript.mechanism) for one in history)
 
 
 def marginals_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     """Plot the measured marginals of each partition, with their sources."""
-    import altair as alt
-
     rows = [
         {"partition": one.partition, "marginal": " x ".join(round_.clique), "source": title}
-        for source, (title, _, _) in _SOURCES.items()
+        for source, (title, _, _) in SOURCES.items()
         for one in history
         for round_ in one.transcript.measurements
         if round_.source == source
     ]
     # Marginals with the most private measurements come first.
-    private = _SOURCES["private"][0]
+    private = SOURCES["private"][0]
     counts: dict[str, list[int]] = {}
     for row in rows:
         count = counts.setdefault(row["marginal"], [0, 0])
         count[row["source"] != private] -= 1
     marginals = sorted(counts, key=lambda name: (counts[name], name))
-    titles, colours, shapes = zip(*_sources_of(history).values(), strict=True)
-    chart = (
-        chart_of(rows)
-        .mark_point(filled=True, size=90, opacity=0.9)
-        .encode(
-            x=_partition_axis(history),
-            y=alt.Y(
-                "marginal:N",
-                sort=marginals,
-                title=None,
-                axis=alt.Axis(grid=True, labelLimit=300, domain=False, ticks=False),
-            ),
-            color=alt.Color(
-                "source:N",
-                scale=alt.Scale(domain=titles, range=[colour.light for colour in colours]),
-                legend=alt.Legend(title=None, orient="top"),
-            ),
-            shape=alt.Shape("source:N", scale=alt.Scale(domain=titles, range=shapes)),
-            tooltip=["partition:O", "marginal:N", "source:N"],
-        )
-        .properties(width=340, height=alt.Step(20))
-    )
-    return styled(chart)
+    sources = [SOURCES["private"], *([SOURCES["public"]] if _choose_source(history) else [])]
+    return marginals_by_source(rows, _partition_axis(history), "partition:O", marginals, sources)
 
 
 def _partition_axis(history: Sequence[PartitionRelease]) -> Any:

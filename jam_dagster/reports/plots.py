@@ -7,6 +7,7 @@ Charts show public tables, synthetic tables and released measurements, so they m
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
@@ -51,7 +52,7 @@ _KIND_LOOKS = {
     "none": (palette.MUTED, "cross"),
 }
 
-_SOURCES = {
+SOURCES = {
     "private": ("measured privately", palette.SYNTHETIC, "circle"),
     "public": ("taken from public data", palette.PUBLIC, "diamond"),
     "lost": ("charged, and lost", palette.LOST, "cross"),
@@ -112,13 +113,11 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
 
 def choices_per_round(transcript: Transcript) -> Chart:
     """Plot each round's marginal, with its source or its loss."""
-    import altair as alt
-
     rows: list[dict[str, Any]] = [
         {
             "round": one.index + 1,
             "marginal": " x ".join(one.clique),
-            "source": _SOURCES["lost" if one.measurement is None else one.source][0],
+            "source": SOURCES["lost" if one.measurement is None else one.source][0],
         }
         for one in transcript.rounds
     ]
@@ -126,14 +125,26 @@ def choices_per_round(transcript: Transcript) -> Chart:
     left_out = set() if chooses_source(transcript.mechanism) else {"public"}
     if "lost" not in transcript.picks:
         left_out.add("lost")
-    titles, colours, shapes = zip(
-        *(shown for source, shown in _SOURCES.items() if source not in left_out), strict=True
-    )
+    shown = [one for source, one in SOURCES.items() if source not in left_out]
+    return marginals_by_source(rows, _round_axis(len(rows)), "round:O", marginals, shown)
+
+
+def marginals_by_source(
+    rows: Sequence[dict[str, Any]],
+    across: Any,
+    place: str,
+    marginals: Sequence[str],
+    sources: Sequence[tuple[str, palette.Colour, str]],
+) -> Chart:
+    """Plot the marginal, in this order, and the source of each place on an axis."""
+    import altair as alt
+
+    titles, colours, shapes = zip(*sources, strict=True)
     chart = (
         chart_of(rows)
         .mark_point(filled=True, size=110, opacity=1)
         .encode(
-            x=_round_axis(len(rows)),
+            x=across,
             y=alt.Y(
                 "marginal:N",
                 sort=marginals,
@@ -146,7 +157,7 @@ def choices_per_round(transcript: Transcript) -> Chart:
                 legend=alt.Legend(title=None, orient="top"),
             ),
             shape=alt.Shape("source:N", scale=alt.Scale(domain=titles, range=shapes)),
-            tooltip=["round:O", "marginal:N", "source:N"],
+            tooltip=[place, "marginal:N", "source:N"],
         )
         .properties(width=340, height=alt.Step(22))
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import InputError
+from jam_dagster.models.base import check_rows
 from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.belief_propagation import calibrate
 from jam_dagster.models.graphical.conditioning import condition_beliefs
@@ -316,10 +317,7 @@ class FittedModel:
         InputError
             If `rows` is below 1, or as `condition` does.
         """
-        if not isinstance(rows, int | np.integer) or rows < 1:
-            raise InputError(
-                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
-            )
+        check_rows(rows)
         beliefs = self._conditioned(where)[1] if where else self.calibrated.beliefs
         return EncodedTable(self.domain, tuple(sample_codes(self.tree, beliefs, rows, rng)))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError
+from jam_dagster.models.base import check_rows
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.graphical.kernels import one_thread
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
@@ -159,10 +160,7 @@ class ProductMixture:
         InputError
             If `rows` is below 1.
         """
-        if not isinstance(rows, int | np.integer) or rows < 1:
-            raise InputError(
-                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
-            )
+        check_rows(rows)
         share, left = divmod(int(rows), self.components)
         sizes = np.full(self.components, share)
         sizes[rng.choice(self.components, size=left, replace=False)] += 1

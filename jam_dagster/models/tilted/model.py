@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import InputError
+from jam_dagster.models.base import check_rows
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.storage import stored_model, write_model
 from jam_dagster.models.weighted.model import WeightedTable
@@ -139,10 +140,7 @@ class TiltedModel:
         InputError
             If `rows` is below 1.
         """
-        if not isinstance(rows, int | np.integer) or rows < 1:
-            raise InputError(
-                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
-            )
+        check_rows(rows)
         of_records = int(rows * self.share + rng.random())
         if self.rows is None or not of_records:
             return self._sample_network(rows, rng)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import InputError
+from jam_dagster.models.base import check_rows
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.storage import stored_model, write_model
 from jam_dagster.models.weighted.support import Support
@@ -148,10 +149,7 @@ class WeightedTable:
         InputError
             If `rows` is below 1.
         """
-        if not isinstance(rows, int | np.integer) or rows < 1:
-            raise InputError(
-                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
-            )
+        check_rows(rows)
         boundaries = np.cumsum(self.probabilities)
         places = (np.arange(rows) + rng.random(rows)) / rows * boundaries[-1]
         # Rounding must not carry the last place beyond the last record that has weight.

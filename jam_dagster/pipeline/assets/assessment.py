@@ -25,11 +25,8 @@ RESTRICTED = "restricted: exact statistics of private data"
 
 def assessment_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the reports, as far as the evaluation's mode has them."""
-    build = {
-        "release_report": _release_report,
-        "release_report_restricted": _release_report_restricted,
-    }
-    return [build[name](graph) for name in graph.names if name in build]
+    reports = ("release_report", "release_report_restricted")
+    return [_report(graph, name) for name in graph.names if name in reports]
 
 
 def error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, Any]:
@@ -58,17 +55,18 @@ def error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, A
     return {"verdict": " ".join((verdict.headline, *verdict.notes))} | metadata
 
 
-def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    # An exact error is none of this page's business, and not among its inputs.
-    shown = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
+def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
+    restricted = name == "release_report_restricted"
+    # An exact error is none of the releasable page's business, and not among its inputs.
+    shown = ["workload_error"] if restricted or graph.spec.evaluation_mode == "private" else []
 
     @release_asset(
         graph,
-        "release_report",
-        ins=graph.ins(*_REPORTED, *graph.public_codes, *shown),
+        name,
+        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *graph.public_codes, *shown),
         resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
     )
-    def release_report(
+    def report(
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
@@ -81,39 +79,10 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
             synthetic_records,
             inputs.get(PUBLIC_CODES),
             error=inputs.get("workload_error"),
+            restricted=restricted,
         )
 
-    return release_report
-
-
-def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    @release_asset(
-        graph,
-        "release_report_restricted",
-        ins=graph.ins(*_REPORTED, *graph.public_codes, "workload_error"),
-        resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
-    )
-    def release_report_restricted(
-        context: dg.AssetExecutionContext,
-        mechanism_run: ReleaseRun,
-        synthetic_records: pd.DataFrame,
-        workload_error: WorkloadErrors,
-        **inputs: MarginalSource,
-    ) -> str:
-        return _page(
-            graph,
-            context,
-            mechanism_run,
-            synthetic_records,
-            inputs.get(PUBLIC_CODES),
-            error=workload_error,
-            restricted=True,
-        )
-
-    return release_report_restricted
-
-
-_REPORTED = (MECHANISM_RUN, "synthetic_records")
+    return report
 
 
 def _page(
@@ -124,7 +93,7 @@ def _page(
     public: MarginalSource | None,
     *,
     error: WorkloadErrors | None,
-    restricted: bool = False,
+    restricted: bool,
 ) -> str:
     step = ReleaseStep(graph, context)
     check_tables(graph, run, step.partition, synthetic=synthetic, public=public, error=error)
