@@ -69,3 +69,14 @@ def check_rows(rows: object) -> None:
         raise InputError(
             f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
         )
+
+
+def model_card(title: str, model: Model, **facts: str) -> str:
+    """Return the card of a model in a notebook, with its measured cliques."""
+    from jam_dagster.common.notebook import card
+
+    domain, size = model.domain, f"{model.size_mb:.2f} MB"
+    shown = {"attributes": len(domain.names), "records": f"{model.total:,.0f}", "size": size}
+    label = "restricted: domain from private data" if domain.restricted else ""
+    rows = ((" x ".join(clique), domain.size(clique)) for clique in model.cliques)
+    return card(title, shown | facts, label=label, columns=("measured clique", "cells"), rows=rows)

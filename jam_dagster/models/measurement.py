@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from jam_dagster.tables import Clique
+from jam_dagster.errors import InputError
+from jam_dagster.tables import Clique, Domain
 
 Origin = Literal["private", "public"]
 
@@ -43,3 +45,16 @@ class Measurement:
     values: np.ndarray
     sigma: float
     round: int
+
+
+def check_marginal(domain: Domain, names: Sequence[str]) -> int:
+    """Return the number of cells of a marginal, which a model can answer at once."""
+    cells = domain.size(names)
+    if len(set(names)) < len(names):
+        raise InputError(f"An attribute is repeated in {tuple(names)}.")
+    if cells > LARGEST_MARGINAL_CELLS:
+        raise InputError(
+            f"The marginal over {', '.join(names)} has {cells:,} cells, more than the "
+            f"{LARGEST_MARGINAL_CELLS:,} that fit: ask for fewer attributes."
+        )
+    return cells

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.models.base import check_rows
+from jam_dagster.models.base import check_rows, model_card
 from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.belief_propagation import calibrate
 from jam_dagster.models.graphical.conditioning import condition_beliefs
@@ -66,17 +66,7 @@ class FittedModel:
         return f"FittedModel({len(self.potentials)} measured cliques over {self.domain!r})"
 
     def _repr_html_(self) -> str:
-        from jam_dagster.common.notebook import card
-
-        facts = {
-            "attributes": len(self.domain.names),
-            "records": f"{self.total:,.0f}",
-            "size": f"{self.size_mb:.2f} MB",
-        }
-        rows = ((" x ".join(clique), table.size) for clique, table in self.potentials.items())
-        label = "restricted: domain from private data" if self.domain.restricted else ""
-        columns = ("measured clique", "cells")
-        return card("Fitted model", facts, label=label, columns=columns, rows=rows)
+        return model_card("Fitted model", self)
 
     @classmethod
     def uniform(cls, domain: Domain, total: float) -> FittedModel:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.models.base import check_rows
+from jam_dagster.models.base import check_rows, model_card
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.graphical.kernels import one_thread
-from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
+from jam_dagster.models.measurement import check_marginal
 from jam_dagster.models.mixture.answers import expected
 from jam_dagster.models.storage import stored_model, write_model
 from jam_dagster.tables import Clique, Domain, EncodedTable
@@ -71,18 +71,7 @@ class ProductMixture:
         return f"ProductMixture({self.components} products over {self.domain!r})"
 
     def _repr_html_(self) -> str:
-        from jam_dagster.common.notebook import card
-
-        facts = {
-            "attributes": len(self.domain.names),
-            "records": f"{self.total:,.0f}",
-            "products": f"{self.components:,}",
-            "size": f"{self.size_mb:.2f} MB",
-        }
-        label = "restricted: domain from private data" if self.domain.restricted else ""
-        rows = ((" x ".join(clique), self.domain.size(clique)) for clique in self.cliques)
-        columns = ("measured clique", "cells")
-        return card("Mixture of products", facts, label=label, columns=columns, rows=rows)
+        return model_card("Mixture of products", self, products=f"{self.components:,}")
 
     @property
     def components(self) -> int:
@@ -119,7 +108,7 @@ class ProductMixture:
         """Return many marginals; see `marginal`."""
         requested = [tuple(names) for names in cliques]
         for names in requested:
-            self._check(names)
+            check_marginal(self.domain, names)
         places = self.domain.positions
         # With several threads the last digits depend on how many there are.
         with one_thread():
@@ -129,17 +118,6 @@ class ProductMixture:
                 else np.array(float(self.total))
                 for names in requested
             }
-
-    def _check(self, names: Clique) -> None:
-        cells = self.domain.size(names)
-        if len(set(names)) < len(names):
-            raise InputError(f"An attribute is repeated in {names}.")
-        if cells > LARGEST_MARGINAL_CELLS:
-            raise InputError(
-                f"The marginal over {', '.join(names)} has {cells:,} cells, more than the "
-                f"{LARGEST_MARGINAL_CELLS:,} that fit: ask for fewer attributes, or count it in a "
-                "table that the model samples."
-            )
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Sample a table with marginals close to the model's.

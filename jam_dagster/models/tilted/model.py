@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.models.base import check_rows
+from jam_dagster.models.base import check_rows, model_card
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.storage import stored_model, write_model
 from jam_dagster.models.weighted.model import WeightedTable
@@ -77,18 +77,8 @@ class TiltedModel:
         return f"TiltedModel({len(self.cliques)} measured cliques over {self.domain!r})"
 
     def _repr_html_(self) -> str:
-        from jam_dagster.common.notebook import card
-
-        facts = {
-            "attributes": len(self.domain.names),
-            "records": f"{self.total:,.0f}",
-            "size": f"{self.size_mb:.2f} MB",
-            "share of public records": f"{self.share:.1%}",
-        }
-        rows = ((" x ".join(clique), self.domain.size(clique)) for clique in self.cliques)
-        label = "restricted: domain from private data" if self.domain.restricted else ""
-        columns = ("measured clique", "cells")
-        return card("Tilted model", facts, label=label, columns=columns, rows=rows)
+        share = {"share of public records": f"{self.share:.1%}"}
+        return model_card("Tilted model", self, **share)
 
     @property
     def total(self) -> float:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.models.measurement import check_marginal
 from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, PublicTables
 
 LARGEST_DOMAIN_CELLS = 2**22
@@ -96,14 +96,7 @@ class Support:
 
     def marginal(self, names: Sequence[str], weights: npt.NDArray[np.float64]) -> np.ndarray:
         """Add up the weights of the records in each cell of a marginal."""
-        cells = self.domain.size(names)
-        if len(set(names)) < len(names):
-            raise InputError(f"An attribute is repeated in {tuple(names)}.")
-        if cells > LARGEST_MARGINAL_CELLS:
-            raise InputError(
-                f"The marginal over {', '.join(names)} has {cells:,} cells, more than the "
-                f"{LARGEST_MARGINAL_CELLS:,} that fit: ask for fewer attributes."
-            )
+        cells = check_marginal(self.domain, names)
         counts = np.bincount(self.codes(names), weights=weights, minlength=cells)
         return counts.reshape([self.domain.sizes[name] for name in names])
 

@@ -21,6 +21,7 @@ from jam_dagster.privacy.ledger.journal import (
     AccessKind,
     accesses,
     append_access,
+    chain_fault,
     read_accesses,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
@@ -172,23 +173,14 @@ def verify_accesses(
     attempts: dict[str, Access] = {}
     ended: set[str] = set()
     for number, line in enumerate(journal, start=1):
-        wrong = _chain_fault(line, number, previous) or _rule_fault(line, granted, attempts, ended)
+        wrong = chain_fault(line, number, previous, "line")
+        wrong = wrong or _rule_fault(line, granted, attempts, ended)
         if wrong:
             raise LedgerIntegrityError(
                 f"line {line.seq} of the journal of attempts in the ledger {location} {wrong}"
             )
         previous = line.hash
     return AccessesVerification(number, len(attempts), len(attempts) - len(ended), previous)
-
-
-def _chain_fault(line: Access, number: int, previous: str) -> str:
-    if line.seq != number:
-        return f"should be line {number}: one is missing"
-    if line.previous != previous:
-        return "does not carry the hash of the line before it"
-    if line.hash != line.seal():
-        return "was altered: its hash does not fit its fields"
-    return ""
 
 
 def _rule_fault(

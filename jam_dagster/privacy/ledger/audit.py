@@ -19,7 +19,7 @@ from jam_dagster.privacy.ledger.bindings import (
     same_place,
     same_source,
 )
-from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind
+from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import Holding, Policy, Use, mixture_fault, use
@@ -156,7 +156,7 @@ def verify_journal(
     keys = KeyAudit()
     for number, event in enumerate(journal, start=1):
         wrong = (
-            _chain_fault(event, number, previous)
+            chain_fault(event, number, previous, "event")
             or _place_fault(event, place)
             or _time_fault(event, at)
         )
@@ -182,16 +182,6 @@ def verify_journal(
                 "its journal"
             )
     return Verification(number, previous)
-
-
-def _chain_fault(event: Event, number: int, previous: str) -> str:
-    if event.seq != number:
-        return f"should be event {number}: one is missing"
-    if event.previous != previous:
-        return "does not carry the hash of the event before it"
-    if event.hash != event.seal():
-        return "was altered: its hash does not fit its fields"
-    return ""
 
 
 def _place_fault(event: Event, place: str) -> str:

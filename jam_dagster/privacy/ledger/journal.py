@@ -312,6 +312,17 @@ def instant(when: datetime) -> str:
     return when.astimezone(UTC).isoformat(timespec="microseconds")
 
 
+def chain_fault(entry: Event | Access, number: int, previous: str, name: str) -> str:
+    """Return why an entry does not follow the one before; empty where it does."""
+    if entry.seq != number:
+        return f"should be {name} {number}: one is missing"
+    if entry.previous != previous:
+        return f"does not carry the hash of the {name} before it"
+    if entry.hash != entry.seal():
+        return "was altered: its hash does not fit its fields"
+    return ""
+
+
 def append(
     connection: sa.Connection, kind: Kind, dataset: str, *, at: str = "", **details: Any
 ) -> Event:

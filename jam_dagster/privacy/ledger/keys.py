@@ -142,15 +142,7 @@ class LedgerKeys:
                 raise BudgetError(f"the key {fault}")
             if public in _keys(connection):
                 raise BudgetError(f"the key {fingerprint_of(public)} was added before")
-            append(
-                connection,
-                Kind.KEY_ADDED,
-                "",
-                digest=public,
-                at=ledger_time(connection, utc_now),
-                by=self._actor(by),
-                reason=reason,
-            )
+            self._append(connection, Kind.KEY_ADDED, public, by, reason)
 
     def revoke(self, public: str, *, reason: str, by: str = "") -> None:
         """Revoke a key; certificates that were journalled before stay signed.
@@ -173,15 +165,13 @@ class LedgerKeys:
             if key is None or key.revoked is not None:
                 was = "is not known here" if key is None else "was revoked before"
                 raise BudgetError(f"the key {fingerprint_of(public)} {was}")
-            append(
-                connection,
-                Kind.KEY_REVOKED,
-                "",
-                digest=public,
-                at=ledger_time(connection, utc_now),
-                by=self._actor(by),
-                reason=reason,
-            )
+            self._append(connection, Kind.KEY_REVOKED, public, by, reason)
+
+    def _append(
+        self, connection: sa.Connection, kind: Kind, public: str, by: str, reason: str
+    ) -> None:
+        at = ledger_time(connection, utc_now)
+        append(connection, kind, "", digest=public, at=at, by=self._actor(by), reason=reason)
 
 
 class KeyAudit:

@@ -21,6 +21,8 @@ from jam_dagster.tables.domain.text_dtype import TEXT
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
+Integers = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
 
 _BEGIN = date(2026, 1, 1)
 _FARTHEST = 40
@@ -231,9 +233,7 @@ def _simulate(rng: np.random.Generator, rows: int, years_ago: float) -> pd.DataF
     )
 
 
-def _ages(
-    rng: np.random.Generator, rows: int, female: npt.NDArray[np.bool_], years_ago: float
-) -> npt.NDArray[np.int64]:
+def _ages(rng: np.random.Generator, rows: int, female: Truths, years_ago: float) -> Integers:
     ages = np.arange(96)
     bulge = np.exp(-(((ages - (52 - years_ago)) / 14.0) ** 2))
     alive = 1 / (1 + np.exp((ages - 81) / 5.0))
@@ -246,11 +246,7 @@ def _ages(
 
 
 def _educations(
-    rng: np.random.Generator,
-    age: npt.NDArray[np.int64],
-    city: npt.NDArray[np.bool_],
-    female: npt.NDArray[np.bool_],
-    years_ago: float,
+    rng: np.random.Generator, age: Integers, city: Truths, female: Truths, years_ago: float
 ) -> Places:
     born = -(age + years_ago)
     drive = 0.035 * (born + 45.0) + 0.7 * city + 0.2 * female * (age < 40)
@@ -259,12 +255,7 @@ def _educations(
     return np.asarray(np.minimum(level, np.maximum(reached, 0)))
 
 
-def _marital(
-    rng: np.random.Generator,
-    age: npt.NDArray[np.int64],
-    female: npt.NDArray[np.bool_],
-    years_ago: float,
-) -> Places:
+def _marital(rng: np.random.Generator, age: Integers, female: Truths, years_ago: float) -> Places:
     ever = 1 / (1 + np.exp(-(age - 31.0 + 0.25 * years_ago + 2.0 * female) / 4.5)) * 0.86
     ever = np.where(age < 18, 0.0, ever)
     widowed = ever / (1 + np.exp(-(age - np.where(female, 78.0, 86.0)) / 6.0))
@@ -273,11 +264,8 @@ def _marital(
 
 
 def _household_sizes(
-    rng: np.random.Generator,
-    age: npt.NDArray[np.int64],
-    marital: Places,
-    city: npt.NDArray[np.bool_],
-) -> npt.NDArray[np.int64]:
+    rng: np.random.Generator, age: Integers, marital: Places, city: Truths
+) -> Integers:
     with_children = (age < 18) | ((marital == 1) & (age >= 25) & (age < 52))
     least = np.where(with_children, 2, np.where(marital == 1, 2, 1))
     more = np.where(with_children, 1.5, np.where(age < 28, 1.0, 0.25)) * np.where(city, 0.8, 1.1)
@@ -285,11 +273,7 @@ def _household_sizes(
 
 
 def _employments(
-    rng: np.random.Generator,
-    age: npt.NDArray[np.int64],
-    female: npt.NDArray[np.bool_],
-    education: Places,
-    birthplace: Places,
+    rng: np.random.Generator, age: Integers, female: Truths, education: Places, birthplace: Places
 ) -> Places:
     student = np.where(age < 18, 0.93, np.clip(0.6 - 0.06 * (age - 18) + 0.05 * education, 0, 0.8))
     student = np.where(age > 34, 0.002, student)
@@ -302,10 +286,7 @@ def _employments(
 
 
 def _occupations(
-    rng: np.random.Generator,
-    education: Places,
-    female: npt.NDArray[np.bool_],
-    settlement: Places,
+    rng: np.random.Generator, education: Places, female: Truths, settlement: Places
 ) -> Places:
     by_education = np.array(
         [
@@ -325,10 +306,10 @@ def _occupations(
 
 def _hours(
     rng: np.random.Generator,
-    female: npt.NDArray[np.bool_],
+    female: Truths,
     employment: Places,
     occupation: Places,
-    household: npt.NDArray[np.int64],
+    household: Integers,
 ) -> Floats:
     part_time = rng.random(len(female)) < np.where(female, 0.12 + 0.09 * (household > 2), 0.07)
     usual = np.where(part_time, 22.0, 38.5) + 5.0 * (employment == 1) + 4.0 * (occupation == 8)
@@ -338,8 +319,8 @@ def _hours(
 
 def _incomes(
     rng: np.random.Generator,
-    age: npt.NDArray[np.int64],
-    female: npt.NDArray[np.bool_],
+    age: Integers,
+    female: Truths,
     education: Places,
     employment: Places,
     occupation: Places,
@@ -362,11 +343,7 @@ def _incomes(
 
 
 def _tenures(
-    rng: np.random.Generator,
-    age: npt.NDArray[np.int64],
-    city: npt.NDArray[np.bool_],
-    income: Floats,
-    birthplace: Places,
+    rng: np.random.Generator, age: Integers, city: Truths, income: Floats, birthplace: Places
 ) -> Places:
     means = np.log1p(income) - 10.0
     owner = np.exp(0.05 * (age - 55.0) - 0.6 * city)
@@ -387,12 +364,10 @@ def _columns(*weights: Floats) -> Floats:
     return np.stack([np.broadcast_to(one, weights[0].shape) for one in weights], axis=1)
 
 
-def _labels(
-    labels: list[str], codes: Places, missing: npt.NDArray[np.bool_] | None = None
-) -> pd.Series[Any]:
+def _labels(labels: list[str], codes: Places, missing: Truths | None = None) -> pd.Series[Any]:
     column = pd.Series(pd.array(labels, dtype=TEXT).take(codes))
     return column if missing is None else column.mask(missing)
 
 
-def _integers(values: Floats, missing: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+def _integers(values: Floats, missing: Truths) -> pd.Series[Any]:
     return pd.Series(values.astype(np.int64)).astype("Int64").mask(missing)
