@@ -52,7 +52,12 @@ _MEASURED_MARGINALS = CheckGroup(
 GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, _MEASURED_MARGINALS)
 
 
-Asked = tuple[str, dict[str, Any]]
+class Asked(NamedTuple):
+    """A class of Great Expectations, its arguments, and the expected content in a few words."""
+
+    expectation: str
+    arguments: dict[str, Any]
+    expected: str
 
 
 class Observed(NamedTuple):
@@ -107,13 +112,8 @@ class Expectation(ABC):
         return True
 
     @abstractmethod
-    def expectation(self) -> Asked:
-        """Return the class of Great Expectations and its arguments."""
-
-    @property
-    @abstractmethod
-    def expected(self) -> str:
-        """The expected content, in a few words."""
+    def asked(self) -> Asked:
+        """Return what Great Expectations is asked."""
 
     @abstractmethod
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
@@ -130,13 +130,10 @@ class _Columns(Expectation):
         words = f"The columns are those of the domain, in its order: {', '.join(domain.columns)}."
         yield ExpectationSpec(cls.name, words, True, cls.name)
 
-    def expectation(self) -> Asked:
-        columns = list(self.table.domain.columns)
-        return "ExpectTableColumnsToMatchOrderedList", {"column_list": columns}
-
-    @property
-    def expected(self) -> str:
-        return f"{len(self.table.domain.columns):,} columns, in order"
+    def asked(self) -> Asked:
+        columns = {"column_list": list(self.table.domain.columns)}
+        expected = f"{len(self.table.domain.columns):,} columns, in order"
+        return Asked("ExpectTableColumnsToMatchOrderedList", columns, expected)
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         found, wanted = list(outcome["result"]["observed_value"]), list(self.table.domain.columns)
@@ -161,12 +158,9 @@ class _RowCount(Expectation):
         words = "There are as many rows as the release says that there are private records."
         yield ExpectationSpec(cls.name, words, True, cls.name)
 
-    def expectation(self) -> Asked:
-        return "ExpectTableRowCountToEqual", {"value": self.table.records}
-
-    @property
-    def expected(self) -> str:
-        return f"{self.table.records:,} rows"
+    def asked(self) -> Asked:
+        records = self.table.records
+        return Asked("ExpectTableRowCountToEqual", {"value": records}, f"{records:,} rows")
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         rows = outcome["result"]["observed_value"]
@@ -187,16 +181,13 @@ class _Dtype(Expectation):
     def frame(cls, table: CheckedTable) -> pd.DataFrame:
         return pd.DataFrame([{name: str(one) for name, one in table.synthetic.dtypes.items()}])
 
-    def expectation(self) -> Asked:
-        values = {"column": self.spec.subject, "value_set": [self.expected]}
-        return "ExpectColumnValuesToBeInSet", values
-
-    @property
-    def expected(self) -> str:
-        return self.table.domain.columns[str(self.spec.subject)]
+    def asked(self) -> Asked:
+        dtype = self.table.domain.columns[str(self.spec.subject)]
+        values = {"column": self.spec.subject, "value_set": [dtype]}
+        return Asked("ExpectColumnValuesToBeInSet", values, dtype)
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
-        expected = self.expected
+        expected = self.asked().expected
         if outcome["success"]:
             return Observed(f"dtype {expected}", {"dtype": expected})
         found = outcome["result"]["partial_unexpected_list"][0]
@@ -237,13 +228,9 @@ class _Values(_OfRows):
             return None
         return f"{column.name} holds only the values that the domain lists."
 
-    def expectation(self) -> Asked:
-        listed = list(self.attribute.values)
-        return "ExpectColumnValuesToBeInSet", {"column": self.spec.subject, "value_set": listed}
-
-    @property
-    def expected(self) -> str:
-        return describe(self.attribute)
+    def asked(self) -> Asked:
+        values = {"column": self.spec.subject, "value_set": list(self.attribute.values)}
+        return Asked("ExpectColumnValuesToBeInSet", values, describe(self.attribute))
 
 
 class _Bounds(_OfRows):
@@ -259,21 +246,18 @@ class _Bounds(_OfRows):
         low, high = column.bounds_text
         return f"{column.name} lies between {low} and {high}."
 
-    def expectation(self) -> Asked:
+    def asked(self) -> Asked:
         edges = self.attribute.edges
         bounds = {"column": self.spec.subject, "min_value": edges[0], "max_value": edges[-1]}
-        return "ExpectColumnValuesToBeBetween", bounds
-
-    @property
-    def expected(self) -> str:
-        return " to ".join(self.attribute.bounds_text)
+        expected = " to ".join(self.attribute.bounds_text)
+        return Asked("ExpectColumnValuesToBeBetween", bounds, expected)
 
 
 class _Nulls(_OfRows):
     """An attribute has no nulls where the domain allows none."""
 
     name, heading, group = "nulls", "Nulls", _VALUES
-    fault, expected = "with a null that the domain does not allow", "no null"
+    fault = "with a null that the domain does not allow"
 
     @classmethod
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
@@ -281,8 +265,8 @@ class _Nulls(_OfRows):
             return None
         return f"{column.name} has no nulls: the domain allows none."
 
-    def expectation(self) -> Asked:
-        return "ExpectColumnValuesToNotBeNull", {"column": self.spec.subject}
+    def asked(self) -> Asked:
+        return Asked("ExpectColumnValuesToNotBeNull", {"column": self.spec.subject}, "no null")
 
 
 class _Impossible(_OfRows):
@@ -291,7 +275,6 @@ class _Impossible(_OfRows):
     name, heading = "impossible", "Impossible combinations and constraints"
     group, suite = _CONSTRAINTS, "impossible_combinations"
     fault = "with a combination that the domain declares impossible"
-    expected = "no such row"
 
     @classmethod
     def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
@@ -315,8 +298,9 @@ class _Impossible(_OfRows):
         broken = {spec.name: table.broken(int(spec.subject or 0)) for spec in specs}
         return pd.DataFrame({name: rows for name, rows in broken.items() if rows is not None})
 
-    def expectation(self) -> Asked:
-        return "ExpectColumnValuesToBeInSet", {"column": self.spec.name, "value_set": [False]}
+    def asked(self) -> Asked:
+        values = {"column": self.spec.name, "value_set": [False]}
+        return Asked("ExpectColumnValuesToBeInSet", values, "no such row")
 
 
 class _Marginal(Expectation):
@@ -324,7 +308,6 @@ class _Marginal(Expectation):
 
     name, heading = "marginal", "Distributions against their measurements"
     group, suite = _MEASURED_MARGINALS, "measured_marginals"
-    expected = "every cell within the tolerance"
 
     @classmethod
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
@@ -357,14 +340,12 @@ class _Marginal(Expectation):
         ]
         return pd.concat(frames, ignore_index=True)
 
-    def expectation(self) -> Asked:
+    def asked(self) -> Asked:
         from great_expectations.expectations.row_conditions import Column
 
-        return "ExpectColumnValuesToBeBetween", {
-            "column": "use_of_tolerance",
-            "max_value": 1.0,
-            "row_condition": Column("attribute") == str(self.spec.subject),
-        }
+        cells = Column("attribute") == str(self.spec.subject)
+        most = {"column": "use_of_tolerance", "max_value": 1.0, "row_condition": cells}
+        return Asked("ExpectColumnValuesToBeBetween", most, "every cell within the tolerance")
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         agreement = self.table.agreements[str(self.spec.subject)]
@@ -436,15 +417,15 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
 
 def _slugs(names: Sequence[str]) -> list[str]:
     """Return for each name a unique one of letters, digits and underscores."""
-    slugs: list[str] = []
+    slugs: dict[str, None] = {}
     for name in names:
         base = slug = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "attribute"
         number = 1
         while slug in slugs:
             number += 1
             slug = f"{base}_{number}"
-        slugs.append(slug)
-    return slugs
+        slugs[slug] = None
+    return list(slugs)
 
 
 def _percent(part: int, whole: int) -> str:

@@ -94,11 +94,9 @@ def _result(one: Expectation, outcome: Mapping[str, Any] | None) -> ExpectationR
         found = Observed(f"cannot be checked: {raised}", {"exception": raised})
     else:
         found = one.observed(outcome)
-    passed, of_rows = outcome is None or bool(outcome["success"]), (found.checked, found.unexpected)
-    name, severity = one.spec.name, one.spec.severity
-    return ExpectationResult(
-        name, passed, severity, found.message, found.metadata, one.expected, *of_rows
-    )
+    (message, metadata, *of_rows), expected = found, one.asked().expected
+    passed, severity = outcome is None or bool(outcome["success"]), one.spec.severity
+    return ExpectationResult(one.spec.name, passed, severity, message, metadata, expected, *of_rows)
 
 
 def contents_of(table: pd.DataFrame) -> bytes | None:
@@ -153,9 +151,9 @@ def _run_great_expectations(suites: Mapping[str, list[Expectation]]) -> list[dic
 def _great_expectation(one: Expectation) -> Any:
     import great_expectations.expectations as gxe
 
-    name, arguments = one.expectation()
-    return getattr(gxe, name)(
-        **arguments,
+    asked = one.asked()
+    return getattr(gxe, asked.expectation)(
+        **asked.arguments,
         meta={"name": one.spec.name},
         description=one.spec.description,
         severity="critical" if one.spec.blocking else "warning",
