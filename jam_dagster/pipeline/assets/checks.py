@@ -1,6 +1,6 @@
 """Asset checks: expectations of the synthetic table, releasability, and error against public."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -42,20 +42,20 @@ def release_checks(graph: ReleaseGraph, *, each: bool = False) -> list[dg.AssetC
     return checks
 
 
-def _checks_of(graph: ReleaseGraph, *, each: bool) -> tuple[list[CheckGroup], bool]:
-    """Return the checks that stand for expectations, and whether there is one for each."""
+def _checks_of(graph: ReleaseGraph, *, each: bool) -> Sequence[CheckGroup]:
+    """Return the checks that stand for expectations."""
     domain = graph.spec.domain
     # A domain that is not known before the run, or must not be shown, has no expectations to name.
     if not each or domain.declared is None or domain.restricted:
-        return list(GROUPS), False
+        return GROUPS
     specs = expectation_names(domain.declared)
-    return [CheckGroup(one.name, literal(one.description), one.blocking) for one in specs], True
+    return [CheckGroup(one.name, literal(one.description), one.blocking) for one in specs]
 
 
 def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinition:
     spec = graph.spec
     synthetic = graph.key("synthetic_records")
-    checks, one_each = _checks_of(graph, each=each)
+    checks = _checks_of(graph, each=each)
     store_key = graph.store("synthetic_records")
 
     @dg.multi_asset_check(
@@ -94,8 +94,7 @@ def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinitio
                 behind = [
                     found[one.name]
                     for one in expectation_names(domain)
-                    if check.name
-                    == (one.name if one_each else EXPECTATION_KINDS[one.kind].group.name)
+                    if check.name in (one.name, EXPECTATION_KINDS[one.kind].group.name)
                 ]
                 yield _result(
                     synthetic,
