@@ -25,8 +25,6 @@ from jam_dagster.tables.domain.numeric import NumericAttribute
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Attribute, Domain
 
-_EXAMPLES = 5
-
 
 @dataclass(frozen=True)
 class CheckGroup:
@@ -210,7 +208,7 @@ class _OfRows(Expectation):
         of_rows = "row" if unexpected == 1 else "rows"
         message = f"{unexpected:,} {of_rows} ({_percent(unexpected, checked)}) {self.fault}"
         if self.quoted:
-            examples = list(dict.fromkeys(map(str, result["partial_unexpected_list"])))[:_EXAMPLES]
+            examples = list(dict.fromkeys(map(str, result["partial_unexpected_list"])))[:5]
             metadata["examples"] = examples
             message += f", such as {', '.join(examples)}"
         return Observed(message, metadata, checked, unexpected)
