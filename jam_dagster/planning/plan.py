@@ -98,7 +98,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Noise:
+class RoundNoise:
     """The noise of a typical round.
 
     Parameters
@@ -154,7 +154,7 @@ class Plan:
     public_records: int
     size: Size
     cost: Cost
-    noise: Noise
+    noise: RoundNoise
     ledger: LedgerOutlook | None
     curve: tuple[CurvePoint, ...]
     mechanisms: dict[str, Trial]

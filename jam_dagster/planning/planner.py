@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jam_dagster.errors import EmptyCandidateSetError, InputError
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.planning.ledger_outlook import ledger_outlook
-from jam_dagster.planning.plan import Cost, Noise, Plan, Size
+from jam_dagster.planning.plan import Cost, Plan, RoundNoise, Size
 from jam_dagster.planning.simulation import (
     CurvePoint,
     Halves,
@@ -314,7 +314,7 @@ def _noise(
     workload: Workload,
     records: int,
     trials: Sequence[Trial],
-) -> Noise:
+) -> RoundNoise:
     spec, mechanism = request.spec, request.spec.mechanism.build()
     rounds = mechanism.expected_rounds(public.domain, workload)
     alpha = mechanism.parameters().get("alpha")
@@ -324,7 +324,7 @@ def _noise(
         rho *= 1.0 - spec.privacy.records_share
     sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)
     cells = statistics.median(public.domain.size(clique) for clique in workload.cliques)
-    return Noise(
+    return RoundNoise(
         # Without either, the budget of a round is unknown.
         sigma=None
         if rounds is None or alpha is None

@@ -18,7 +18,7 @@ from jam_dagster.evaluation.verdict import CONFIDENCE, verdict_of
 from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.reports.plot_style import chart_of, styled
+from jam_dagster.reports.plot_style import chart_of, coloured, styled
 from jam_dagster.reports.plots import SOURCES, marginals_by_source
 from jam_dagster.reports.report_figures import ReportFigure
 
@@ -152,11 +152,7 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
                 )
     base = chart_of(rows).encode(
         x=_partition_axis(history),
-        color=alt.Color(
-            "table:N",
-            scale=alt.Scale(domain=list(tables), range=[one.light for one in tables.values()]),
-            legend=alt.Legend(title=None, orient="top"),
-        ),
+        color=coloured("table:N", tables),
         tooltip=["partition:O", "table:N", alt.Tooltip("error:Q", format=".3f")],
     )
     y = alt.Y("low:Q", title="mean error", scale=alt.Scale(zero=True))
@@ -195,11 +191,7 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
                 axis=alt.Axis(format=".0%", tickCount=5),
                 scale=alt.Scale(domain=[0, 1]),
             ),
-            color=alt.Color(
-                "use:N",
-                scale=alt.Scale(domain=shown, range=[_USES[use].light for use in shown]),
-                legend=alt.Legend(title=None, orient="top"),
-            ),
+            color=coloured("use:N", {use: _USES[use] for use in shown}),
             order="place:O",
             tooltip=["partition:O", "use:N", alt.Tooltip("share:Q", format=".1%")],
         )

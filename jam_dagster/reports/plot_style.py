@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     Chart = alt.Chart | alt.LayerChart | alt.HConcatChart | alt.ConcatChart | alt.FacetChart
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+def coloured(field: str, colours: Mapping[str, palette.Colour]) -> Any:
+    """Return the colour of a field, with a legend above the chart."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(colours), range=[one.light for one in colours.values()])
+    return alt.Color(field, scale=scale, legend=alt.Legend(title=None, orient="top"))
 
 
 def svg(chart: Chart, *, background: str = "transparent") -> str:

@@ -19,7 +19,7 @@ from jam_dagster.reports.comparison_plots import (
     two_way_panels,
 )
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.reports.plot_style import chart_of, png, styled, svg
+from jam_dagster.reports.plot_style import chart_of, coloured, png, styled, svg
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
@@ -94,11 +94,7 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
                 # Room for the label of the budget.
                 scale=alt.Scale(domain=[0, 1.12 * transcript.rho_budget], nice=False),
             ),
-            color=alt.Color(
-                "use:N",
-                scale=alt.Scale(domain=shown, range=[_USES[use].light for use in shown]),
-                legend=alt.Legend(title=None, orient="top"),
-            ),
+            color=coloured("use:N", {use: _USES[use] for use in shown}),
             order="place:O",
             tooltip=["round:O", "use:N", alt.Tooltip("rho:Q", format=".4g", title="rho so far")],
         )
@@ -151,11 +147,7 @@ def marginals_by_source(
                 title=None,
                 axis=alt.Axis(grid=True, labelLimit=300, domain=False, ticks=False),
             ),
-            color=alt.Color(
-                "source:N",
-                scale=alt.Scale(domain=titles, range=[colour.light for colour in colours]),
-                legend=alt.Legend(title=None, orient="top"),
-            ),
+            color=coloured("source:N", dict(zip(titles, colours, strict=True))),
             shape=alt.Shape("source:N", scale=alt.Scale(domain=titles, range=shapes)),
             tooltip=[place, "marginal:N", "source:N"],
         )
