@@ -1,4 +1,4 @@
-"""Whether a release was made in this instance: ``python -m assets.materialized census_demo``."""
+"""Whether a release was made in this instance: ``python -m assets.materialized health_survey``."""
 
 import sys
 

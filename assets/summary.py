@@ -1,4 +1,4 @@
-"""What came of a release, in a few lines: ``python -m assets.summary census_demo``.
+"""What came of a release, in a few lines: ``python -m assets.summary health_survey``.
 
 Read from what the release left in its stores and in the ledger, so it tells the same story after
 any run, of this process or of another.

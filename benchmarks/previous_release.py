@@ -3,7 +3,7 @@
     python -m benchmarks.previous_release --out docs/measurements/previous-release.csv \
         --plot docs/images/previous_release.png
 
-Each year has a private table of its own from the demo's census, whose population stands still
+Each year has a private table of its own from the demo's health survey, whose population stands still
 (``none``), moves a year (``slow``) or three years (``fast``) from one partition to the next, or
 stands still and moves fifteen years at once in the middle (``jump``). Every strategy has the same
 budget in each partition and sees the same private tables; they differ in the public one:
@@ -50,9 +50,9 @@ from jam_dagster.tables import (
     EncodedTable,
     PreviousRelease,
     Workload,
-    census_domain,
     encode,
-    simulate_census,
+    health_survey_domain,
+    simulate_health_survey,
     simulate_period,
 )
 
@@ -64,7 +64,7 @@ ATTRIBUTES = (
     "education",
     "employment",
     "income",
-    "tenure",
+    "usual_care",
 )
 DRIFTS = {"none": 0.0, "slow": 1.0, "fast": 3.0, "jump": 15.0}
 """Years by which the population moves: from one partition to the next, or once, in the middle."""
@@ -99,8 +99,8 @@ SETTINGS = tuple(Series.__dataclass_fields__)
 
 
 def domain_of_study() -> Domain:
-    """Return the attributes of the census that the study uses."""
-    whole = census_domain().to_dict()
+    """Return the attributes of the health survey that the study uses."""
+    whole = health_survey_domain().to_dict()
     kept = {name: whole["attributes"][name] for name in ATTRIBUTES}
     return Domain.from_dict({**whole, "attributes": kept})
 
@@ -119,7 +119,7 @@ def private_table(series: Series, index: int) -> EncodedTable:
 def given_table(series: Series) -> pd.DataFrame:
     """Return the public table that there is before any release."""
     if series.first == "survey":
-        return simulate_census(series.seed, 1, PUBLIC_ROWS)[1]
+        return simulate_health_survey(series.seed, 1, PUBLIC_ROWS)[1]
     # Of another seed, for nobody is in it and in a private table.
     return simulate_period(series.seed + 1_000_000, PUBLIC_ROWS, "2026", 0.0)
 

@@ -14,9 +14,9 @@ from jam_dagster.pipeline.yaml.resources import home_of
 # What may ever be spent on each protected dataset, all its releases together. The ledger grants
 # it on first use; `jam-dagster ledger grant` is the way to change it afterwards.
 BUDGETS = {
-    "census_demo": DatasetBudget(epsilon=1.0, delta=1e-9),
+    "health_survey": DatasetBudget(epsilon=1.0, delta=1e-9),
     # Fifty-four months of it.
-    "census_monthly": DatasetBudget(epsilon=2.0, delta=1e-9),
+    "health_survey_monthly": DatasetBudget(epsilon=2.0, delta=1e-9),
     "uci_adult": DatasetBudget(epsilon=5.0, delta=1e-9),
 }
 

@@ -19,9 +19,9 @@ from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
-    census_domain,
     encode,
-    simulate_census,
+    health_survey_domain,
+    simulate_health_survey,
     source_from_config,
 )
 from jam_dagster.tables.codes.table import digest_of
@@ -231,16 +231,16 @@ def _checked(split: Split) -> Split:
     return split
 
 
-_SMALL = ("sex", "settlement", "marital_status", "employment", "tenure")
+_SMALL = ("sex", "settlement", "marital_status", "employment", "usual_care")
 
 
-def _census_small(name: str) -> Split:
+def _small_survey(name: str) -> Split:
     """Return 2,000 simulated people and a biased public sample of 400, in five attributes.
 
     The full domain has 672 cells, so mechanisms that hold all of it run, too.
     """
-    private, public = simulate_census(0, 2000, 400)
-    domain = census_domain().project(_SMALL)
+    private, public = simulate_health_survey(0, 2000, 400)
+    domain = health_survey_domain().project(_SMALL)
     columns = list(domain.names)
     return Split(
         name,
@@ -249,5 +249,5 @@ def _census_small(name: str) -> Split:
     )
 
 
-SIMULATED: Mapping[str, Callable[[str], Split]] = {"census_small": _census_small}
+SIMULATED: Mapping[str, Callable[[str], Split]] = {"census_small": _small_survey}
 """Splits that need no files, by name."""

@@ -24,23 +24,23 @@ def data(
     private_rows: Annotated[int, typer.Option(help="People in the private table.")] = 30_000,
     public_rows: Annotated[int, typer.Option(help="People in the public table.")] = 3_000,
 ) -> None:
-    """Write the simulated census: private.csv, public.csv and domain.yaml.
+    """Write the simulated health survey: private.csv, public.csv and domain.yaml.
 
-    Nobody in it exists. The private table is a year of a census; the public one is an older and
-    biased sample of the same population.
+    Nobody in it exists. The private table is this year's survey of a region; the public one is an
+    older and biased survey of the same region.
     """
-    from jam_dagster.tables import census_domain, simulate_census
+    from jam_dagster.tables import health_survey_domain, simulate_health_survey
 
     for name, rows in (("--private-rows", private_rows), ("--public-rows", public_rows)):
         if rows < 1:
             raise InputError(f"{name} must be at least 1, got {rows}.")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file: name a folder.")
-    private, public = simulate_census(seed, private_rows, public_rows)
+    private, public = simulate_health_survey(seed, private_rows, public_rows)
     out.mkdir(parents=True, exist_ok=True)
     private.to_csv(out / "private.csv", index=False)
     public.to_csv(out / "public.csv", index=False)
-    census_domain().save(out / "domain.yaml")
+    health_survey_domain().save(out / "domain.yaml")
     stderr().print(
         f"{out}: private.csv ({private_rows:,} simulated people), public.csv ({public_rows:,}), "
         "domain.yaml",

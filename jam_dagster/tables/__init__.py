@@ -16,7 +16,6 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.workload import Workload
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.census_demo import census_domain, simulate_census, simulate_period
 from jam_dagster.tables.domain.constraints import Combinations, NotNull, Order
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.domain import Clique, Domain
@@ -26,6 +25,11 @@ from jam_dagster.tables.domain.draft import (
     draft_domain,
     draft_table,
     wide_attributes,
+)
+from jam_dagster.tables.domain.health_survey import (
+    health_survey_domain,
+    simulate_health_survey,
+    simulate_period,
 )
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
@@ -86,7 +90,6 @@ __all__ = [
     "Value",
     "Workload",
     "at_partition",
-    "census_domain",
     "check_not_split",
     "check_partition",
     "decode",
@@ -95,6 +98,7 @@ __all__ = [
     "encode",
     "encode_chunks",
     "encode_parquet",
+    "health_survey_domain",
     "is_partitioned",
     "keeping_details",
     "marginal_blocks",
@@ -103,7 +107,7 @@ __all__ = [
     "redacted",
     "secret_key",
     "seeded_key",
-    "simulate_census",
+    "simulate_health_survey",
     "simulate_period",
     "source_from_config",
     "stratified_split",

@@ -15,19 +15,25 @@ from jam_dagster.benchmark.constructions import error_targeted_split
 from jam_dagster.cli import app
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation import workload_error
-from jam_dagster.tables import EncodedTable, Workload, census_domain, encode, simulate_census
+from jam_dagster.tables import (
+    EncodedTable,
+    Workload,
+    encode,
+    health_survey_domain,
+    simulate_health_survey,
+)
 
-NAMES = ("sex", "settlement", "marital_status", "employment", "tenure")
+NAMES = ("sex", "settlement", "marital_status", "employment", "usual_care")
 
 
 @pytest.fixture(scope="module")
 def people() -> pd.DataFrame:
-    return simulate_census(3, 6000, 1)[0][list(NAMES)]
+    return simulate_health_survey(3, 6000, 1)[0][list(NAMES)]
 
 
 @pytest.fixture(scope="module")
 def table(people: pd.DataFrame) -> EncodedTable:
-    return encode(people, census_domain().project(NAMES), private=False)
+    return encode(people, health_survey_domain().project(NAMES), private=False)
 
 
 def rows_of(table: EncodedTable) -> list[tuple[int, ...]]:
@@ -98,7 +104,7 @@ def test_what_cannot_be_is_refused(
 @pytest.fixture
 def files(people: pd.DataFrame, tmp_path: Path) -> list[str]:
     people.to_csv(tmp_path / "people.csv", index=False)
-    census_domain().project(NAMES).save(tmp_path / "domain.yaml")
+    health_survey_domain().project(NAMES).save(tmp_path / "domain.yaml")
     return [
         *("benchmark", "split", str(tmp_path / "people.csv")),
         *("--domain", str(tmp_path / "domain.yaml"), "--degree", "2"),

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GROUP = "census_demo"
+GROUP = "health_survey"
 _LONGEST_START = 180
 
 

@@ -37,8 +37,8 @@ type: jam_dagster.SyntheticRelease
 attributes:
   release: people
   dataset: people_2026
-  private: {demo: census, part: private, rows: 2000}
-  public: {demo: census, part: public, rows: 500}
+  private: {demo: health_survey, part: private, rows: 2000}
+  public: {demo: health_survey, part: public, rows: 500}
   domain: {identify: public, bins: 4}
   privacy: {epsilon: 1.0}
   mechanism: {rounds: 3}

@@ -9,7 +9,7 @@ import yaml
 
 import assets.definitions
 from assets.materialized import is_materialized
-from jam_dagster.tables import Domain, census_domain
+from jam_dagster.tables import Domain, health_survey_domain
 from resources import BUDGETS, build_resources
 
 ROOT = Path(__file__).parents[2]
@@ -41,8 +41,8 @@ def test_workspace_file_says_the_same_as_pyproject() -> None:
 def test_code_location_loads_without_data(code_location: dg.Definitions) -> None:
     dg.Definitions.validate_loadable(code_location)
     groups = {spec.group_name for spec in code_location.resolve_all_asset_specs()}
-    assert groups == {"census_demo", "census_monthly", "adult"}
-    for name in ("census_demo_release", "census_monthly_release", "adult_release"):
+    assert groups == {"health_survey", "health_survey_monthly", "adult"}
+    for name in ("health_survey_release", "health_survey_monthly_release", "adult_release"):
         assert code_location.resolve_job_def(name)
 
 
@@ -67,7 +67,7 @@ def test_protected_datasets_of_the_releases_have_budgets() -> None:
 
 
 def test_domain_of_the_demo_is_the_simulator_s() -> None:
-    assert Domain.load(RELEASES / "census_demo" / "domain.yaml") == census_domain()
+    assert Domain.load(RELEASES / "health_survey" / "domain.yaml") == health_survey_domain()
 
 
 def test_parts_of_adult_are_of_one_split() -> None:
@@ -111,12 +111,12 @@ def test_places_follow_the_environment(
 
 def test_a_release_counts_as_made_once_there_is_a_report_of_it() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
-        assert not is_materialized(instance, "census_demo")
+        assert not is_materialized(instance, "health_survey")
         instance.report_runless_asset_event(
             dg.AssetMaterialization(dg.AssetKey(["other", "release_report"]))
         )
-        assert not is_materialized(instance, "census_demo")
+        assert not is_materialized(instance, "health_survey")
         instance.report_runless_asset_event(
-            dg.AssetMaterialization(dg.AssetKey(["census_demo", "release_report"]))
+            dg.AssetMaterialization(dg.AssetKey(["health_survey", "release_report"]))
         )
-        assert is_materialized(instance, "census_demo")
+        assert is_materialized(instance, "health_survey")

@@ -101,7 +101,7 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
         *("private", "'query' is a required property"),
     ),
     "part": (
-        lambda a: a.update(private={"demo": "census", "part": "secret"}),
+        lambda a: a.update(private={"demo": "health_survey", "part": "secret"}),
         *("private.part", "'secret' is not one of"),
     ),
     "domain": (
@@ -133,7 +133,7 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
         {"privacy": {"epsilon": "{{ env.EPSILON }}", "noise": "{{ env.NOISE }}"}},
         {"privacy": "{{ privacy }}", "domain": "{{ domain }}", "partitions": "{{ every }}"},
         {"private": {"sql": "${URL}", "query": "select 1"}, "owners": "{{ owners }}"},
-        {"private": {"demo": "census", "part": "private", "rows": 300}},
+        {"private": {"demo": "health_survey", "part": "private", "rows": 300}},
         {
             "private": {"split": {"csv": "x.csv"}, "by": "sex", "value": "F", "public_share": 0.5}
             | {"public_rows": 0.1}

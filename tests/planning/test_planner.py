@@ -18,10 +18,10 @@ from jam_dagster.planning import planner as planning
 from jam_dagster.planning.request import AROUND, NeverOpened
 from jam_dagster.planning.simulation import Estimate, Halves, RepeatedTable
 from jam_dagster.privacy import Budget
-from jam_dagster.tables import DemoSource, Domain, EncodedTable, census_domain
+from jam_dagster.tables import DemoSource, Domain, EncodedTable, health_survey_domain
 
 PUBLIC = DemoSource(part="public", rows=400)
-DOMAIN = census_domain().project(["age", "sex", "education", "employment"])
+DOMAIN = health_survey_domain().project(["age", "sex", "education", "employment"])
 
 SETTINGS = {"rounds": 3, "iterations": 20}
 

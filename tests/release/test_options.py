@@ -25,7 +25,7 @@ from jam_dagster.release import (
 from jam_dagster.release.options import release_spec
 from jam_dagster.tables import CsvSource, DemoSource, Domain
 
-CENSUS = Path(__file__).parents[2] / "assets" / "releases" / "census_demo"
+SURVEY = Path(__file__).parents[2] / "assets" / "releases" / "health_survey"
 
 
 def written(folder: Path, **attributes: Any) -> Path:
@@ -33,8 +33,8 @@ def written(folder: Path, **attributes: Any) -> Path:
         "release": "people",
         "dataset": "people",
         "private": "nowhere.csv",
-        "public": {"demo": "census", "part": "public"},
-        "domain": str(CENSUS / "domain.yaml"),
+        "public": {"demo": "health_survey", "part": "public"},
+        "domain": str(SURVEY / "domain.yaml"),
         "privacy": {"epsilon": 1.0},
     }
     content = {"type": "jam_dagster.SyntheticRelease", "attributes": base | attributes}
@@ -55,7 +55,7 @@ def test_what_a_file_leaves_out_has_the_default(tmp_path: Path) -> None:
 def test_a_plan_a_command_and_a_component_read_one_file(tmp_path: Path) -> None:
     path = written(tmp_path, private="people.csv", mechanism="aim", workload={"degree": 2})
     attributes = yaml.safe_load(path.read_text())["attributes"]
-    domain = Domain.load(CENSUS / "domain.yaml")
+    domain = Domain.load(SURVEY / "domain.yaml")
 
     dagster = ReleaseSpec.from_config(attributes, tmp_path)
     command = SynthesisRequest.of(path, out=tmp_path / "out", ledger="l.db").spec
@@ -88,7 +88,7 @@ def test_a_plan_has_the_ledger_key_that_the_component_would_have(
         mechanism=mechanism,
         workload={"cliques": [["age_group", "sex"]], "weights": [2.0]},
     )
-    domain = Domain.load(CENSUS / "domain.yaml")
+    domain = Domain.load(SURVEY / "domain.yaml")
     cliques = [[domain.names[0], domain.names[1]]]
     content = yaml.safe_load(path.read_text())
     content["attributes"]["workload"]["cliques"] = cliques
@@ -109,13 +109,13 @@ def test_a_plan_has_the_ledger_key_that_the_component_would_have(
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
-    (tmp_path / "domain.yaml").write_text((CENSUS / "domain.yaml").read_text())
+    (tmp_path / "domain.yaml").write_text((SURVEY / "domain.yaml").read_text())
     path = written(tmp_path, domain="domain.yaml", public="pub.csv")
 
     spec = release_spec(path.parent)
 
     assert spec.public == CsvSource(str(tmp_path / "pub.csv"))
-    assert spec.domain.declared == Domain.load(CENSUS / "domain.yaml")
+    assert spec.domain.declared == Domain.load(SURVEY / "domain.yaml")
 
 
 @pytest.mark.parametrize("private", [{"asset": "warehouse/people"}, "{{ env.TABLE }}", None])
@@ -182,7 +182,7 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
     path = written(tmp_path, public={"asset": "warehouse/survey"}, domain="nowhere.yaml")
 
     planned = PlanRequest.of(
-        path, public=DemoSource(part="public"), domain=str(CENSUS / "domain.yaml")
+        path, public=DemoSource(part="public"), domain=str(SURVEY / "domain.yaml")
     )
 
     assert planned.spec.public == DemoSource(part="public")

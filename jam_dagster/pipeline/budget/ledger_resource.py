@@ -87,7 +87,7 @@ class LedgerResource(dg.ResourceDefinition):
     >>> from jam_dagster.pipeline import DatasetBudget, LedgerResource
     >>> ledger = LedgerResource(
     ...     url="/secure/ledger.sqlite",
-    ...     budgets={"census_demo": DatasetBudget(epsilon=5.0, delta=1e-9)},
+    ...     budgets={"health_survey": DatasetBudget(epsilon=5.0, delta=1e-9)},
     ... )
     """
 

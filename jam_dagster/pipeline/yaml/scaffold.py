@@ -164,8 +164,8 @@ class _Draft:
     def of(cls, params: ReleaseParams, folder: Path, root: Path | None) -> "_Draft":
         name = re.sub(r"\W", "_", folder.name)
         name = name if name[:1].isalpha() else f"release_{name}"
-        private: str | dict[str, str] = {"demo": "census", "part": "private"}
-        public: str | dict[str, str] = {"demo": "census", "part": "public"}
+        private: str | dict[str, str] = {"demo": "health_survey", "part": "private"}
+        public: str | dict[str, str] = {"demo": "health_survey", "part": "public"}
         if params.public is None and params.private is None:
             return cls(name, private, public, None, templates.DEMO_NOTE)
         note = templates.OWN_NOTE

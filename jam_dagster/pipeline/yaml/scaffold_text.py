@@ -12,7 +12,9 @@ from jam_dagster.keys import ReleaseKeys, section_in, sentence
 
 HOME = ".jam"
 
-DEMO_NOTE = "Both are parts of a simulated census until you name your own, such as people.parquet."
+DEMO_NOTE = (
+    "Both are parts of a simulated health survey until you name your own, such as people.parquet."
+)
 OWN_NOTE = "Paths are relative to this file; ${VARIABLES} of the environment are filled in."
 MISSING_NOTE = "There is no private.csv yet: name the table to protect."
 

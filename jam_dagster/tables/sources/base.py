@@ -25,7 +25,7 @@ from jam_dagster.common.redaction import private_values
 from jam_dagster.common.section import adapter_of, allowed, is_of
 from jam_dagster.common.validation import changed_fields, check_keys
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.domain.census_demo import simulate_census, simulate_period
+from jam_dagster.tables.domain.health_survey import simulate_health_survey, simulate_period
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.counted import ReadWhole
@@ -154,12 +154,12 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class DemoSource(ReadWhole):
-    """A part of the simulated census (see `jam_dagster.tables.domain.census_demo`).
+    """A part of the simulated health survey (see `jam_dagster.tables.domain.health_survey`).
 
     Parameters
     ----------
     table
-        "census", the only one.
+        "health_survey", the only one.
     part
         "private" or "public".
     seed
@@ -168,10 +168,10 @@ class DemoSource(ReadWhole):
         Number of rows; None: 30,000 private or 3,000 public ones.
     period, drift
         For the private part: another year, month or day, such as ``2026-03`` or ``{partition}``,
-        with a drifted population; see `jam_dagster.tables.domain.census_demo.simulate_period`.
+        with a drifted population; see `jam_dagster.tables.domain.health_survey.simulate_period`.
     """
 
-    table: str = "census"
+    table: str = "health_survey"
     part: Part = "private"
     seed: Annotated[int, Field(ge=0)] = 0
     rows: Annotated[int, Field(ge=1)] | None = None
@@ -179,8 +179,10 @@ class DemoSource(ReadWhole):
     drift: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.table != "census":
-            raise SpecificationError(f"there is one demo table, 'census', not {self.table!r}")
+        if self.table != "health_survey":
+            raise SpecificationError(
+                f"there is one demo table, 'health_survey', not {self.table!r}"
+            )
         for name, hint in field_types(type(self), "table").items():
             _checked("demo", name, getattr(self, name), hint)
         if self.part == "public" and self.period:
@@ -198,13 +200,13 @@ class DemoSource(ReadWhole):
             return simulate_period(self.seed, rows, self.period, self.drift)
         # The parts are simulated independently of each other.
         if self.part == "private":
-            return simulate_census(self.seed, rows, 1)[0]
-        return simulate_census(self.seed, 1, rows)[1]
+            return simulate_health_survey(self.seed, rows, 1)[0]
+        return simulate_health_survey(self.seed, 1, rows)[1]
 
     def describe(self) -> str:
-        """Return ``simulated census, PART part``."""
+        """Return ``simulated health survey, PART part``."""
         period = f" of {self.period}" if self.period else ""
-        return f"simulated census, {self.part} part{period}, seed {self.seed}"
+        return f"simulated health survey, {self.part} part{period}, seed {self.seed}"
 
     def identity(self) -> str:
         """Return the parameters of the simulation (see `Source.identity`)."""
@@ -340,7 +342,7 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     config
         A path that ends in .csv, .tsv or .parquet (also a compressed CSV), or
         ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
-        ``{"demo": "census", "part": ...}``, ``{"asset": key}`` or
+        ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}`` or
         ``{"split": {...}, "by": ..., ...}`` with the
         parameters of the class as further keys.
 

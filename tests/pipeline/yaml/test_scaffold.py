@@ -101,7 +101,7 @@ def test_the_private_table_is_not_opened(project: Path) -> None:
 def test_without_tables_it_is_of_the_demo(project: Path, loaded: Loaded) -> None:
     made, _ = loaded(scaffold(project, "my-first"))
     assert made.release == "my_first"
-    assert made.private == {"demo": "census", "part": "private"}
+    assert made.private == {"demo": "health_survey", "part": "private"}
     assert made.domain == {"identify": "public"}
 
 

@@ -13,7 +13,7 @@ from jam_dagster.tables import (
     Domain,
     ImpossibleCombination,
     NumericAttribute,
-    census_domain,
+    health_survey_domain,
 )
 
 SMALL = Domain(
@@ -123,7 +123,9 @@ def test_digest_is_of_what_is_declared_and_not_of_where_it_comes_from():
 @pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["0", "4242"])
 def test_digest_is_the_same_in_another_process(hash_seed):
-    code = "from jam_dagster.tables import census_domain; print(census_domain().digest)"
+    code = (
+        "from jam_dagster.tables import health_survey_domain; print(health_survey_domain().digest)"
+    )
     result = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
@@ -131,7 +133,7 @@ def test_digest_is_the_same_in_another_process(hash_seed):
         text=True,
         check=True,
     )
-    assert result.stdout.strip() == census_domain().digest
+    assert result.stdout.strip() == health_survey_domain().digest
 
 
 def test_digest_of_a_known_domain_has_not_moved():

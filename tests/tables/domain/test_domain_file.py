@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
-from jam_dagster.tables import Domain, census_domain
+from jam_dagster.tables import Domain, health_survey_domain
 from jam_dagster.tables.domain import domain as domains
 from jam_dagster.tables.domain import domain_file, impossible
 
@@ -45,8 +45,8 @@ def test_yaml_keeps_exotic_line_breaks_and_words_that_mean_something():
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".json"])
 def test_a_file_gives_the_domain_back(tmp_path, suffix):
     path = tmp_path / f"domain{suffix}"
-    census_domain().save(path)
-    assert Domain.load(path) == census_domain()
+    health_survey_domain().save(path)
+    assert Domain.load(path) == health_survey_domain()
 
 
 def test_what_a_file_says(tmp_path):

@@ -21,7 +21,7 @@ from jam_dagster.tables import (
     draft_domain,
     draft_table,
     encode,
-    simulate_census,
+    simulate_health_survey,
     wide_attributes,
 )
 from jam_dagster.tables.domain.clock import DATE, TIME
@@ -210,8 +210,8 @@ def test_drafts_from_both_tables_are_the_papers_and_marked():
     assert not draft_domain(public).restricted
 
 
-def test_drafts_of_the_census_hold_both_parts():
-    private, public = simulate_census(private_rows=500, public_rows=500)
+def test_drafts_of_the_health_survey_hold_both_parts():
+    private, public = simulate_health_survey(private_rows=500, public_rows=500)
     domain = draft_domain(public)
     assert encode(private, domain).records == 500
     assert encode(public, domain).records == 500

@@ -12,7 +12,7 @@ from jam_dagster.tables import (
     ParquetSource,
     SplitSource,
     SqlSource,
-    simulate_census,
+    simulate_health_survey,
     source_from_config,
     stratified_split,
 )
@@ -247,15 +247,15 @@ def test_variables_are_expanded_when_read(tmp_path, monkeypatch):
 
 
 def test_the_demo():
-    assert DemoSource(rows=40).read(private=True).equals(simulate_census(0, 40, 1)[0])
+    assert DemoSource(rows=40).read(private=True).equals(simulate_health_survey(0, 40, 1)[0])
     public = DemoSource(part="public", seed=3, rows=20).read(private=False)
-    assert public.equals(simulate_census(3, 1, 20)[1])
+    assert public.equals(simulate_health_survey(3, 1, 20)[1])
     assert len(DemoSource(part="public").read(private=False)) == 3_000
 
 
 def test_both_parts_of_a_split_come_from_the_same_split():
     config = {
-        "split": {"demo": "census", "rows": 400},
+        "split": {"demo": "health_survey", "rows": 400},
         "by": "sex",
         "value": "female",
         "public_share": 0.25,
@@ -316,9 +316,9 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
         ({"csv": "a.csv", "skipinitialspace": "no"}, "true or false"),
         ({"sql": "sqlite://"}, "needs the key 'query'"),
         ({"demo": "titanic"}, "one demo table"),
-        ({"demo": "census", "part": "secret"}, "must be one of private, public"),
-        ({"demo": "census", "rows": 0}, "at least 1"),
-        ({"demo": "census", "seed": "a"}, "seed must be a whole number, at least 0"),
+        ({"demo": "health_survey", "part": "secret"}, "must be one of private, public"),
+        ({"demo": "health_survey", "rows": 0}, "at least 1"),
+        ({"demo": "health_survey", "seed": "a"}, "seed must be a whole number, at least 0"),
         (SPLIT | {"split": {"xml": "a"}}, "needs one of the keys"),
         (SPLIT | {"public_share": 2}, "lie in 0 to 1"),
         (SPLIT | {"public_rows": "many"}, "must be a number"),

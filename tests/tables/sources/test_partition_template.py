@@ -46,7 +46,9 @@ def test_a_long_name_is_looked_at_once() -> None:
         check_partition("a" * 99 + "-")
 
 
-@pytest.mark.parametrize("config", ["people.csv", {"demo": "census"}, {"parquet": "${X}/a_{b}"}])
+@pytest.mark.parametrize(
+    "config", ["people.csv", {"demo": "health_survey"}, {"parquet": "${X}/a_{b}"}]
+)
 def test_a_source_without_partition_is_the_same_for_all(config: Any) -> None:
     source = source_from_config(config)
     assert not is_partitioned(source)

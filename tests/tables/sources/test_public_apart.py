@@ -64,7 +64,7 @@ SAME: dict[str, tuple[Any, Any]] = {
     "a split of it": ("people.csv", SPLIT | {"part": "public"}),
     "the same part": (SPLIT, SPLIT | {"part": "private"}),
     "another split": (SPLIT, SPLIT | {"part": "public", "seed": 3}),
-    "the demo": ({"demo": "census"}, {"demo": "census", "rows": 30_000}),
+    "the demo": ({"demo": "health_survey"}, {"demo": "health_survey", "rows": 30_000}),
 }
 
 OTHERS: dict[str, tuple[Any, Any]] = {
@@ -73,7 +73,10 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "another where": (QUERY, QUERY.replace("Aix", "Bern")),
     "another part": (SPLIT, SPLIT | {"part": "public"}),
     "another asset": ({"asset": "w/people"}, {"asset": "w/survey"}),
-    "the demo's other part": ({"demo": "census"}, {"demo": "census", "part": "public"}),
+    "the demo's other part": (
+        {"demo": "health_survey"},
+        {"demo": "health_survey", "part": "public"},
+    ),
     "another kind": ("people.csv", {"asset": "people.csv"}),
 }
 

@@ -1,9 +1,9 @@
-"""A simulated census: a private year and an older, biased public sample of invented people.
+"""A simulated health survey of a region: this year's, private, and an older public one, biased.
 
-All people in it are invented, and so are regions, shares of occupations and the currency. The
-attributes depend on each other as in a census, and some values are missing. The public sample has
-the usual bias of public samples: it is eight years old, and its respondents are older, better
-educated and more often from towns.
+All people in it are invented, and so are districts, shares of conditions and the currency. The
+attributes depend on each other as in a health survey, and some values are missing. The public
+survey has the usual bias: it is eight years old, and its respondents are older, better educated
+and more often from towns.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from jam_dagster.tables.domain.text_dtype import TEXT
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
-Integers = npt.NDArray[np.int64]
-Truths = npt.NDArray[np.bool_]
+Integers = Integers
+Truths = Truths
 
 _BEGIN = date(2026, 1, 1)
 _FARTHEST = 40
 
 _REGIONS = ["Alder Coast", "Brinmoor", "Calder Vale", "Dunmere", "Eastfen", "Fairlow"]
 _SETTLEMENTS = ["city", "town", "village"]
-_BIRTHPLACES = ["same region", "other region", "abroad"]
+_SMOKING = ["never", "formerly", "now"]
 _MARITAL = ["never married", "married", "divorced", "widowed"]
 _EDUCATION = ["primary", "lower secondary", "upper secondary", "vocational", "bachelor", "master"]
 _EMPLOYMENT = ["employed", "self-employed", "unemployed", "student", "retired", "at home"]
-_OCCUPATIONS = [
-    "agriculture",
-    "crafts",
-    "industry",
-    "sales",
-    "care",
-    "office",
-    "teaching",
-    "engineering",
-    "management",
+_CONDITIONS = [
+    "high blood pressure",
+    "heart disease",
+    "diabetes",
+    "asthma",
+    "arthritis",
+    "back pain",
+    "migraine",
+    "depression",
+    "cancer",
 ]
-_TENURES = ["owner", "mortgage", "private rent", "social rent"]
+_CARE = ["family doctor", "private practice", "walk-in clinic", "public clinic"]
 _HEALTH = ["very good", "good", "fair", "poor"]
 
 _DOMAIN: dict[str, Any] = {
@@ -56,14 +56,14 @@ _DOMAIN: dict[str, Any] = {
         "sex": {"values": ["female", "male"]},
         "region": {"values": _REGIONS},
         "settlement": {"values": _SETTLEMENTS},
-        "birthplace": {"values": _BIRTHPLACES},
+        "smoking_at_home": {"values": _SMOKING},
         "marital_status": {"values": _MARITAL},
         "household_size": {"bounds": [1, 8], "bins": 8, "integer": True},
         "education": {"values": _EDUCATION, "nullable": True},
         "employment": {"values": _EMPLOYMENT, "nullable": True},
-        "occupation": {"values": _OCCUPATIONS, "nullable": True},
-        "hours_per_week": {
-            "edges": [1, 10, 20, 30, 35, 38, 41, 45, 50, 80],
+        "chronic_condition": {"values": _CONDITIONS, "nullable": True},
+        "doctor_visits": {
+            "edges": [0, 1, 2, 3, 4, 6, 9, 13, 20, 60],
             "integer": True,
             "nullable": True,
         },
@@ -72,20 +72,20 @@ _DOMAIN: dict[str, Any] = {
             "integer": True,
             "nullable": True,
         },
-        "commute_km": {
-            "edges": [0, 1, 2.5, 5, 10, 15, 25, 40, 120],
+        "bmi": {
+            "edges": [12, 16, 18.5, 22, 25, 27.5, 30, 35, 60],
             "decimals": 1,
             "nullable": True,
         },
-        "tenure": {"values": _TENURES},
+        "usual_care": {"values": _CARE},
         "health": {"values": _HEALTH, "nullable": True},
     },
     "impossible": [{"age": {"below": 15}, "marital_status": ["married", "divorced", "widowed"]}],
 }
 
 
-def census_domain() -> Domain:
-    """Return the declared domain of the simulated census.
+def health_survey_domain() -> Domain:
+    """Return the declared domain of the simulated health survey.
 
     It has 15 attributes, categorical and numeric, seven of them nullable, and one impossible
     combination: a person below 15 who is, or has been, married.
@@ -93,24 +93,25 @@ def census_domain() -> Domain:
     return Domain.from_dict(_DOMAIN)
 
 
-def simulate_census(
+def simulate_health_survey(
     seed: int = 0, private_rows: int = 30_000, public_rows: int = 3_000
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Simulate a census-like table of invented persons.
+    """Simulate a health survey of invented people, and an older one.
 
     Parameters
     ----------
     seed
         Fixes every value. Neither part depends on the size of the other.
     private_rows
-        Number of people in the private table, a census year.
+        Number of people in the private table, this year's survey.
     public_rows
-        Number of people in the public table, an older survey with a biased response.
+        Number of people in the public table, the survey of eight years before, with a biased
+        response.
 
     Returns
     -------
     private, public
-        Two tables with the columns of `census_domain`, within it.
+        Two tables with the columns of `health_survey_domain`, within it.
     """
     private_seed, public_seed = np.random.SeedSequence(seed).spawn(2)
     private = _simulate(np.random.default_rng(private_seed), private_rows, years_ago=0.0)
@@ -123,9 +124,9 @@ def simulate_census(
 def simulate_period(seed: int, rows: int, period: str, drift: float = 1.0) -> pd.DataFrame:
     """Simulate the private table of another time: other people, from a drifting population.
 
-    Ages, births abroad, marriages, education and incomes change as in the years between the public
-    survey and the census, together with all attributes that depend on them. Regions stay the same,
-    as do hours, commutes and health of people of the same kind.
+    Ages, smoking, marriages, education and incomes change as in the years between the two surveys,
+    together with all attributes that depend on them. Regions stay the same, as does the health of
+    people of the same kind.
 
     Parameters
     ----------
@@ -135,14 +136,14 @@ def simulate_period(seed: int, rows: int, period: str, drift: float = 1.0) -> pd
         Number of people.
     period
         ``2026``, ``2026-03`` or ``2026-03-31``; the population of 2026 is that of
-        `simulate_census`.
+        `simulate_health_survey`.
     drift
         Years by which the population changes in a year.
 
     Returns
     -------
     DataFrame
-        A table with the columns of `census_domain`, within it.
+        A table with the columns of `health_survey_domain`, within it.
 
     Raises
     ------
@@ -171,13 +172,13 @@ def _day(period: str) -> date:
 
 
 def _response(people: pd.DataFrame) -> Floats:
-    """Return each person's share in the survey: older, educated, settled people answer more."""
+    """Return each person's share in the survey: older, educated, healthier households answer more."""
     age = people["age"].to_numpy(dtype=np.float64)
     tendency = 0.02 * np.minimum(age, 75.0)
     tendency += 0.7 * people["education"].isin(["bachelor", "master"]).to_numpy()
     tendency += 0.5 * (people["settlement"] == "town").to_numpy()
-    tendency -= 0.6 * (people["birthplace"] == "abroad").to_numpy()
-    tendency -= 0.4 * (people["tenure"] == "private rent").to_numpy()
+    tendency -= 0.6 * (people["smoking_at_home"] == "now").to_numpy()
+    tendency -= 0.4 * (people["usual_care"] == "walk-in clinic").to_numpy()
     share = np.exp(tendency)
     return np.asarray(share / share.sum())
 
@@ -192,23 +193,27 @@ def _simulate(rng: np.random.Generator, rows: int, years_ago: float) -> pd.DataF
     settlement = _draw(rng, _columns(city_share, 0.6 * (1 - city_share), 0.4 * (1 - city_share)))
     city = settlement == 0
 
-    abroad = np.where(city, 0.22, 0.07) * (1 - 0.03 * years_ago) * np.where(child, 0.4, 1.0)
-    moved = (1 - abroad) * np.clip(0.1 + 0.006 * age, 0.0, 0.4)
-    birthplace = _draw(rng, _columns(1 - abroad - moved, moved, abroad))
+    now = np.where(city, 0.22, 0.07) * (1 - 0.03 * years_ago) * np.where(child, 0.4, 1.0)
+    formerly = (1 - now) * np.clip(0.1 + 0.006 * age, 0.0, 0.4)
+    smoking = _draw(rng, _columns(1 - now - formerly, formerly, now))
 
     education = _educations(rng, age, city, female, years_ago)
     marital = _marital(rng, age, female, years_ago)
     household = _household_sizes(rng, age, marital, city)
-    employment = _employments(rng, age, female, education, birthplace)
-    works = (employment <= 1) & ~child
+    employment = _employments(rng, age, female, education, smoking)
     occupation = _occupations(rng, education, female, settlement)
     hours = _hours(rng, female, employment, occupation, household)
     income = _incomes(rng, age, female, education, employment, occupation, hours, years_ago)
-    commute = np.exp(rng.normal(1.6 + 0.5 * (settlement == 2) + 0.25 * (settlement == 1), 0.9))
-    tenure = _tenures(rng, age, city, income, birthplace)
+    bmi = _body_mass(rng, age, female, education, employment)
+    care = _usual_care(rng, age, city, income, smoking)
 
     frail = 0.045 * (age - 45.0) - 0.35 * np.clip(education - 1, 0, 4) + 0.9 * (employment == 2)
     health = np.digitize(frail + rng.logistic(0.0, 1.2, rows), [0.2, 2.6, 4.6])
+
+    # Apart from the generator of the rest, so that these two change nothing else.
+    of_health = rng.spawn(1)[0]
+    condition = _conditions(of_health, age, female, smoking, employment, bmi, health)
+    visits = _doctor_visits(of_health, age, female, condition, health)
 
     refused = rng.random(rows) < 0.04 + 0.05 * (employment == 1)
     unanswered = rng.random(rows) < 0.03
@@ -218,16 +223,16 @@ def _simulate(rng: np.random.Generator, rows: int, years_ago: float) -> pd.DataF
             "sex": _labels(["male", "female"], female.astype(np.intp)),
             "region": _labels(_REGIONS, region),
             "settlement": _labels(_SETTLEMENTS, settlement),
-            "birthplace": _labels(_BIRTHPLACES, birthplace),
+            "smoking_at_home": _labels(_SMOKING, smoking),
             "marital_status": _labels(_MARITAL, marital),
             "household_size": household,
             "education": _labels(_EDUCATION, education, age < 6),
             "employment": _labels(_EMPLOYMENT, employment, child),
-            "occupation": _labels(_OCCUPATIONS, occupation, ~works),
-            "hours_per_week": _integers(hours, ~works),
+            "chronic_condition": _labels(_CONDITIONS, np.maximum(condition - 1, 0), condition == 0),
+            "doctor_visits": _integers(visits, of_health.random(rows) < 0.03),
             "income": _integers(income, child | (adult & refused)),
-            "commute_km": pd.Series(np.round(np.clip(commute, 0.0, 120.0), 1)).where(works),
-            "tenure": _labels(_TENURES, tenure),
+            "bmi": pd.Series(bmi).mask((age < 2) | (of_health.random(rows) < 0.05)),
+            "usual_care": _labels(_CARE, care),
             "health": _labels(_HEALTH, health, unanswered),
         }
     )
@@ -273,13 +278,17 @@ def _household_sizes(
 
 
 def _employments(
-    rng: np.random.Generator, age: Integers, female: Truths, education: Places, birthplace: Places
+    rng: np.random.Generator,
+    age: Integers,
+    female: Truths,
+    education: Places,
+    smoking: Places,
 ) -> Places:
     student = np.where(age < 18, 0.93, np.clip(0.6 - 0.06 * (age - 18) + 0.05 * education, 0, 0.8))
     student = np.where(age > 34, 0.002, student)
     retired = (1 - student) / (1 + np.exp(-(age - 64.5) / 1.8))
     rest = 1 - student - retired
-    jobless = rest * np.clip(0.12 - 0.02 * education + 0.05 * (birthplace == 2), 0.02, 0.2)
+    jobless = rest * np.clip(0.12 - 0.02 * education + 0.05 * (smoking == 2), 0.02, 0.2)
     home = rest * np.where(female, 0.14, 0.04)
     own = rest * np.clip(0.03 + 0.002 * age, 0.03, 0.16)
     return _draw(rng, _columns(rest - jobless - home - own, own, jobless, student, retired, home))
@@ -342,15 +351,73 @@ def _incomes(
     return np.asarray(np.clip(yearly, 0, 400_000))
 
 
-def _tenures(
-    rng: np.random.Generator, age: Integers, city: Truths, income: Floats, birthplace: Places
+def _body_mass(
+    rng: np.random.Generator,
+    age: Integers,
+    female: Truths,
+    education: Places,
+    employment: Places,
+) -> Floats:
+    """Draw the body mass index, in kg/m²."""
+    grown = 23.5 + 0.09 * np.minimum(age - 18, 47) + 0.9 * ~female - 0.5 * (education - 2)
+    usual = np.where(age < 18, 15.0 + 0.37 * age, grown + 1.0 * (employment == 2))
+    return np.asarray(np.round(np.clip(usual * np.exp(rng.normal(0.0, 0.15, len(age))), 12, 60), 1))
+
+
+def _usual_care(
+    rng: np.random.Generator,
+    age: Integers,
+    city: Truths,
+    income: Floats,
+    smoking: Places,
 ) -> Places:
     means = np.log1p(income) - 10.0
-    owner = np.exp(0.05 * (age - 55.0) - 0.6 * city)
-    mortgage = np.exp(0.8 * means - ((age - 42.0) / 16.0) ** 2 + 0.5)
-    private_rent = np.exp(0.9 * city - 0.03 * (age - 35.0) + 0.7 * (birthplace == 2) - 0.6)
-    social_rent = np.exp(-0.6 * means + 0.4 * city - 1.4)
-    return _draw(rng, _columns(owner, mortgage, private_rent, social_rent))
+    family_doctor = np.exp(0.05 * (age - 55.0) - 0.6 * city)
+    private_practice = np.exp(0.8 * means - ((age - 42.0) / 16.0) ** 2 + 0.5)
+    walk_in = np.exp(0.9 * city - 0.03 * (age - 35.0) + 0.7 * (smoking == 2) - 0.6)
+    public_clinic = np.exp(-0.6 * means + 0.4 * city - 1.4)
+    return _draw(rng, _columns(family_doctor, private_practice, walk_in, public_clinic))
+
+
+def _conditions(
+    rng: np.random.Generator,
+    age: Integers,
+    female: Truths,
+    smoking: Places,
+    employment: Places,
+    bmi: Floats,
+    health: Places,
+) -> Places:
+    """Draw the main chronic condition: 0 for none, else its place in the list plus one."""
+    old = 1 / (1 + np.exp(-(age - 55) / 8.0))
+    adult, smokes = age >= 18, smoking == 2
+    weights = _columns(
+        7.0 / np.array([0.5, 1.0, 1.8, 3.0])[health],
+        0.05 + 1.6 * old + 0.06 * np.maximum(bmi - 25.0, 0.0),
+        0.01 + old * np.where(female, 0.5, 0.7) + 0.2 * smokes * adult,
+        0.04 + 0.4 * old + 0.05 * np.maximum(bmi - 27.0, 0.0),
+        0.35 + 0.3 * smokes,
+        0.02 + old * np.where(female, 1.3, 0.8),
+        0.02 + 0.6 * adult,
+        0.02 + adult * np.where(female, 0.7, 0.3) * (1 - old),
+        0.02 + adult * (0.25 + 0.15 * female + 0.5 * (employment == 2)),
+        0.01 + 0.4 * old,
+    )
+    return _draw(rng, weights)
+
+
+def _doctor_visits(
+    rng: np.random.Generator,
+    age: Integers,
+    female: Truths,
+    condition: Places,
+    health: Places,
+) -> Floats:
+    """Draw the number of visits to a doctor in the last twelve months."""
+    usual = 0.8 + 1.0 * health + 2.0 * (condition > 0) + 2.5 * (condition == 9) + 1.5 * (age < 5)
+    usual = usual + 0.03 * np.maximum(age - 40, 0) + 0.6 * (female & (age >= 15))
+    frequent = rng.gamma(1.5, 1 / 1.5, len(age))
+    return np.asarray(np.minimum(rng.poisson(usual * frequent), 60), dtype=np.float64)
 
 
 def _draw(rng: np.random.Generator, weights: Floats) -> Places:

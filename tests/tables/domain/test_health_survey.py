@@ -11,24 +11,24 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.tables import (
     Workload,
     at_partition,
-    census_domain,
     decode,
     encode,
-    simulate_census,
+    health_survey_domain,
+    simulate_health_survey,
     simulate_period,
     source_from_config,
 )
 
 HASH = """
 import pandas as pd
-from jam_dagster.tables import simulate_census
-print([int(pd.util.hash_pandas_object(part).sum()) for part in simulate_census(3, 200, 100)])
+from jam_dagster.tables import simulate_health_survey
+print([int(pd.util.hash_pandas_object(part).sum()) for part in simulate_health_survey(3, 200, 100)])
 """
 
 
 def test_both_parts_lie_in_the_declared_domain():
-    domain = census_domain()
-    private, public = simulate_census()
+    domain = health_survey_domain()
+    private, public = simulate_health_survey()
     assert (len(private), len(public)) == (30_000, 3_000)
     assert len(domain.names) >= 12
     for part, is_private in ((private, True), (public, False)):
@@ -44,9 +44,9 @@ def test_both_parts_lie_in_the_declared_domain():
 
 
 def test_nobody_below_15_is_married():
-    domain = census_domain()
+    domain = health_survey_domain()
     assert len(domain.impossible) == 1
-    encoded = encode(simulate_census()[0], domain)
+    encoded = encode(simulate_health_survey()[0], domain)
     (clique, mask), *_ = domain.impossible_masks().items()
     counts = encoded.marginal(clique)
     assert mask.sum() == 9
@@ -55,9 +55,13 @@ def test_nobody_below_15_is_married():
 
 
 def test_attributes_depend_on_each_other():
-    private, _ = simulate_census()
-    working = private["occupation"].notna()
-    assert (private.loc[working, "employment"].isin(["employed", "self-employed"])).all()
+    private, _ = simulate_health_survey()
+    ill = private["chronic_condition"].notna()
+    assert private.loc[ill, "age"].mean() > private.loc[~ill, "age"].mean() + 10
+    visits = private.groupby("health")["doctor_visits"].mean()
+    assert visits["poor"] > 2 * visits["very good"]
+    by_condition = private.groupby("chronic_condition")["bmi"].median()
+    assert by_condition["diabetes"] > 1.05 * by_condition["migraine"]
     by_education = private.groupby("education")["income"].median()
     assert by_education["master"] > 1.5 * by_education["primary"]
     retired = private["employment"] == "retired"
@@ -66,8 +70,8 @@ def test_attributes_depend_on_each_other():
 
 
 def test_the_public_sample_is_biased_and_worth_something():
-    domain = census_domain()
-    private, public = (encode(part, domain) for part in simulate_census())
+    domain = health_survey_domain()
+    private, public = (encode(part, domain) for part in simulate_health_survey())
     cliques = Workload.all_k_way(domain, 2).cliques
     ours, theirs = private.marginals(cliques), public.marginals(cliques)
 
@@ -94,24 +98,26 @@ def test_a_seed_gives_the_same_people_in_every_process():
         ).stdout
         for seed in ("0", "99")
     }
-    here = [int(pd.util.hash_pandas_object(part).sum()) for part in simulate_census(3, 200, 100)]
+    here = [
+        int(pd.util.hash_pandas_object(part).sum()) for part in simulate_health_survey(3, 200, 100)
+    ]
     assert outputs == {f"{here}\n"}
-    assert not simulate_census(4, 200, 100)[0].equals(simulate_census(3, 200, 100)[0])
+    assert not simulate_health_survey(4, 200, 100)[0].equals(simulate_health_survey(3, 200, 100)[0])
 
 
 def test_the_parts_do_not_depend_on_each_others_size():
-    assert simulate_census(0, 50, 10)[0].equals(simulate_census(0, 50, 999)[0])
-    assert simulate_census(0, 50, 10)[1].equals(simulate_census(0, 999, 10)[1])
+    assert simulate_health_survey(0, 50, 10)[0].equals(simulate_health_survey(0, 50, 999)[0])
+    assert simulate_health_survey(0, 50, 10)[1].equals(simulate_health_survey(0, 999, 10)[1])
 
 
 def test_it_is_quick():
     start = time.process_time()
-    simulate_census()
+    simulate_health_survey()
     assert time.process_time() - start < 1.0
 
 
 def test_a_drifting_population_changes_where_it_should_and_nowhere_else():
-    domain = census_domain()
+    domain = health_survey_domain()
 
     def shares(period, drift):
         table = encode(simulate_period(0, 30_000, period, drift), domain)
@@ -137,7 +143,7 @@ def test_a_period_that_is_none_is_refused(period, drift):
 
 
 def test_a_demo_source_reads_the_period_that_a_partition_names():
-    config = {"demo": "census", "period": "{partition}", "drift": 12, "rows": 40}
+    config = {"demo": "health_survey", "period": "{partition}", "drift": 12, "rows": 40}
     source = source_from_config(config)
     assert source_from_config(source.to_dict()) == source
     read = at_partition(source, "2026-05").read(private=True)
