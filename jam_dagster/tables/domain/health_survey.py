@@ -172,7 +172,7 @@ def _day(period: str) -> date:
 
 
 def _response(people: pd.DataFrame) -> Floats:
-    """Return each person's share in the survey: older, educated, healthier households answer more."""
+    """Return each person's share in the survey: older, educated, healthier people answer more."""
     age = people["age"].to_numpy(dtype=np.float64)
     tendency = 0.02 * np.minimum(age, 75.0)
     tendency += 0.7 * people["education"].isin(["bachelor", "master"]).to_numpy()
