@@ -5,8 +5,8 @@
 
 Each year has a private table of its own from the demo's health survey, whose population stands
 still (``none``), moves a year (``slow``) or three years (``fast``) from one partition to the next,
-or stands still and moves fifteen years at once in the middle (``jump``). Every strategy has the same
-budget in each partition and sees the same private tables; they differ in the public one:
+or stands still and moves fifteen years at once in the middle (``jump``). Every strategy has the
+same budget in each partition and sees the same private tables; they differ in the public one:
 
     afresh        the given table every time
     previous      the synthetic table of the partition before; the given one in the first

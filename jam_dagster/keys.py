@@ -287,6 +287,20 @@ class EvaluationSpec(Section):
         lt=1,
         description="share of the release's rho that pays for private evaluation",
     )
+    target: str | None = Field(
+        default=None,
+        description="in mode `exact`, the column that classifiers predict: trained on each table,"
+        " tested on private records; needs the extra `utility`",
+    )
+
+    @model_validator(mode="after")
+    def _exact_target(self) -> Self:
+        if self.target is not None and self.mode != "exact":
+            raise SpecificationError(
+                "evaluation.target tests on private records, without noise: set evaluation.mode to"
+                " exact, or remove target"
+            )
+        return self
 
 
 class SamplingSpec(Section):

@@ -42,10 +42,21 @@ OWNERS = {
     "jax": ("jam_dagster/models/mixture/jax_runtime.py",),
     "optax": ("jam_dagster/models/mixture/adam_step.py",),
     "opendp": ("jam_dagster/privacy/noise/exact.py",),
+    "sklearn": ("jam_dagster/evaluation/utility.py",),
     "typer": ("jam_dagster/cli",),
 }
 
-HEAVY = ["jax", "optax", "opendp", "great_expectations", "mbi", "dagster", "altair", "vl_convert"]
+HEAVY = [
+    "jax",
+    "optax",
+    "opendp",
+    "great_expectations",
+    "mbi",
+    "dagster",
+    "altair",
+    "vl_convert",
+    "sklearn",
+]
 
 
 def python_files() -> list[Path]:

@@ -16,7 +16,7 @@ is then ``(n + n') / n'``: far above 2 if n' is far too small.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
@@ -26,7 +26,9 @@ from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
+from jam_dagster.evaluation.utility import TargetUtility, target_utility
 from jam_dagster.tables.codes.marginals import marginal_blocks
+from jam_dagster.tables.codes.table import EncodedTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,6 +92,9 @@ class WorkloadErrors:
         synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from released results:
         the noisy mean, and the synthetic table in place of the private one. None if the mean is
         not known.
+    utility
+        How well a column is predicted by what is learned from each table; only in mode
+        ``"exact"``, and where a target was named.
     """
 
     mode: EvaluationMode
@@ -101,6 +106,7 @@ class WorkloadErrors:
     call: NoiseCall | None = None
     narrow: TableErrors | None = None
     sample_equivalent: int | None = None
+    utility: TargetUtility | None = None
 
     @classmethod
     def unknown(cls, draws: Draws | None) -> WorkloadErrors:
@@ -164,6 +170,7 @@ def workload_error(
     draws: Draws | None = None,
     records: int | None = None,
     encode: Callable[[], MarginalSource] | None = None,
+    target: str | None = None,
 ) -> WorkloadErrors:
     """Measure the workload error of a synthetic and a public table.
 
@@ -192,6 +199,9 @@ def workload_error(
         Returns the private table where no value of it was looked at yet, of which `private` then
         tells the domain and the number of records. Mode ``"private"`` calls it after the charge:
         whether it fails depends on values.
+    target
+        In mode ``"exact"``, the column that classifiers predict (`target_utility`), of a private
+        table that has rows.
 
     Returns
     -------
@@ -222,7 +232,11 @@ def workload_error(
         judged["public"] = public
     _check_tables(private, judged, workload)
     if mode == "exact":
-        return _exact_errors(private if encode is None else encode(), judged, workload, records)
+        private = private if encode is None else encode()
+        found = _exact_errors(private, judged, workload, records)
+        if target is None or not isinstance(private, EncodedTable):
+            return found
+        return replace(found, utility=target_utility(private, synthetic, public, target))
     if draws is None:
         raise SpecificationError(
             "evaluation in mode 'private' needs a charge: give it the draws of the evaluation's "

@@ -136,6 +136,7 @@ class Engine(Documents):
         """
         mechanism, workload = self.spec.mechanism.build(), self.spec.workload.build(domain)
         mechanism.check(domain, workload, self.spec.shares[MECHANISM])
+        self.spec.check_target(domain)
         self.check_cells()
         self.funding.check()
 
@@ -361,6 +362,7 @@ class Engine(Documents):
                     draws=draws,
                     records=run.transcript.records,
                     encode=None if spec.reads_values else partial(self.encode, domain),
+                    target=spec.evaluation.target,
                 )
         except (LostDrawError, ReleaseClosedError) as lost:
             # The synthetic table is there and paid for; an unknown error is no reason to

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,12 +152,14 @@ class ReleaseFolder:
         if errors.restricted:
             folder = self.restricted
             folder.mkdir(mode=0o700, exist_ok=True)
-        described = {
+        described: dict[str, Any] = {
             "mode": errors.mode,
             "sigma": errors.sigma,
             "rho": errors.rho,
             "sample_equivalent": errors.sample_equivalent,
         }
+        if errors.utility is not None:
+            described["utility"] = asdict(errors.utility)
         text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
         self._write(folder / "errors.json", text, errors.restricted)
 

@@ -13,6 +13,7 @@ from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.common.section import Section
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import InputError, JamError, SpecificationError
+from jam_dagster.evaluation.utility import check_target
 from jam_dagster.keys import (
     DAGSTER_KEYS,
     KEYS,
@@ -41,6 +42,7 @@ from jam_dagster.tables import (
     public_from_config,
     source_from_config,
 )
+from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
 from jam_dagster.tables.sources.relative_paths import absolute_paths
 
@@ -99,6 +101,7 @@ class ReleaseSpec(Section):
                 self.workload.build(self.domain.declared)
             except InputError as error:
                 raise type(error)(f"workload: {error}") from None
+            self.check_target(self.domain.declared)
             if self.privacy.unit is not None:
                 self.privacy.unit.build().check(self.domain.declared)
         if self.privacy.protection != Protection() and self.privacy.noise == "exact":
@@ -206,6 +209,24 @@ class ReleaseSpec(Section):
         if public is None:
             return {}
         return dict(public.tables) if isinstance(public, PublicSources) else {"": public}
+
+    def check_target(self, domain: Domain) -> None:
+        """Raise where classifiers are asked for that cannot be trained or tested.
+
+        Raises
+        ------
+        InputError
+            If the private table is counted where it lies, or as for `check_target`.
+        """
+        if self.evaluation.target is None:
+            return
+        if not isinstance(self.private, ReadWhole):
+            raise SpecificationError(
+                f"evaluation.target needs the rows of the private table, and"
+                f" {self.private.describe()} is only counted: give the table as CSV, by SQL or as a"
+                f" DataFrame, or remove target. Nothing was charged."
+            )
+        check_target(self.evaluation.target, domain)
 
     def _check_budget(self) -> None:
         try:

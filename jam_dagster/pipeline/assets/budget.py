@@ -46,6 +46,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         if not domain.restricted:
             workload = spec.workload.build(domain)
             spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM])
+        spec.check_target(domain)
         metadata = _asked(graph, domain)
         engine = step.engine(domain, reads=source)
         funding = ledger_funding(engine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from abc import ABC, abstractmethod
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -14,6 +15,7 @@ from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.files import write_whole
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
+from jam_dagster.evaluation.utility import TargetUtility
 from jam_dagster.privacy import NoiseCall
 from jam_dagster.release.run import (
     RUN_FILE,
@@ -225,6 +227,8 @@ class ErrorFormat(Format):
                 "per_marginal": error.per_marginal
                 and [[list(clique), one] for clique, one in error.per_marginal.items()],
             }
+        if value.utility is not None:
+            content["utility"] = asdict(value.utility)
         if isinstance(value, ReleaseErrors):
             content["run"] = value.run
         write_whole(path, json.dumps(content, indent=1).encode())
@@ -238,6 +242,8 @@ class ErrorFormat(Format):
                 per_marginal = listed and {tuple(clique): one for clique, one in listed}
                 content[table] = TableErrors(**content[table], per_marginal=per_marginal)
         content["call"] = content["call"] and NoiseCall(**content["call"])
+        if "utility" in content:
+            content["utility"] = TargetUtility.from_dict(content["utility"])
         return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
 
     _TABLES = ("synthetic", "public", "independent", "narrow")

@@ -21,8 +21,8 @@ from jam_dagster.tables.domain.text_dtype import TEXT
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
-Integers = Integers
-Truths = Truths
+Integers = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
 
 _BEGIN = date(2026, 1, 1)
 _FARTHEST = 40
