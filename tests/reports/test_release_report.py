@@ -26,6 +26,7 @@ from jam_dagster.evaluation import (
 )
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
+from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.mechanisms import Aim
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.reports.history import PartitionRelease
@@ -384,8 +385,11 @@ def test_exact_errors_never_enter_the_page_that_leaves(
 def test_the_restricted_edition_tells_them_under_a_banner(
     tiny: SmallRelease, exact: WorkloadErrors, noisy: WorkloadErrors
 ) -> None:
-    words = Page(render(tiny, error=exact, restricted=True)).words()
+    utility = TargetUtility("age", {"synthetic": Score(0.75, 0.625), "majority": Score(0.5, 0.25)})
+    told = replace(exact, utility=utility)
+    words = Page(render(tiny, error=told, restricted=True)).words()
     assert "Restricted: exact statistics of private data" in words
+    assert "Synthetic table 0.750 0.625 Nothing: the most frequent value 0.500 0.250" in words
     assert exact.synthetic is not None
     assert exact.synthetic.per_marginal is not None
     for clique, error in exact.synthetic.per_marginal.items():

@@ -392,13 +392,13 @@ def _conditions(
     old = 1 / (1 + np.exp(-(age - 55) / 8.0))
     adult, smokes = age >= 18, smoking == 2
     weights = _columns(
-        7.0 / np.array([0.5, 1.0, 1.8, 3.0])[health],
+        np.array([14.0, 7.0, 3.9, 2.3])[health],
         0.05 + 1.6 * old + 0.06 * np.maximum(bmi - 25.0, 0.0),
         0.01 + old * np.where(female, 0.5, 0.7) + 0.2 * smokes * adult,
         0.04 + 0.4 * old + 0.05 * np.maximum(bmi - 27.0, 0.0),
         0.35 + 0.3 * smokes,
         0.02 + old * np.where(female, 1.3, 0.8),
-        0.02 + 0.6 * adult,
+        np.where(adult, 0.62, 0.02),
         0.02 + adult * np.where(female, 0.7, 0.3) * (1 - old),
         0.02 + adult * (0.25 + 0.15 * female + 0.5 * (employment == 2)),
         0.01 + 0.4 * old,

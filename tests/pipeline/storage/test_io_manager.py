@@ -11,6 +11,7 @@ from upath import UPath
 
 from jam_dagster.errors import PrivateStepError, SourceError, SpecificationError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
+from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
 from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource, check_stores
@@ -176,6 +177,7 @@ def test_run_comes_back(store: ReleaseStore) -> None:
             "exact",
             *(TableErrors(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),
             narrow=TableErrors(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}),
+            utility=TargetUtility("sex", {"synthetic": Score(0.7, 0.6)}),
         ),
         ReleaseErrors("off", run="3f9a"),
     ],
