@@ -1,9 +1,12 @@
 """The reports of a release."""
 
+import json
+
 import dagster as dg
 import pytest
 
 from jam_dagster.evaluation import expectation_names
+from jam_dagster.pipeline import EvaluationSpec
 from tests.pipeline.conftest import DOMAIN, Bench, failure
 
 TABLE = dg.AssetKey(["people", "synthetic_records"])
@@ -32,3 +35,19 @@ def test_a_report_tells_what_the_table_is_like_and_not_what_was_reported_of_it(
         )
     assert told() == len(names)
     assert page.read_text() == before
+
+
+@pytest.mark.slow
+def test_what_is_learnt_of_a_target_stands_on_the_restricted_page_alone(bench: Bench) -> None:
+    target = DOMAIN.names[0]
+    made = bench.run(evaluation=EvaluationSpec(mode="exact", target=target))
+    assert made.success, failure(made)
+    (restricted,) = bench.closed.rglob("release_report_restricted.html")
+    (stored,) = bench.closed.rglob("workload_error.json")
+    scores = json.loads(stored.read_text())["utility"]["scores"]
+    assert f"{scores['synthetic']['accuracy']:.3f}" in restricted.read_text()
+    assert f"A logistic regression predicts {target}" in restricted.read_text()
+    left = [path.read_bytes() for path in bench.releases.rglob("*") if path.is_file()]
+    assert not any(b"logistic regression" in one or b'"utility"' in one for one in left)
+    told = str([event.materialization for event in made.get_asset_materialization_events()])
+    assert str(scores["synthetic"]["balanced"]) not in told
