@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadErrors, workload_error
+from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, sample_rows, sampling_generator, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
@@ -233,7 +234,10 @@ class Engine(Documents):
         """Return the private table as marginals, once every record of it lies in the domain."""
         unit = self.spec.privacy.protection.unit
         key = None if unit is None else self.row_key()
-        return self._not_empty(self.spec.private.counted(domain, unit, key))
+        # All that mechanisms and the evaluation may ask for.
+        workload = self.spec.workload.build(domain)
+        cliques = (*workload.downward_closure(), *columns_and_pairs(domain))
+        return self._not_empty(self.spec.private.counted(domain, unit, key, cliques))
 
     def _not_empty(self, private: MarginalSource) -> MarginalSource:
         if self.spec.neighbours.records_public and private.records == 0:

@@ -38,6 +38,7 @@ from jam_dagster.tables import (
     Source,
     at_partition,
     check_not_split,
+    check_records_only,
     is_partitioned,
     public_from_config,
     source_from_config,
@@ -104,6 +105,7 @@ class ReleaseSpec(Section):
             self.check_target(self.domain.declared)
             if self.privacy.unit is not None:
                 self.privacy.unit.build().check(self.domain.declared)
+        check_records_only(self.private, self.privacy.unit is not None)
         if self.privacy.protection != Protection() and self.privacy.noise == "exact":
             check_not_split(self.private)
         self._check_budget()

@@ -1,6 +1,7 @@
 """Tables: their domain, encoding, sources, workloads and marginals. Nothing here adds noise."""
 
 from jam_dagster.common.redaction import keeping_details, private_values, redacted
+from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.encode import encode, encode_chunks
 from jam_dagster.tables.codes.marginals import MarginalSource, RecordsOnly, marginal_blocks
@@ -39,6 +40,7 @@ from jam_dagster.tables.sources.base import (
     AssetSource,
     CsvSource,
     DemoSource,
+    DuckDbSource,
     FrameSource,
     ParquetSource,
     Source,
@@ -47,6 +49,7 @@ from jam_dagster.tables.sources.base import (
     check_not_split,
     source_from_config,
 )
+from jam_dagster.tables.sources.duckdb import check_records_only
 from jam_dagster.tables.sources.partition_template import (
     at_partition,
     check_partition,
@@ -62,11 +65,13 @@ __all__ = [
     "CategoricalAttribute",
     "Clique",
     "Combinations",
+    "CountedTable",
     "CsvSource",
     "DemoSource",
     "DerivedColumn",
     "Domain",
     "DraftedDomain",
+    "DuckDbSource",
     "EncodedTable",
     "FrameSource",
     "ImpossibleCombination",
@@ -92,6 +97,7 @@ __all__ = [
     "at_partition",
     "check_not_split",
     "check_partition",
+    "check_records_only",
     "decode",
     "draft_domain",
     "draft_table",

@@ -28,6 +28,7 @@ from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
     Domain,
+    DuckDbSource,
     FrameSource,
     NumericAttribute,
     ParquetSource,
@@ -257,6 +258,33 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
                 encode_chunks(chunks, domain, records=len(records))
         else:
             assert changed(expected, encode_chunks(chunks, domain, records=len(records))) == 0
+
+
+@PARQUET_KINDS
+@examples(10)
+@given(st.data())
+def test_any_record_of_a_parquet_file_by_duckdb(tmp_path_factory, kind, value, data):
+    path = tmp_path_factory.getbasetemp() / "duckdb.parquet"
+    value = st.none() | value
+    records = data.draw(st.lists(value, min_size=1, max_size=12))
+
+    def read(rows):
+        pq.write_table(pa.table({"a": pa.array(rows, kind)}), path)
+        return DuckDbSource(str(path)).read(private=True)
+
+    assert_one_changes(read, records, data.draw(st.integers(0, 11)), data.draw(value))
+    if pa.types.is_duration(kind):
+        # Parquet has none: Arrow notes them beside the file's schema.
+        return
+    with suppress(JamError, pa.ArrowException):
+        whole = read_parquet(path, records, kind)
+        for attribute in attributes(records):
+            domain = Domain((attribute,))
+            with suppress(JamError):
+                (codes,) = encode(whole, domain).columns
+                counted = DuckDbSource(str(path)).counted(domain, None, None, [("a",)])
+                expected = np.bincount(codes, minlength=attribute.size)
+                assert counted.marginal(("a",)).tolist() == expected.tolist()
 
 
 def frame(cells):

@@ -4,6 +4,7 @@ import re
 import traceback
 import warnings
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -13,11 +14,12 @@ import sqlalchemy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.errors import DomainError, JamError, PrivateValuesError
+from jam_dagster.errors import DomainError, JamError, PrivateValuesError, SourceError
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
     Domain,
+    DuckDbSource,
     NumericAttribute,
     ParquetSource,
     SplitSource,
@@ -321,6 +323,32 @@ def test_reading_sql(tmp_path):
     assert "always the same" in answers.pop()
     with pytest.raises(JamError, match=SENTINEL):
         SqlSource(url, "select json_extract('{}', a) from people").read(private=False)
+
+
+def test_reading_by_duckdb(tmp_path):
+    path = str(tmp_path / "people.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute("create table people (a text)")
+        connection.execute(f"insert into people values ('{SENTINEL}')")
+    domain = Domain((ATTRIBUTES["categorical"],))
+    # Which error a row ends in can be an answer; the first is that of `encode`.
+    answers = {
+        shown_alike(lambda q=query: DuckDbSource(path, q).counted(domain, None, None, [("a",)]))
+        for query in (
+            "from people",
+            "select a::int::text as a from people",
+            "select error(a)::text as a from people",
+        )
+    }
+    assert len(answers) == 1
+    for query in ("select a::int from people", "select a from people where error(a) is null"):
+        with pytest.raises(PrivateValuesError) as caught:
+            DuckDbSource(path, query).read(private=True)
+        assert_nothing_leaks(caught.value)
+    # DuckDB looks at all rows before it knows these columns.
+    with pytest.raises(SourceError, match="PIVOT") as refused:
+        DuckDbSource(path, "pivot people on a using count(*)").read(private=True)
+    assert_nothing_leaks(refused.value)
 
 
 @pytest.mark.filterwarnings("error")

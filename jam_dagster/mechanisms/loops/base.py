@@ -22,6 +22,7 @@ from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS, Measurement, Origin
 from jam_dagster.privacy.accounting import gaussian_sigma
+from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
 if TYPE_CHECKING:
@@ -191,6 +192,9 @@ class MechanismRun(ABC):
         if sum(self.domain.size(q) for q in self.closure) <= HELD_CELLS:
             with self.stage("count"):
                 self.counts = private.marginals(self.closure)
+        elif isinstance(private, CountedTable):
+            # Before any charge.
+            private.check(self.closure)
         self.measured: list[Clique] = []
         self.done: list[Round] = []
         self.ended = "all rounds"

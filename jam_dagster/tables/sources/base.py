@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import (
@@ -30,6 +30,7 @@ from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
@@ -39,12 +40,13 @@ from jam_dagster.tables.sources.sql import SqlSource
 if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
-    from jam_dagster.tables.domain.domain import Domain
+    from jam_dagster.tables.domain.domain import Clique, Domain
 
 __all__ = [
     "AssetSource",
     "CsvSource",
     "DemoSource",
+    "DuckDbSource",
     "FrameSource",
     "ParquetSource",
     "Part",
@@ -90,7 +92,11 @@ class Source(Protocol):
         ...
 
     def counted(
-        self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
+        self,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        key: bytes | None,
+        cliques: Iterable[Clique] = (),
     ) -> MarginalSource:
         """Return the private table as marginals, once every record of it lies in the domain.
 
@@ -103,6 +109,8 @@ class Source(Protocol):
         unit, key
             The privacy unit, and the secret that decides which rows of a person are kept; None:
             every record is a person of its own.
+        cliques
+            The marginals that may be asked for. A source that keeps no rows answers no others.
 
         Raises
         ------
@@ -342,6 +350,7 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     config
         A path that ends in .csv, .tsv or .parquet (also a compressed CSV), or
         ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
+        ``{"duckdb": path}``, ``{"duckdb": path, "query": sql}``,
         ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}`` or
         ``{"split": {...}, "by": ..., ...}`` with the
         parameters of the class as further keys.
@@ -385,6 +394,7 @@ SOURCES: dict[str, tuple[type[Any], str]] = {
     "csv": (CsvSource, "path"),
     "parquet": (ParquetSource, "path"),
     "sql": (SqlSource, "url"),
+    "duckdb": (DuckDbSource, "path"),
     "demo": (DemoSource, "table"),
     "split": (SplitSource, "source"),
     "asset": (AssetSource, "key"),

@@ -9,11 +9,13 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.codes.encode import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
 
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
-    from jam_dagster.tables.domain.domain import Domain
+    from jam_dagster.tables.domain.domain import Clique, Domain
 
 
 def check_limit(unit: PrivacyUnit | None, key: bytes | None) -> None:
@@ -32,7 +34,11 @@ class ReadWhole:
         raise NotImplementedError
 
     def counted(
-        self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
+        self,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        key: bytes | None,
+        cliques: Iterable[Clique] = (),
     ) -> MarginalSource:
         """Read, limit and encode the private table (see `Source.counted`)."""
         check_limit(unit, key)

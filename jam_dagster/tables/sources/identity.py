@@ -83,7 +83,7 @@ def place_in(identity: str) -> str:
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
         return place_in(whole)
-    if (file := parts.get("csv", parts.get("parquet"))) is not None:
+    if (file := _file_in(parts)) is not None:
         return canonical(file=file)
     if isinstance(database := parts.get("sql"), dict) and database.pop("user", None):
         return canonical(**parts)
@@ -100,10 +100,16 @@ def is_one_file(identity: str) -> bool:
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
         return is_one_file(whole)
-    place = parts.get("csv", parts.get("parquet"))
+    place = _file_in(parts)
     if place is None:
         return "demo" in parts
     return "://" not in place and not os.path.isdir(place)
+
+
+def _file_in(parts: dict[str, Any]) -> str | None:
+    """Return the file or folder of an identity; None of a query on a database file."""
+    kinds = ("csv", "parquet", *(["duckdb"] if "query" not in parts else []))
+    return next((parts[kind] for kind in kinds if kind in parts), None)
 
 
 def _parts(identity: str) -> dict[str, Any]:

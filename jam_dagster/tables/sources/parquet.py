@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
-    from jam_dagster.tables.domain.domain import Domain
+    from jam_dagster.tables.domain.domain import Clique, Domain
 
 CHUNK_ROWS = 1 << 16
 """The most rows of a chunk."""
@@ -135,7 +135,11 @@ class ParquetSource:
             yield frame if private else exact_columns(frame)
 
     def counted(
-        self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
+        self,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        key: bytes | None,
+        cliques: Iterable[Clique] = (),
     ) -> MarginalSource:
         """Encode the table chunk by chunk, in memory or left in its file (see `Source.counted`)."""
         with redacted("reading and encoding the private table"):

@@ -14,12 +14,14 @@ from typing import Any
 
 from jam_dagster.errors import InputError, SourceError, SpecificationError
 from jam_dagster.tables.sources.base import Source, SplitSource, path_of
+from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical, database_of, place_of
 from jam_dagster.tables.sources.partition_template import PLACEHOLDER
 from jam_dagster.tables.sources.public import PublicSources
 from jam_dagster.tables.sources.sql import SqlSource
 
+_DATABASES = (DuckDbSource, SqlSource)
 _REMEDY = "name a table that is public, or leave the public table out"
 
 
@@ -47,6 +49,8 @@ def same_rows(one: Source, other: Source) -> bool:
     ours, theirs = _rows_of(one), _rows_of(other)
     if ours == theirs:
         return True
+    if isinstance(one, DuckDbSource) and isinstance(other, DuckDbSource) and one.query:
+        return _same_database_file(one, other)
     if path_of(one) is None or path_of(other) is None:
         return _same_database_file(one, other)
     return _within(ours, theirs) or _within(theirs, ours) or _one_file(ours, theirs)
@@ -139,6 +143,8 @@ def _whole(source: Source) -> Source:
 def _rows_of(source: Source) -> str:
     """Return the identity of a source's rows, without its reading options."""
     try:
+        if isinstance(source, DuckDbSource) and source.query:
+            return canonical(duckdb=place_of(source.path), query=_loosely(source.query))
         if (path := path_of(source)) is not None:
             return place_of(path)
         if isinstance(source, SqlSource):
@@ -183,7 +189,7 @@ def _one_file(one: str, other: str) -> bool:
 
 
 def _same_database_file(one: Source, other: Source) -> bool:
-    if not isinstance(one, SqlSource) or not isinstance(other, SqlSource):
+    if not isinstance(one, _DATABASES) or not isinstance(other, _DATABASES):
         return False
     ours, theirs = _file_of(one), _file_of(other)
     same = ours is not None and theirs is not None and _one_file(ours, theirs)

@@ -307,7 +307,7 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
     [
         ("people.xlsx", "does not show its format"),
         (3, "a path or a mapping"),
-        ({}, "needs one of the keys csv, parquet, sql, demo, split, asset, but it has none"),
+        ({}, "needs one of the keys csv, parquet, sql, duckdb, demo, split, asset, but it has none"),
         ({"csv": "a.csv", "parquet": "b"}, "needs one of the keys"),
         ({"csv": 3}, "csv must be a text"),
         ({"csv": "a.csv", "seperator": ";"}, "unknown key 'seperator': allowed are csv, separator"),
@@ -315,6 +315,8 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
         ({"csv": "a.csv", "missing": [9]}, "missing must be a list of texts"),
         ({"csv": "a.csv", "skipinitialspace": "no"}, "true or false"),
         ({"sql": "sqlite://"}, "needs the key 'query'"),
+        ({"duckdb": "people.duckdb"}, "needs the key 'query'"),
+        ({"duckdb": "s3://people.duckdb", "query": "FROM people"}, "not a URL"),
         ({"demo": "titanic"}, "one demo table"),
         ({"demo": "health_survey", "part": "secret"}, "must be one of private, public"),
         ({"demo": "health_survey", "rows": 0}, "at least 1"),

@@ -1,0 +1,217 @@
+"""Tables of which only counts are held: those of few blocks of attributes, counted in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jam_dagster.errors import InputError
+from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
+from jam_dagster.tables.domain.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.codes.table import EncodedTable
+
+# Of a block of several marginals: its counts stay in the second-level cache while rows are added.
+_BLOCK_CELLS = 1 << 16
+_MOST_MERGED = 4
+# An engine that counts in one pass holds all blocks: 4 GiB, 8 bytes each.
+_MOST_CELLS = 1 << 29
+
+
+@dataclass(frozen=True, eq=False)
+class CountedTable:
+    """A `MarginalSource` of counts: any marginal within a block is summed from the block's.
+
+    Parameters
+    ----------
+    domain
+        The domain of the records.
+    records
+        Number of records.
+    blocks
+        The counts of `covering_blocks`, each of the shape of its attributes. They are as sensitive
+        as the rows.
+    """
+
+    domain: Domain
+    records: int = field(repr=False)
+    blocks: Mapping[Clique, Counts] = field(repr=False)
+
+    def marginal(self, clique: Clique) -> Counts:
+        """Sum a marginal; see `marginals`."""
+        return self.marginals([clique])[tuple(clique)]
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
+        """Sum several marginals, each from the smallest block that holds it.
+
+        Raises
+        ------
+        InputError
+            No block holds a marginal, a name is unknown, or the order is not the domain's.
+        """
+        return {tuple(clique): self._summed(tuple(clique)) for clique in cliques}
+
+    def check(self, cliques: Iterable[Clique]) -> None:
+        """Raise the error of `marginals` if no block holds one of them."""
+        for clique in cliques:
+            self._block_of(clique)
+
+    def _summed(self, clique: Clique) -> Counts:
+        if not clique:
+            return np.array(self.records)
+        block = self._block_of(clique)
+        others = tuple(axis for axis, name in enumerate(block) if name not in clique)
+        counts = self.blocks[block]
+        summed: Counts = np.asarray(counts.sum(axis=others, dtype=counts.dtype))
+        return summed
+
+    def _block_of(self, clique: Clique) -> Clique:
+        if self.domain.canonical(clique) != clique:
+            raise InputError(
+                f"marginal {clique} is not in the order of the domain: use"
+                f" {self.domain.canonical(clique)}"
+            )
+        found = set.intersection(set(self._order), *(self._with[name] for name in clique))
+        if not found:
+            raise InputError(
+                f"the marginal of {', '.join(clique)} was not counted: only the marginals of the"
+                " workload and those of two attributes were; add it to the workload, or give a"
+                " source that keeps rows, such as Parquet"
+            )
+        return self._order[min(found)]
+
+    @cached_property
+    def _order(self) -> dict[int, Clique]:
+        return dict(enumerate(sorted(self.blocks, key=lambda one: self.blocks[one].size)))
+
+    @cached_property
+    def _with(self) -> dict[str, set[int]]:
+        held: dict[str, set[int]] = {name: set() for name in self.domain.names}
+        for place, block in self._order.items():
+            for name in block:
+                held[name].add(place)
+        return held
+
+
+def covering_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
+    """Return few blocks of attributes, at least one of which holds each marginal.
+
+    They follow from the domain and the marginals alone. A greedy cover: a block begins as the first
+    marginal that no block holds, and takes the attribute that adds most of the others for its
+    values, as long as it has at most 65,536 cells. Where such blocks have more cells together than
+    are held at a time, or marginals of more than four attributes are wanted, each largest marginal
+    is a block by itself.
+
+    Parameters
+    ----------
+    domain
+        The domain.
+    cliques
+        Names of attributes in the order of the domain.
+
+    Raises
+    ------
+    InputError
+        A name is unknown, or the blocks have more cells than one pass can count.
+    """
+    wanted = sorted(dict.fromkeys(map(tuple, cliques)), key=lambda one: (-len(one), one))
+    whole = _whole(wanted)
+    if sum(domain.size(clique) for clique in whole) > _MOST_CELLS:
+        cells = sum(domain.size(clique) for clique in whole)
+        raise InputError(
+            f"the marginals that the release may ask for have {cells:,} cells, more than the"
+            f" {_MOST_CELLS:,} that are counted in one pass: give a workload of fewer attributes,"
+            " fewer bins, or a source that keeps rows, such as Parquet"
+        )
+    return _merged(domain, whole) or whole
+
+
+def _whole(wanted: Sequence[Clique]) -> list[Clique]:
+    """Return the marginals that are no margin of another one, the longest first."""
+    held: set[Clique] = set()
+    kept = []
+    for clique in wanted:
+        if clique not in held:
+            kept.append(clique)
+            held.update(
+                part for length in range(len(clique)) for part in combinations(clique, length)
+            )
+    return kept
+
+
+def _merged(domain: Domain, whole: Sequence[Clique]) -> list[Clique]:
+    """Return blocks of several marginals; none if they have too many cells together."""
+    left = dict.fromkeys(whole)
+    most = max(map(len, whole), default=0)
+    blocks: list[Clique] = []
+    cells = 0
+    if most > _MOST_MERGED:
+        # A block would have too many subsets to look at.
+        return blocks
+    while left:
+        block = next(iter(left))
+        while found := _addition(domain, block, left, most):
+            block = domain.canonical((*block, found))
+        blocks.append(block)
+        cells += domain.size(block)
+        if cells > HELD_CELLS:
+            return []
+        for length in range(most + 1):
+            for clique in combinations(block, length):
+                left.pop(clique, None)
+    return blocks
+
+
+def _addition(domain: Domain, block: Clique, left: Mapping[Clique, None], most: int) -> str | None:
+    """Return the attribute that brings most marginals into a block for its cells, if any."""
+    room = _BLOCK_CELLS // domain.size(block)
+    best, gain = None, 0.0
+    for name in domain.names:
+        if name in block or domain.sizes[name] > room:
+            continue
+        brought = sum(
+            domain.canonical((*part, name)) in left
+            for length in range(most)
+            for part in combinations(block, length)
+        )
+        worth = brought / np.log(1 + domain.sizes[name])
+        if worth > gain:
+            best, gain = name, worth
+    return best
+
+
+def count_blocks(
+    tables: Iterable[EncodedTable], domain: Domain, cliques: Iterable[Clique]
+) -> CountedTable:
+    """Count records that come in chunks, in one pass; no record is kept.
+
+    Parameters
+    ----------
+    tables
+        The records, encoded over `domain`.
+    domain
+        The domain.
+    cliques
+        The marginals that may be asked for.
+
+    Raises
+    ------
+    InputError
+        As for `covering_blocks`.
+    """
+    # How many records will come is not known.
+    blocks = covering_blocks(domain, cliques)
+    counter = MarginalCounter(domain, [(), *blocks], records=np.iinfo(np.int64).max)
+    for table in tables:
+        counter.add(table.columns)
+    counts = counter.counts()
+    records = int(counts.pop(()))
+    fits = records <= np.iinfo(np.int32).max
+    dtype = np.int32 if fits else np.int64
+    return CountedTable(domain, records, {one: counts[one].astype(dtype) for one in blocks})

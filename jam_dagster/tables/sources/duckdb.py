@@ -1,0 +1,276 @@
+"""Tables that DuckDB reads: Parquet files and folders, and queries on its own database files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from jam_dagster.common.redaction import redacted
+from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.codes.block_counts import count_blocks
+from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, with_gaps
+from jam_dagster.tables.sources.identity import (
+    canonical,
+    is_address,
+    login_of,
+    opened,
+    place_of,
+    query_text,
+)
+from jam_dagster.tables.sources.reading import reading, reading_values
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.domain import Clique, Domain
+
+CHUNK_ROWS = 1 << 16
+"""The most rows of a chunk."""
+
+SETTINGS: dict[str, Any] = {"autoinstall_known_extensions": False}
+"""Of the engine: nothing is fetched from elsewhere."""
+
+_DATABASES = (".duckdb", ".ddb", ".db")
+
+
+@dataclass(frozen=True)
+class DuckDbSource:
+    """Parquet, or a query on a DuckDB database, read and counted in one pass.
+
+    DuckDB gives the rows a chunk at a time, `encode` codes them, and only counts are kept. What a
+    query needs beyond DuckDB's memory lies in a temporary folder that only this user may read,
+    until the table is read.
+
+    Parameters
+    ----------
+    path
+        A path or an fsspec URL of a Parquet file or folder, or the path of a database file;
+        ``${VARIABLE}`` is expanded when the table is read.
+    query
+        The SQL on the database file, such as ``FROM people``; it cannot read other files. Empty for
+        Parquet.
+    """
+
+    path: str
+    query: str = ""
+
+    def __post_init__(self) -> None:
+        if self.query and is_address(self.path):
+            raise SpecificationError(
+                "source 'duckdb': a query needs a database file on this machine, not a URL: leave"
+                " the query out if the URL is of Parquet"
+            )
+        if not self.query and PurePath(self.path).suffix.lower() in _DATABASES:
+            raise SpecificationError(
+                "source 'duckdb': a database file needs the key 'query', such as `FROM people`"
+            )
+
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the whole table (see `Source.read`)."""
+        with self._opened(private) as table:
+            whole = reading_values(self.describe(), private, lambda: _frame(table.to_arrow_table()))
+        return whole if private else exact_columns(whole)
+
+    def names(self) -> list[str]:
+        """Return the names of the columns; no row is read."""
+        with self._opened(False) as table:
+            return list(table.columns)
+
+    def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
+        """Read some columns, at most `CHUNK_ROWS` rows at a time (see `ParquetSource.chunks`)."""
+        with self._opened(private) as table:
+            if set(columns) <= set(table.columns):
+                table = table.select(*map(_quoted, columns))
+            reader = reading_values(
+                self.describe(), private, lambda: table.to_arrow_reader(CHUNK_ROWS)
+            )
+            frames = (_frame(_with_distinct_texts(batch)) for batch in _batches(reader))
+            while True:
+                frame = reading_values(self.describe(), private, lambda: next(frames, None))
+                if frame is None:
+                    return
+                yield frame if private else exact_columns(frame)
+
+    def counted(
+        self,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        key: bytes | None,
+        cliques: Iterable[Clique] = (),
+    ) -> MarginalSource:
+        """Count the marginals that may be asked for, in one pass (see `Source.counted`)."""
+        check_records_only(self, unit is not None)
+        with redacted("reading and encoding the private table"):
+            chunks = self.chunks(domain.names, private=True)
+            return count_blocks(each_encoded(chunks, domain), domain, cliques)
+
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Let DuckDB count the rows (see `Source.count_records`)."""
+        check_records_only(self, unit is not None)
+        with redacted("counting the private table"), self._opened(True) as table:
+            ((rows,),) = reading_values(
+                self.describe(), True, lambda: table.aggregate("count(*)").fetchall()
+            )
+            return int(rows)
+
+    @contextmanager
+    def _opened(self, private: bool) -> Iterator[duckdb.DuckDBPyRelation]:
+        with ExitStack() as until_read:
+            table = reading(
+                self.describe(),
+                private,
+                lambda: until_read.enter_context(_table(self.path, self.query)),
+                place=self.path,
+            )
+            if len(set(table.columns)) < len(table.columns):
+                raise SourceError(
+                    f"{self.describe()} has two columns of the same name: give each one an alias"
+                )
+            yield table
+
+    def describe(self) -> str:
+        """Return ``Parquet PATH, by DuckDB`` or ``query on DuckDB file PATH``."""
+        if self.query:
+            return f"query on DuckDB file {self.path}"
+        return f"Parquet {self.path}, by DuckDB"
+
+    def identity(self) -> str:
+        """Return the file or folder and the query (see `Source.identity`)."""
+        query = {"query": query_text(self.query)} if self.query else {}
+        return canonical(duckdb=place_of(self.path), **query, **login_of(self.path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration."""
+        return {"duckdb": self.path} | ({"query": self.query} if self.query else {})
+
+
+def check_records_only(source: object, limited: bool) -> None:
+    """Raise if the rows of a person are to be limited in a table that DuckDB reads.
+
+    Raises
+    ------
+    SpecificationError
+        If `source` is a `DuckDbSource` and `limited`.
+    """
+    if limited and isinstance(source, DuckDbSource):
+        raise SpecificationError(
+            "source 'duckdb' protects single records only, and the release has a privacy unit: read"
+            " Parquet with the key 'parquet', a database with 'sql', or prepare a table of one row"
+            " a person"
+        )
+
+
+@contextmanager
+def _table(path: str, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
+    try:
+        import duckdb
+    except ImportError:
+        raise SourceError(
+            "source 'duckdb' needs DuckDB: install it, with pip install 'jam-dagster[duckdb]'"
+        ) from None
+
+    place = opened(path)
+    with TemporaryDirectory(prefix="jam-") as spilled:
+        connection = duckdb.connect(":memory:", config={**SETTINGS, "temp_directory": spilled})
+        try:
+            # Instants are in one zone, whatever the machine's.
+            connection.execute("SET TimeZone = 'UTC'")
+            if not query:
+                files = _files(place, connection)
+                # Arrow would take values in folders' names for numbers where all of them are.
+                yield connection.sql(
+                    "SELECT * FROM read_parquet($1, hive_types_autocast = false)", params=[files]
+                )
+                return
+            file = os.path.realpath(os.path.expanduser(place))
+            # DuckDB's error for a missing file is its own.
+            Path(file).stat()
+            connection.execute(f"ATTACH {_text(file)} AS given (READ_ONLY)")
+            connection.execute("USE given")
+            connection.execute("SET enable_external_access = false")
+            if [one.type.name for one in duckdb.extract_statements(query)] != ["SELECT"]:
+                # DuckDB looks at all rows before it knows the columns of a PIVOT.
+                raise SourceError(
+                    "a query on a DuckDB file is one SELECT; list the values of a PIVOT with IN"
+                )
+            yield connection.sql(query)
+        finally:
+            connection.close()
+
+
+def _files(place: str, connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the Parquet files of a folder, or the one file."""
+    if is_address(place):
+        import fsspec
+
+        system, root = fsspec.core.url_to_fs(place)
+        connection.register_filesystem(system)
+        found = system.find(root)
+        root, named = root.rstrip("/"), system.unstrip_protocol
+    else:
+        root = os.path.realpath(os.path.expanduser(place))
+        Path(root).stat()
+        found = [str(one) for one in Path(root).rglob("*") if one.is_file()]
+        found, named = found if os.path.isdir(root) else [root], str
+    files = [
+        named(one)
+        for one in sorted(found)
+        if one == root or _is_part(PurePath(one).relative_to(root))
+    ]
+    if not files:
+        raise SourceError("the folder has no file that ends in .parquet: check the path")
+    return files
+
+
+def _is_part(file: PurePath) -> bool:
+    """Return whether a file of a folder is one of the table, not one that is still written."""
+    return file.suffix == ".parquet" and not any(one.startswith((".", "_")) for one in file.parts)
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch | pa.Table]:
+    empty = True
+    for batch in reader:
+        yield batch
+        empty = False
+    if empty:
+        yield reader.schema.empty_table()
+
+
+def _with_distinct_texts(rows: pa.RecordBatch | pa.Table) -> pa.Table:
+    """Return rows with each text once, and its indices."""
+    import pyarrow as pa
+
+    arrays = [
+        column.dictionary_encode() if pa.types.is_string(column.type) else column
+        for column in rows.columns
+    ]
+    return pa.table(arrays, rows.schema.names)
+
+
+def _frame(rows: pa.Table) -> pd.DataFrame:
+    """Return rows as `ParquetSource` reads them."""
+    return with_gaps(rows.to_pandas(**ARROW_GAPS), rows.schema)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,70 @@
+"""Counts of blocks answer what the rows would, and nothing else."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import InputError
+from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
+from jam_dagster.tables.codes import block_counts
+from jam_dagster.tables.codes.block_counts import count_blocks, covering_blocks
+
+SIZES = (2, 3, 40, 5, 300, 7, 2)
+DOMAIN = Domain(
+    tuple(
+        CategoricalAttribute(f"a{place}", tuple(range(size))) for place, size in enumerate(SIZES)
+    )
+)
+ASKED = Workload.all_k_way(DOMAIN, 3).downward_closure()
+
+
+def table(records: int, seed: int = 0) -> EncodedTable:
+    rng = np.random.default_rng(seed)
+    return EncodedTable(DOMAIN, tuple(rng.integers(0, size, records) for size in SIZES))
+
+
+def test_marginals_are_those_of_the_rows() -> None:
+    records = table(500)
+    chunks = [records.take(np.arange(start, start + 100)) for start in range(0, 500, 100)]
+    counted = count_blocks(chunks, DOMAIN, ASKED)
+    assert counted.records == 500
+    assert len(counted.blocks) < len(Workload.all_k_way(DOMAIN, 3).cliques)
+    expected, found = records.marginals([(), *ASKED]), counted.marginals([(), *ASKED])
+    assert list(found) == list(expected)
+    assert all(np.array_equal(found[one], expected[one]) for one in expected)
+    assert "500" not in repr(counted)
+
+
+@pytest.mark.parametrize("held", [None, 1000], ids=["merged", "each by itself"])
+def test_each_marginal_lies_in_a_block(monkeypatch: pytest.MonkeyPatch, held: int | None) -> None:
+    if held is not None:
+        monkeypatch.setattr(block_counts, "HELD_CELLS", held)
+    blocks = covering_blocks(DOMAIN, ASKED)
+    assert all(any(set(one) <= set(block) for block in blocks) for one in ASKED)
+    assert blocks == covering_blocks(DOMAIN, reversed(ASKED))
+    longest = max(map(len, blocks))
+    assert longest == 3 if held else longest > 3
+
+
+def test_another_marginal_is_refused() -> None:
+    counted = count_blocks([table(10)], DOMAIN, [("a0", "a1"), ("a4",)])
+    counted.check([("a0",), ("a1",), ("a4",)])
+    for ask in (counted.marginal, lambda one: counted.check([one])):
+        with pytest.raises(InputError, match="a2, a3 was not counted.*add it to the workload"):
+            ask(("a2", "a3"))
+        with pytest.raises(InputError, match="order of the domain"):
+            ask(("a1", "a0"))
+
+
+def test_too_many_cells_are_refused_before_a_row_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_counts, "_MOST_CELLS", 10_000)
+
+    def rows():
+        raise AssertionError("a row was read")
+        yield
+
+    with pytest.raises(InputError, match=r"more than the 10,000 that are counted in one pass"):
+        count_blocks(rows(), DOMAIN, combinations(DOMAIN.names, 3))

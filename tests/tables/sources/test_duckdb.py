@@ -1,0 +1,183 @@
+"""Tables that DuckDB reads: what is read, in how much memory, and the identity of a spelling."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import fsspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import InputError, SourceError, SpecificationError
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    Domain,
+    DuckDbSource,
+    NumericAttribute,
+    ParquetSource,
+    PrivacyUnit,
+    Workload,
+    encode,
+    source_from_config,
+)
+from jam_dagster.tables.sources import duckdb as duckdb_source
+from jam_dagster.tables.sources.identity import is_one_file, place_in
+from jam_dagster.tables.sources.public_apart import same_rows
+
+DOMAIN = Domain(
+    (
+        CategoricalAttribute("sex", ("f", "m", "x"), other="x"),
+        NumericAttribute("age", (0, 20, 40, 99), integer=True, clip=True, nullable=True),
+        CategoricalAttribute("year", ("2024", "2025")),
+    )
+)
+PEOPLE = pd.DataFrame(
+    {
+        "age": pd.array([3, None, 41, 120, 7, 20], "Int64"),
+        "sex": ["f", "m", None, "?", "f", "m"],
+        "name": [f"n{place}" for place in range(6)],
+    }
+).fillna({"sex": "x"})
+ASKED = Workload.all_k_way(DOMAIN, 3).downward_closure()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for year, rows in (("2024", PEOPLE[:4]), ("2025", PEOPLE[4:])):
+        (tmp_path / f"people/year={year}").mkdir(parents=True)
+        rows.to_parquet(tmp_path / f"people/year={year}/part.parquet", index=False)
+    return tmp_path / "people"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    path = str(tmp_path / "it's.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.register("rows", PEOPLE.assign(year="2024"))
+        connection.execute("create table people as from rows")
+        connection.execute("create table many as select i % 2 as age, i as v from range(300000) r(i)")
+    return path
+
+
+def counts(source: Any, domain: Domain = DOMAIN) -> dict[Any, Any]:
+    cliques = [one for one in ASKED if set(one) <= set(domain.names)]
+    return source.counted(domain, None, None, cliques).marginals(cliques)
+
+
+def test_a_folder_counts_as_the_parquet_source_reads_it(folder: Path) -> None:
+    (folder / "_unfinished.parquet").write_text("half")
+    source, project = DuckDbSource(str(folder)), ParquetSource(str(folder))
+    expected = encode(pd.concat([project.read(private=True)]), DOMAIN).marginals(ASKED)
+    found = counts(source)
+    assert all(np.array_equal(found[one], expected[one]) for one in ASKED)
+    assert source.count_records(None) == 6
+    assert source.names() == project.names()
+    assert source.read(private=False).dtypes.equals(project.read(private=False).dtypes)
+
+
+def test_a_folder_of_a_store() -> None:
+    PEOPLE.to_parquet("memory://people/part.parquet", index=False)
+    source = DuckDbSource("memory://people")
+    assert source.count_records(None) == 6
+    assert counts(source, DOMAIN.project(["sex"]))[("sex",)].tolist() == [2, 2, 2]
+    fsspec.filesystem("memory").rm("people", recursive=True)
+
+
+def test_a_query_on_a_database(database: str) -> None:
+    source = DuckDbSource(database, "from people -- all of them")
+    expected = encode(PEOPLE.assign(year="2024"), DOMAIN).marginals(ASKED)
+    found = counts(source)
+    assert all(np.array_equal(found[one], expected[one]) for one in ASKED)
+    assert source.count_records(None) == 6
+
+
+def test_an_empty_table(database: str) -> None:
+    source = DuckDbSource(database, "from people where age > 1000")
+    assert source.counted(DOMAIN, None, None, ASKED).records == 0
+    with pytest.raises(InputError, match="no column 'sex'"):
+        DuckDbSource(database, "from many").counted(DOMAIN, None, None, ASKED)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("from nowhere", "CatalogException"),
+        ("from people; from people", "one SELECT"),
+        ("create table more (a int)", "one SELECT"),
+        ("select age, age from people", "two columns of the same name"),
+    ],
+)
+def test_queries_that_are_refused(database: str, query: str, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        DuckDbSource(database, query).read(private=True)
+
+
+def test_a_query_reads_its_file_alone(folder: Path, database: str) -> None:
+    with pytest.raises(SourceError, match="PermissionException"):
+        DuckDbSource(database, f"from '{folder}/year=2024/part.parquet'").read(private=True)
+
+
+def test_places_that_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no such file"):
+        DuckDbSource(str(tmp_path / "a.duckdb"), "from people").read(private=True)
+    with pytest.raises(SourceError, match=r"no file that ends in \.parquet"):
+        DuckDbSource(str(tmp_path)).read(private=True)
+
+
+def test_more_than_memory(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spilled"))
+    (tmp_path / "spilled").mkdir()
+    # The rows are sorted by what does not fit.
+    query = "select age, repeat(md5(v::text), 10) as long from many order by long"
+    limited = duckdb_source.SETTINGS | {"memory_limit": "30MB", "threads": 1}
+    monkeypatch.setattr(duckdb_source, "SETTINGS", limited)
+    seen = set()
+    domain = Domain((CategoricalAttribute("age", (0, 1)), NumericAttribute("v", (0, 1e9))))
+    for chunk in DuckDbSource(database, query).chunks(["age", "long"], private=True):
+        assert len(chunk) <= duckdb_source.CHUNK_ROWS
+        seen |= {
+            one.stat().st_size > 1e6
+            for one in (tmp_path / "spilled").rglob("*.tmp")
+        }
+        (spilled,) = (tmp_path / "spilled").iterdir()
+        assert spilled.stat().st_mode & 0o077 == 0
+    assert seen
+    assert not os.listdir(tmp_path / "spilled")
+    del domain
+
+
+def test_rows_of_a_person_are_not_limited(folder: Path) -> None:
+    for ask in (
+        lambda source, unit: source.counted(DOMAIN, unit, b"key"),
+        lambda source, unit: source.count_records(unit),
+    ):
+        with pytest.raises(SpecificationError, match="single records only"):
+            ask(DuckDbSource(str(folder)), PrivacyUnit("name", 2))
+
+
+def test_identities(folder: Path, database: str) -> None:
+    spelled = f"{folder.parent}/./people"
+    source = DuckDbSource(str(folder))
+    assert DuckDbSource(spelled).identity() == source.identity()
+    assert place_in(source.identity()) == place_in(ParquetSource(spelled).identity())
+    query = source_from_config({"duckdb": database, "query": "from  people;"})
+    assert query.identity() == DuckDbSource(database, "from people").identity()
+    assert query.identity() != DuckDbSource(database, "from many").identity()
+    assert not is_one_file(query.identity())
+    assert is_one_file(DuckDbSource(f"{folder}/year=2024/part.parquet").identity())
+    assert source_from_config(query.to_dict()) == query
+    assert source_from_config(source.to_dict()) == source
+
+
+def test_the_private_table_is_no_public_one(folder: Path, database: str) -> None:
+    part = f"{folder}/year=2024/part.parquet"
+    assert same_rows(DuckDbSource(str(folder)), ParquetSource(part))
+    os.link(database, f"{database}.again")
+    assert same_rows(
+        DuckDbSource(database, "from people"), DuckDbSource(f"{database}.again", "FROM people;")
+    )
+    assert not same_rows(DuckDbSource(database, "from people"), DuckDbSource(database, "from many"))
