@@ -22,8 +22,8 @@ from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS, Measurement, Origin
 from jam_dagster.privacy.accounting import gaussian_sigma
-from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
+from jam_dagster.tables.codes.block_counts import CountedTable
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours

@@ -14,9 +14,7 @@ from jam_dagster.tables.codes.block_counts import count_blocks, covering_blocks
 
 SIZES = (2, 3, 40, 5, 300, 7, 2)
 DOMAIN = Domain(
-    tuple(
-        CategoricalAttribute(f"a{place}", tuple(range(size))) for place, size in enumerate(SIZES)
-    )
+    tuple(CategoricalAttribute(f"a{place}", tuple(range(size))) for place, size in enumerate(SIZES))
 )
 ASKED = Workload.all_k_way(DOMAIN, 3).downward_closure()
 
@@ -53,7 +51,7 @@ def test_another_marginal_is_refused() -> None:
     counted = count_blocks([table(10)], DOMAIN, [("a0", "a1"), ("a4",)])
     counted.check([("a0",), ("a1",), ("a4",)])
     for ask in (counted.marginal, lambda one: counted.check([one])):
-        with pytest.raises(InputError, match="a2, a3 was not counted.*add it to the workload"):
+        with pytest.raises(InputError, match="a2, a3 was not counted"):
             ask(("a2", "a3"))
         with pytest.raises(InputError, match="order of the domain"):
             ask(("a1", "a0"))
