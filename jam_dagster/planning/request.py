@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -23,7 +23,7 @@ from jam_dagster.tables.sources.public_apart import check_apart
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Budget, ReleaseKey
-    from jam_dagster.tables import Domain, MarginalSource, PrivacyUnit, Source, Workload
+    from jam_dagster.tables import Clique, Domain, MarginalSource, PrivacyUnit, Source, Workload
 
 AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The epsilons of a curve, as multiples of the one asked for."""
@@ -40,7 +40,11 @@ class NeverOpened:
         raise PrivateStepError("A plan opens no private table.")
 
     def counted(
-        self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
+        self,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        key: bytes | None,
+        cliques: Iterable[Clique] = (),
     ) -> MarginalSource:
         """Refuse."""
         raise PrivateStepError("A plan opens no private table.")
