@@ -11,7 +11,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import Aim, Independent, Measurement, Mst, refit
 from jam_dagster.mechanisms.mst import RareValues
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, ImpossibleCombination, Workload
+from jam_dagster.tables import CountedTable, Domain, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 AB, AC, BC = 0, 1, 2
@@ -157,3 +157,16 @@ def test_pairs_that_are_too_many_to_hold_are_counted_when_asked_for(private, wor
         np.testing.assert_array_equal(one["scores"], other["scores"])
     for one, other in zip(held.measurements, counted.measurements, strict=True):
         np.testing.assert_array_equal(one["counts"], other["counts"])
+
+
+@pytest.mark.parametrize("held", [0, 1000], ids=["asked for later", "held"])
+def test_pairs_that_were_not_counted_are_refused_before_any_charge(
+    private, workload, monkeypatch, held
+):
+    monkeypatch.setattr("jam_dagster.mechanisms.loops.base.HELD_CELLS", held)
+    blocks = private.marginals([("a", "b"), ("b", "c")])
+    counted = CountedTable(private.domain, private.records, blocks)
+    account = UnledgeredAccount(0.9)
+    with pytest.raises(InputError, match="a, c was not counted"):
+        Mst().run(counted, None, workload, Draws(SeededNoise(0), account))
+    assert account.spent == 0

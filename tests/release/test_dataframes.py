@@ -31,7 +31,14 @@ from jam_dagster.mechanisms import Transcript
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.privacy import Ledger
 from jam_dagster.release.dataframes import ReleaseOptions
-from jam_dagster.tables import CsvSource, Domain, FrameSource, PublicSources
+from jam_dagster.tables import (
+    CsvSource,
+    Domain,
+    DuckDbSource,
+    FrameSource,
+    ParquetSource,
+    PublicSources,
+)
 from tests.cli_bench import run_cli
 from tests.cli_bench import synthesize as command
 
@@ -83,6 +90,23 @@ def exact(private: Any = PRIVATE, public: Any = PUBLIC, **given: Any) -> jam.Fra
 
 
 # --- in memory, for research
+
+
+def test_counts_make_the_release_that_rows_make() -> None:
+    PRIVATE.to_parquet("people.parquet")
+    rows, counts = (
+        jam.synthesize(
+            kind("people.parquet"),
+            PUBLIC,
+            domain=Domain.from_sizes(DOMAIN),
+            seed=1,
+            evaluate="exact",
+            **RESEARCH,
+        )
+        for kind in (ParquetSource, DuckDbSource)
+    )
+    assert counts.table.equals(rows.table)
+    assert counts.errors == rows.errors
 
 
 def test_research_lives_in_memory_and_goes_with_its_result() -> None:
