@@ -260,8 +260,9 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
             assert changed(expected, encode_chunks(chunks, domain, records=len(records))) == 0
 
 
+@pytest.mark.slow
 @PARQUET_KINDS
-@examples(10)
+@examples(5)
 @given(st.data())
 def test_any_record_of_a_parquet_file_by_duckdb(tmp_path_factory, kind, value, data):
     path = tmp_path_factory.getbasetemp() / "duckdb.parquet"

@@ -128,6 +128,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         DuckDbSource(str(tmp_path)).read(private=True)
 
 
+@pytest.mark.slow
 def test_more_than_memory(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     spilled = tmp_path / "spilled"
     spilled.mkdir()
