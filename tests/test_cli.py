@@ -427,7 +427,7 @@ def test_a_draft_says_at_once_what_it_leaves_out(run: Run) -> None:
     assert list(yaml.safe_load(Path("d.yaml").read_text())["attributes"]) == ["age"]
     assert "  # left out: year: is 2013 in every row\n  age:" in Path("d.yaml").read_text()
 
-    assert "--infer derives them):\n  year: 2013\n" in result.stderr
+    assert "(the option infer derives them):\n  year: 2013\n" in result.stderr
     assert run(*draft, "--exclude", "job", "--infer").exit_code == 0
     assert yaml.safe_load(Path("d.yaml").read_text())["derived"]["year"] == 2013
 

@@ -15,6 +15,7 @@ import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms import jam_pgm
+from jam_dagster.mechanisms.loops import base as rounds
 from jam_dagster.pipeline import (
     DomainSpec,
     EvaluationSpec,
@@ -354,7 +355,7 @@ def assert_released_alike(
     **given: Any,
 ) -> None:
     """The outcomes of all draws frozen, release a neighbour with another n the same way."""
-    monkeypatch.setattr(jam_pgm, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
     def release() -> tuple[dict[str, Any], dict[Path, bytes], int]:
         result = bench.run(**given)
