@@ -398,14 +398,15 @@ def _and_reversed(public: EncodedTable) -> PublicTables:
     """Return a public table beside its reverse, in as many records as show that they differ."""
     domain = public.domain
     sizes = zip(public.columns, domain.shape, strict=True)
-    other = EncodedTable(domain, [np.tile(size - 1 - column, 20) for column, size in sizes])
-    return PublicTables(domain, {"public": public, "reversed": other})
+    other = EncodedTable(domain, [np.tile(size - 1 - column, 200) for column, size in sizes])
+    one = EncodedTable(domain, [np.tile(column, 200) for column in public.columns])
+    return PublicTables(domain, {"public": one, "reversed": other})
 
 
 class _Populations(Tilt):
     def run(self, private: MarginalSource, public: Any, *args: Any, **more: Any) -> MechanismResult:
         result = super().run(private, _and_reversed(public), *args, **more)
-        assert result.model.populations
+        assert result.model.populations == 2
         return result
 
 

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -94,16 +95,21 @@ def exact(private: Any = PRIVATE, public: Any = PUBLIC, **given: Any) -> jam.Fra
 
 def test_counts_make_the_release_that_rows_make() -> None:
     PRIVATE.to_parquet("people.parquet")
+    with duckdb.connect("people.duckdb") as connection:
+        connection.execute("create table people as from 'people.parquet'")
     rows, counts = (
         jam.synthesize(
-            kind("people.parquet"),
+            private,
             PUBLIC,
             domain=Domain.from_sizes(DOMAIN),
             seed=1,
             evaluate="exact",
             **RESEARCH,
         )
-        for kind in (ParquetSource, DuckDbSource)
+        for private in (
+            ParquetSource("people.parquet"),
+            DuckDbSource("people.duckdb", "from people"),
+        )
     )
     assert counts.table.equals(rows.table)
     assert counts.errors == rows.errors

@@ -350,7 +350,7 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     config
         A path that ends in .csv, .tsv or .parquet (also a compressed CSV), or
         ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
-        ``{"duckdb": path}``, ``{"duckdb": path, "query": sql}``,
+        ``{"duckdb": path, "query": sql}``,
         ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}`` or
         ``{"split": {...}, "by": ..., ...}`` with the
         parameters of the class as further keys.

@@ -1,4 +1,4 @@
-"""Tables that DuckDB reads: Parquet files and folders, and queries on its own database files."""
+"""Queries on DuckDB's database files, counted in one pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, with_g
 from jam_dagster.tables.sources.identity import (
     canonical,
     is_address,
-    login_of,
     opened,
     place_of,
     query_text,
@@ -41,12 +40,10 @@ CHUNK_ROWS = 1 << 16
 SETTINGS: dict[str, Any] = {"autoinstall_known_extensions": False}
 """Of the engine: nothing is fetched from elsewhere."""
 
-_DATABASES = (".duckdb", ".ddb", ".db")
-
 
 @dataclass(frozen=True)
 class DuckDbSource:
-    """Parquet, or a query on a DuckDB database, read and counted in one pass.
+    """A query on a DuckDB database file, read and counted in one pass.
 
     DuckDB gives the rows a chunk at a time, `encode` codes them, and only counts are kept. What a
     query needs beyond DuckDB's memory lies in a temporary folder that only this user may read,
@@ -55,25 +52,18 @@ class DuckDbSource:
     Parameters
     ----------
     path
-        A path or an fsspec URL of a Parquet file or folder, or the path of a database file;
-        ``${VARIABLE}`` is expanded when the table is read.
+        The path of a database file; ``${VARIABLE}`` is expanded when the table is read.
     query
-        The SQL on the database file, such as ``FROM people``; it cannot read other files. Empty for
-        Parquet.
+        The SQL on the database file, such as ``FROM people``; it cannot read other files.
     """
 
     path: str
-    query: str = ""
+    query: str
 
     def __post_init__(self) -> None:
-        if self.query and is_address(self.path):
+        if is_address(self.path):
             raise SpecificationError(
-                "source 'duckdb': a query needs a database file on this machine, not a URL: leave"
-                " the query out if the URL is of Parquet"
-            )
-        if not self.query and PurePath(self.path).suffix.lower() in _DATABASES:
-            raise SpecificationError(
-                "source 'duckdb': a database file needs the key 'query', such as `FROM people`"
+                "source 'duckdb' needs a database file on this machine, not a URL"
             )
 
     @property
@@ -145,19 +135,16 @@ class DuckDbSource:
             yield table
 
     def describe(self) -> str:
-        """Return ``Parquet PATH, by DuckDB`` or ``query on DuckDB file PATH``."""
-        if self.query:
-            return f"query on DuckDB file {self.path}"
-        return f"Parquet {self.path}, by DuckDB"
+        """Return ``query on DuckDB file PATH``."""
+        return f"query on DuckDB file {self.path}"
 
     def identity(self) -> str:
-        """Return the file or folder and the query (see `Source.identity`)."""
-        query = {"query": query_text(self.query)} if self.query else {}
-        return canonical(duckdb=place_of(self.path), **query, **login_of(self.path))
+        """Return the file and the query (see `Source.identity`)."""
+        return canonical(duckdb=place_of(self.path), query=query_text(self.query))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
-        return {"duckdb": self.path} | ({"query": self.query} if self.query else {})
+        return {"duckdb": self.path, "query": self.query}
 
 
 def check_records_only(source: object, limited: bool) -> None:
@@ -191,13 +178,6 @@ def _table(path: str, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
         try:
             # Instants are in one zone, whatever the machine's.
             connection.execute("SET TimeZone = 'UTC'")
-            if not query:
-                files = _files(place, connection)
-                # Arrow would take values in folders' names for numbers where all of them are.
-                yield connection.sql(
-                    "SELECT * FROM read_parquet($1, hive_types_autocast = false)", params=[files]
-                )
-                return
             file = os.path.realpath(os.path.expanduser(place))
             # DuckDB's error for a missing file is its own.
             Path(file).stat()
@@ -212,35 +192,6 @@ def _table(path: str, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
             yield connection.sql(query)
         finally:
             connection.close()
-
-
-def _files(place: str, connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the Parquet files of a folder, or the one file."""
-    if is_address(place):
-        import fsspec
-
-        system, root = fsspec.core.url_to_fs(place)
-        connection.register_filesystem(system)
-        found = system.find(root)
-        root, named = root.rstrip("/"), system.unstrip_protocol
-    else:
-        root = os.path.realpath(os.path.expanduser(place))
-        Path(root).stat()
-        found = [str(one) for one in Path(root).rglob("*") if one.is_file()]
-        found, named = found if os.path.isdir(root) else [root], str
-    files = [
-        named(one)
-        for one in sorted(found)
-        if one == root or _is_part(PurePath(one).relative_to(root))
-    ]
-    if not files:
-        raise SourceError("the folder has no file that ends in .parquet: check the path")
-    return files
-
-
-def _is_part(file: PurePath) -> bool:
-    """Return whether a file of a folder is one of the table, not one that is still written."""
-    return file.suffix == ".parquet" and not any(one.startswith((".", "_")) for one in file.parts)
 
 
 def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch | pa.Table]:

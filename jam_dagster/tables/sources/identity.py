@@ -108,8 +108,7 @@ def is_one_file(identity: str) -> bool:
 
 def _file_in(parts: dict[str, Any]) -> str | None:
     """Return the file or folder of an identity; None of a query on a database file."""
-    kinds = ("csv", "parquet", *(["duckdb"] if "query" not in parts else []))
-    return next((parts[kind] for kind in kinds if kind in parts), None)
+    return next((parts[kind] for kind in ("csv", "parquet") if kind in parts), None)
 
 
 def _parts(identity: str) -> dict[str, Any]:
@@ -343,6 +342,9 @@ def query_text(query: str) -> str:
         return query
     pieces = _QUOTED.split(query)
     if any(mark in piece for piece in pieces[::2] for mark in "'\"`["):
+        return query
+    # An array in some dialects: its quotes then begin and end elsewhere than those of a name.
+    if any(mark in piece[1:] for piece in pieces[1::2] if piece[0] == "[" for mark in "'\"`["):
         return query
     plain = [re.sub(f"[{_BLANKS}]+", " ", piece) for piece in pieces[::2]]
     pieces[::2] = plain

@@ -49,7 +49,7 @@ def same_rows(one: Source, other: Source) -> bool:
     ours, theirs = _rows_of(one), _rows_of(other)
     if ours == theirs:
         return True
-    if isinstance(one, DuckDbSource) and isinstance(other, DuckDbSource) and one.query:
+    if isinstance(one, DuckDbSource) and isinstance(other, DuckDbSource):
         return _same_database_file(one, other)
     if path_of(one) is None or path_of(other) is None:
         return _same_database_file(one, other)
@@ -143,7 +143,7 @@ def _whole(source: Source) -> Source:
 def _rows_of(source: Source) -> str:
     """Return the identity of a source's rows, without its reading options."""
     try:
-        if isinstance(source, DuckDbSource) and source.query:
+        if isinstance(source, DuckDbSource):
             return canonical(duckdb=place_of(source.path), query=_loosely(source.query))
         if (path := path_of(source)) is not None:
             return place_of(path)

@@ -1,4 +1,4 @@
-"""Tables that DuckDB reads: what is read, in how much memory, and the identity of a spelling."""
+"""Queries by DuckDB: what is read, in how much memory, and the identity of a spelling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import fsspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,14 +17,13 @@ from jam_dagster.tables import (
     Domain,
     DuckDbSource,
     NumericAttribute,
-    ParquetSource,
     PrivacyUnit,
     Workload,
     encode,
     source_from_config,
 )
 from jam_dagster.tables.sources import duckdb as duckdb_source
-from jam_dagster.tables.sources.identity import is_one_file, place_in
+from jam_dagster.tables.sources.identity import is_one_file, query_text
 from jam_dagster.tables.sources.public_apart import same_rows
 
 DOMAIN = Domain(
@@ -46,14 +44,6 @@ ASKED = Workload.all_k_way(DOMAIN, 3).downward_closure()
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for year, rows in (("2024", PEOPLE[:4]), ("2025", PEOPLE[4:])):
-        (tmp_path / f"people/year={year}").mkdir(parents=True)
-        rows.to_parquet(tmp_path / f"people/year={year}/part.parquet", index=False)
-    return tmp_path / "people"
-
-
-@pytest.fixture
 def database(tmp_path: Path) -> str:
     path = str(tmp_path / "it's.duckdb")
     with duckdb.connect(path) as connection:
@@ -66,25 +56,6 @@ def database(tmp_path: Path) -> str:
 def counts(source: Any, domain: Domain = DOMAIN) -> dict[Any, Any]:
     cliques = [one for one in ASKED if set(one) <= set(domain.names)]
     return source.counted(domain, None, None, cliques).marginals(cliques)
-
-
-def test_a_folder_counts_as_the_parquet_source_reads_it(folder: Path) -> None:
-    (folder / "_unfinished.parquet").write_text("half")
-    source, project = DuckDbSource(str(folder)), ParquetSource(str(folder))
-    expected = encode(project.read(private=True), DOMAIN).marginals(ASKED)
-    found = counts(source)
-    assert all(np.array_equal(found[one], expected[one]) for one in ASKED)
-    assert source.count_records(None) == 6
-    assert source.names() == project.names()
-    pd.testing.assert_frame_equal(source.read(private=True), project.read(private=True))
-
-
-def test_a_folder_of_a_store() -> None:
-    PEOPLE.to_parquet("memory://people/part.parquet", index=False)
-    source = DuckDbSource("memory://people")
-    assert source.count_records(None) == 6
-    assert counts(source, DOMAIN.project(["sex"]))[("sex",)].tolist() == [2, 2, 2]
-    fsspec.filesystem("memory").rm("people", recursive=True)
 
 
 def test_a_query_on_a_database(database: str) -> None:
@@ -116,16 +87,15 @@ def test_queries_that_are_refused(database: str, query: str, message: str) -> No
         DuckDbSource(database, query).read(private=True)
 
 
-def test_a_query_reads_its_file_alone(folder: Path, database: str) -> None:
+def test_a_query_reads_its_file_alone(tmp_path: Path, database: str) -> None:
+    PEOPLE.to_parquet(tmp_path / "part.parquet")
     with pytest.raises(SourceError, match="PermissionException"):
-        DuckDbSource(database, f"from '{folder}/year=2024/part.parquet'").read(private=True)
+        DuckDbSource(database, f"from '{tmp_path}/part.parquet'").read(private=True)
 
 
 def test_places_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no such file"):
         DuckDbSource(str(tmp_path / "a.duckdb"), "from people").read(private=True)
-    with pytest.raises(SourceError, match=r"no file that ends in \.parquet"):
-        DuckDbSource(str(tmp_path)).read(private=True)
 
 
 @pytest.mark.slow
@@ -149,32 +119,34 @@ def test_more_than_memory(database: str, monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert not list(spilled.iterdir())
 
 
-def test_rows_of_a_person_are_not_limited(folder: Path) -> None:
+def test_rows_of_a_person_are_not_limited(database: str) -> None:
     for ask in (
         lambda source, unit: source.counted(DOMAIN, unit, b"key"),
         lambda source, unit: source.count_records(unit),
     ):
         with pytest.raises(SpecificationError, match="single records only"):
-            ask(DuckDbSource(str(folder)), PrivacyUnit("name", 2))
+            ask(DuckDbSource(database, "from people"), PrivacyUnit("name", 2))
 
 
-def test_identities(folder: Path, database: str) -> None:
-    spelled = f"{folder.parent}/./people"
-    source = DuckDbSource(str(folder))
-    assert DuckDbSource(spelled).identity() == source.identity()
-    assert place_in(source.identity()) == place_in(ParquetSource(spelled).identity())
+def test_identities(database: str) -> None:
     query = source_from_config({"duckdb": database, "query": "from  people;"})
     assert query.identity() == DuckDbSource(database, "from people").identity()
     assert query.identity() != DuckDbSource(database, "from many").identity()
     assert not is_one_file(query.identity())
-    assert is_one_file(DuckDbSource(f"{folder}/year=2024/part.parquet").identity())
     assert source_from_config(query.to_dict()) == query
-    assert source_from_config(source.to_dict()) == source
 
 
-def test_the_private_table_is_no_public_one(folder: Path, database: str) -> None:
-    part = f"{folder}/year=2024/part.parquet"
-    assert same_rows(DuckDbSource(str(folder)), ParquetSource(part))
+def test_blanks_within_an_array_s_texts_tell_two_queries_apart() -> None:
+    """One dialect's quoted name is another's array: a threshold could stand in its blanks."""
+    for query in (
+        "from people where age > len(['a]{}b[', ''][1])",
+        "select * from people where age > length((array['a]{}b[',''])[1])",
+    ):
+        assert query_text(query.format(" ")) != query_text(query.format("  "))
+    assert query_text("select [a  b]  from people") == "select [a  b] from people"
+
+
+def test_the_private_table_is_no_public_one(database: str) -> None:
     os.link(database, f"{database}.again")
     assert same_rows(
         DuckDbSource(database, "from people"), DuckDbSource(f"{database}.again", "FROM people;")
