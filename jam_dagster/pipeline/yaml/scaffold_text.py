@@ -38,7 +38,7 @@ def release_yaml(given: Mapping[str, str], note: str) -> str:
     """
     notes = {
         "private": f" {note}",
-        "mechanism": " Tilt has the least measured errors where there is a public table.",
+        "mechanism": " The least measured errors where the public table was related.",
     }
     return "\n".join([_RELEASE_HEAD, *_lines(ReleaseKeys, given, notes)]) + "\n"
 
@@ -86,7 +86,7 @@ def load(context: dg.ComponentLoadContext) -> <class>:
         public=<public>,
         domain=<domain>,
         privacy=PrivacySpec(epsilon=<epsilon>, delta=1e-9),
-        # The one with the least measured errors where there is a public table.
+        # The one with the least measured errors where the public table was related.
         mechanism=MechanismSpec("tilt"),
         workload=WorkloadSpec(degree=<degree>),
         evaluation=EvaluationSpec(mode="private"),
