@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.files import write_whole
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.mechanisms import MechanismResult, Transcript, load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
@@ -96,7 +97,7 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
     """Read what `write_run` wrote."""
-    content = json.loads((folder / RUN_FILE).read_text())
+    content = parse_json((folder / RUN_FILE).read_text())
     return ReleaseRun(
         model=load_model(folder / "model"),
         transcript=Transcript.load(folder / "transcript"),
@@ -107,7 +108,7 @@ def read_run(folder: Path | UPath) -> ReleaseRun:
 def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
     """Return of which release the run in a folder is; None if it is not there as it was made."""
     try:
-        content = json.loads((folder / RUN_FILE).read_text())
+        content = parse_json((folder / RUN_FILE).read_text())
         same = content["transcript"] == _transcript(folder)
     except FileNotFoundError:
         return None

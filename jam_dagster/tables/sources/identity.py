@@ -344,7 +344,8 @@ def query_text(query: str) -> str:
     if any(mark in piece for piece in pieces[::2] for mark in "'\"`["):
         return query
     # An array in some dialects: its quotes then begin and end elsewhere than those of a name.
-    if any(mark in piece[1:] for piece in pieces[1::2] if piece[0] == "[" for mark in "'\"`["):
+    bracketed = [piece[1:] for piece in pieces[1::2] if piece[0] == "["]
+    if any(mark in piece for piece in bracketed for mark in "'\"`["):
         return query
     plain = [re.sub(f"[{_BLANKS}]+", " ", piece) for piece in pieces[::2]]
     pieces[::2] = plain
