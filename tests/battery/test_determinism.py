@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ SLOW = tuple(case.name for case in SLOW_CASES)
 GRAPHICAL = ("jam_pgm", "aim", "mst", "tilt")
 
 
+# Both tests look at the run of the quick cases as they are installed.
+@cache
 def fingerprints(names: tuple[str, ...], seed: int, threads: int, kernels: str) -> dict[str, Any]:
     """Return by name what runs in a process of its own, in these surroundings, give."""
     surroundings = {**dict.fromkeys(THREADS, str(threads)), "PYTHONHASHSEED": str(seed)}
@@ -43,6 +46,7 @@ def fingerprints(names: tuple[str, ...], seed: int, threads: int, kernels: str) 
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("fingerprints")
 @pytest.mark.parametrize("names", [QUICK, *gate(SLOW)], ids=["quick", "slow"])
 def test_hash_seeds_and_threads_change_nothing(names: tuple[str, ...]) -> None:
     first, other = fingerprints(names, 0, 1, "compiled"), fingerprints(names, 77, 4, "compiled")
@@ -51,8 +55,10 @@ def test_hash_seeds_and_threads_change_nothing(names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("fingerprints")
 def test_kernels_change_nothing_but_the_last_digits() -> None:
-    compiled, numpy = (fingerprints(GRAPHICAL, 0, 1, kernels) for kernels in ("compiled", "numpy"))
+    compiled = fingerprints(QUICK, 0, 1, "compiled")
+    numpy = fingerprints(GRAPHICAL, 0, 1, "numpy")
     for name in GRAPHICAL:
         for same in ("choices", "charges", "measured"):
             assert compiled[name][same] == numpy[name][same], name

@@ -161,7 +161,7 @@ def test_a_page_that_was_changed(made: Released) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("junk", [None, [], *gate("x", -1, 1e308, "", 0, True, {})], ids=repr)
+@pytest.mark.parametrize("junk", [None, *gate([], "x", -1, 1e308, "", 0, True, {})], ids=repr)
 def test_junk_is_a_finding_or_an_input_error(
     made: Released, junk: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,7 @@ def test_a_graphical_model(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 @examples(6)
 @given(
     weighting=st.sampled_from(["alike", "noise"]),

@@ -94,7 +94,7 @@ def test_loss_is_that_of_the_model(name, domain):
 CLIQUES = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("b", "c"), ("d",), ("a", "b", "c")]
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_accelerated_arrives_where_private_pgm_is_going():
     """The problem is convex: the least loss is one, whoever finds it."""
     domain = Domain.from_sizes({"a": 3, "b": 4, "c": 2, "d": 5})
