@@ -21,7 +21,7 @@ from jam_dagster.keys import (
 )
 from jam_dagster.pipeline.build import release_definitions
 from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
-from jam_dagster.pipeline.yaml.configuration import Configured, error_location, section
+from jam_dagster.pipeline.yaml.configuration import Configured, as_written, error_location, section
 from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
 from jam_dagster.pipeline.yaml.schemas import VALUES
 from jam_dagster.release.sections import MechanismSpec
@@ -56,7 +56,9 @@ class SyntheticRelease(dg.Component, Configured):
     release: str
     dataset: str
     private: str | dict[str, Any]
-    domain: str | dict[str, Any]
+    domain: Annotated[
+        str | dict[str, Any], dg.Resolver(as_written, model_field_type=str | dict[str, Any])
+    ]
     privacy: Annotated[Privacy, section(PrivacySpec)]
     public: str | dict[str, Any] | None = None
     mechanism: Annotated[

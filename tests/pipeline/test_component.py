@@ -235,6 +235,23 @@ def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
         DomainSpec.from_config({"identify": "public", "bin": 8}, tmp_path)
 
 
+def test_texts_of_a_domain_stay_as_they_are_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIGHEST", "90")
+    content = {
+        "attributes": {
+            "sex": {"values": ["1", "2"]},
+            "age": {"bounds": [0, "{{ env.HIGHEST }}"], "bins": 3},
+        },
+        "derived": {"kind": '"person"'},
+    }
+    with loaded(bench, {**ATTRIBUTES, "domain": content}) as (made, _):
+        assert made.domain["attributes"]["sex"]["values"] == ["1", "2"]
+        assert made.domain["attributes"]["age"]["bounds"] == [0, 90]
+        assert made.domain["derived"] == {"kind": '"person"'}
+
+
 @pytest.mark.parametrize(
     ("changes", "key", "expected"),
     [

@@ -41,6 +41,19 @@ def section(kind: type[Section]) -> dg.Resolver:
     return dg.Resolver(resolved, model_field_type=_section_model(kind))
 
 
+def as_written(context: dg.ResolutionContext, given: Any) -> Any:
+    """Fill in templates and leave any other text alone.
+
+    Dagster reads each text as a literal of Python's: the value ``"1"`` would become a number.
+    """
+    if isinstance(given, dict):
+        return {key: as_written(context.at_path(key), one) for key, one in given.items()}
+    if isinstance(given, list):
+        return [as_written(context.at_path(place), one) for place, one in enumerate(given)]
+    template = isinstance(given, str) and ("{{" in given or "{%" in given)
+    return context.resolve_value(given) if template else given
+
+
 class _Explained(dg.Model):
     """A model that is checked while its templates are not filled in: for its keys alone."""
 
