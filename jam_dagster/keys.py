@@ -61,20 +61,8 @@ Checks = Literal["grouped", "each"]
 class Option:
     """How Python and the command line name a key.
 
-    Attributes
-    ----------
-    panel
-        The part of a help page that it stands in.
-    name
-        The name in Python; empty: that of the key.
-    flag
-        The flag of the command line; empty: that of the name.
-    metavar
-        What stands for its value in a help page.
-    shown
-        The default in words; empty: that of the key.
-    kind
-        The type on the command line; None: that of the key.
+    `panel` is the part of a help page that it stands in, and `shown` the default in words. An empty
+    `name`, `flag` or `shown`, and no `kind`, mean that of the key or of the name.
     """
 
     panel: str

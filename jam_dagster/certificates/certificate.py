@@ -230,13 +230,7 @@ class Certificate(ReleaseFacts):
 
 
 def read_document(path: Path | UPath) -> dict[str, Any]:
-    """Return the document in a file, or in the ``certificate.json`` of a folder.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
+    """Return the document in a file, or in the ``certificate.json`` of a folder."""
     file = path / FILE_NAME if path.is_dir() else path
     try:
         content = parse_json(read_text_bytes(file))

@@ -26,15 +26,8 @@ def charge_faults(
 ) -> Iterator[str]:
     """Yield the faults of a release's charges, in sentences.
 
-    Parameters
-    ----------
-    draws
-        All draws.
-    entries
-        All entries of the ledger about the release. An earlier opening without a charge is
-        allowed.
-    shares
-        The requested rho of each share.
+    `entries` are all of the release; an earlier opening without a charge is allowed. `shares` are
+    the requested rho.
     """
     if not entries:
         yield "no ledger was charged for the draws"

@@ -119,15 +119,7 @@ class DomainFacts:
 
 @dataclass(frozen=True)
 class MechanismPackage:
-    """The third-party package of a mechanism, and whether the release trusts it.
-
-    Parameters
-    ----------
-    name, version
-        Name and version of the package.
-    trusted
-        Whether the release trusts it by name.
-    """
+    """The third-party package of a mechanism, and whether the release trusts it."""
 
     name: str
     version: str
@@ -175,14 +167,7 @@ class FileHash:
 class Signature:
     """The signature of a certificate.
 
-    Parameters
-    ----------
-    key
-        The public key: 32 bytes in base64.
-    algorithm
-        ``Ed25519``.
-    value
-        The signature in base64; see `signing.signed_bytes` for the signed content.
+    `key` is the public key: 32 bytes in base64. `value` signs `signing.signed_bytes`.
     """
 
     key: str
@@ -217,49 +202,10 @@ class Withdrawal:
 class ReleaseFacts:
     """The facts of a release in its certificate.
 
-    Parameters
-    ----------
-    key
-        The release's key in the ledger.
-    made
-        When the release ended, by its last entry in the ledger, or when the research was done: UTC,
-        to the second.
-    made_with
-        Versions of the software that made the certificate and the table.
-    mechanism, parameters
-        Name and settings of the mechanism.
-    package
-        The mechanism's package; None for a mechanism of jam-dagster.
-    specification
-        All inputs of the draws except private data; its digest is part of the key.
-    neighbours
-        The neighbouring relation that the release protects.
-    records
-        n: exact if neighbours share it, else its measured value.
-    domain
-        The domain's digest and origin.
-    source_restriction
-        Why results of the private table must not be released; None if they may be.
-    asked
-        The requested guarantee, and its shares of rho.
-    noise
-        The noise backend.
-    draws
-        Every paid draw, in order, lost ones included.
-    entries
-        The ledger's entries about the release; empty if no ledger was charged.
-    standing
-        The ledger's head and the dataset's totals; None if no ledger was charged.
-    sampling
-        The sampling of the table.
-    files
-        The files of the release, by their roles.
-    withdrawn
-        The withdrawal of the release's certificates by then; None if there was none.
-    signature
-        The signature; None for an unsigned certificate.
-    version
-        Version of the document.
+    `records` is n where neighbours share it, else its measured value. `draws` are all paid draws,
+    in order, lost ones included. `entries` is empty, and `standing` None, if no ledger was charged.
+    `package` is None for a mechanism of jam-dagster. `made` is the time of the release's last
+    entry: UTC, to the second.
     """
 
     key: ReleaseKey

@@ -34,16 +34,7 @@ REQUIRED = frozenset(name for inside in CONTENTS.values() for name in inside) - 
 class Held:
     """A certificate and its files, each read on first use.
 
-    Parameters
-    ----------
-    certificate
-        The certificate.
-    folder
-        Its folder.
-    files
-        Files that have moved since, by their names in the certificate.
-    public
-        The public tables of the release, if they were given.
+    `files` are those that have moved since, by their names in the certificate.
     """
 
     def __init__(

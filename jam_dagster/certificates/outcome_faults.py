@@ -33,14 +33,7 @@ _TABLES = ("synthetic", "public")
 class Outcomes:
     """The result of comparing a release's outcomes with their digests in the ledger.
 
-    Parameters
-    ----------
-    faults
-        The faults, in sentences.
-    compared
-        Number of outcomes that match their digest.
-    unused
-        Number of choices that no result depends on: what they chose was never measured.
+    `unused` counts choices that no result depends on: what they chose was never measured.
     """
 
     faults: tuple[str, ...]
@@ -59,16 +52,7 @@ def compare_outcomes(
     Every paid draw is compared, or was lost before it was stored, or is a fault; and every round
     is of such a draw.
 
-    Parameters
-    ----------
-    draws
-        All draws of the release.
-    entries
-        The ledger's entries about it.
-    transcript
-        What the mechanism drew.
-    errors
-        The file of the workload errors, if they were measured with noise and the file exists.
+    `errors` is the file of workload errors, if they were measured with noise and it exists.
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
     faults = list(_round_faults(transcript, [one.call for one in draws if not one.call.lost]))

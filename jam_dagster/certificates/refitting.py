@@ -53,21 +53,7 @@ _LEAST_SECONDS, _TIMES_SLOWER = 60.0, 10.0
 class Refit:
     """A refit of a model from its transcript, and its distance from the stored model.
 
-    Parameters
-    ----------
-    transcript, domain
-        Of the release.
-    public
-        Its encoded public tables; None if they were not given.
-    model
-        The stored model.
-    made_with
-        The software versions in the certificate.
-
-    Raises
-    ------
-    DomainError
-        If the model needs public data that were not given.
+    Without public data that the model needs, this raises `DomainError`.
     """
 
     transcript: Transcript

@@ -38,28 +38,8 @@ def reliance_faults(
 ) -> Iterator[str]:
     """Yield why no later release should rely on a release, what takes longest last.
 
-    Parameters
-    ----------
-    ledger
-        The ledger that was charged for it.
-    key
-        The release.
-    transcript, model
-        As they were read.
-    public
-        The encoded public tables that it was drawn on.
-    files
-        The files of transcript and model; see `released_files`.
-    certificate
-        The folder of its certificate, if there is one. A model is fitted again unless the ledger
-        has a certificate over these files, for which it was fitted.
-
-    Yields
-    ------
-    str
-        Its withdrawal with the reason; its absence from the ledger; the outcome that does not
-        match its digest; the public measurement that the public table does not have; or that the
-        model does not follow from them.
+    A model is fitted again unless the ledger has a certificate, in the folder `certificate`, over
+    the same `files` of transcript and model (see `released_files`), for which it was fitted.
     """
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:

@@ -36,12 +36,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 class Signer:
     """A private key that signs certificates.
 
-    Parameters
-    ----------
-    private
-        The key; it is never shown.
-    public
-        Its public half: 32 bytes in base64.
+    The private key is never shown; the public one is 32 bytes in base64.
     """
 
     _private: Ed25519PrivateKey
@@ -61,13 +56,7 @@ class Signer:
 
     @classmethod
     def new(cls, path: Path) -> Signer:
-        """Make a key pair, and write the private half to a new file that only its owner may read.
-
-        Raises
-        ------
-        InputError
-            If the file exists, or cannot be written.
-        """
+        """Make a key pair; the private half goes to a new file that only its owner may read."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -93,13 +82,7 @@ class Signer:
 
     @classmethod
     def load(cls, given: str) -> Signer:
-        """Return the signer of a key, given as PEM text or as the path of a PEM file.
-
-        Raises
-        ------
-        InputError
-            If there is no such file, others may read it, or it holds no Ed25519 key.
-        """
+        """Return the signer of a key, given as PEM text or as the path of a PEM file."""
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -126,13 +109,7 @@ class Signer:
 
 
 def configured_signer(given: str | None) -> Signer | None:
-    """Return the given signer, else that of the environment, else None.
-
-    Raises
-    ------
-    InputError
-        As `Signer.load` does.
-    """
+    """Return the given signer, else that of the environment, else None."""
     given = given or os.environ.get(VARIABLE)
     return Signer.load(given) if given else None
 
@@ -168,13 +145,7 @@ def public_pem(public: str) -> str:
 
 
 def read_public(path: Path) -> str:
-    """Return the public key of a PEM file: 32 bytes in base64.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it holds no Ed25519 public key.
-    """
+    """Return the public key of a PEM file: 32 bytes in base64."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key

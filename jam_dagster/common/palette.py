@@ -9,11 +9,7 @@ from dataclasses import dataclass
 class Colour:
     """A colour with one meaning, on light and dark backgrounds.
 
-    Parameters
-    ----------
-    light, dark
-        Six hexadecimal digits after ``#``. The light one is unique: a page finds by it the marks to
-        change on a dark background.
+    The light one is unique: a page finds by it the marks to change on a dark background.
     """
 
     light: str

@@ -66,13 +66,7 @@ _BOUNDS = {
 
 
 class Section(BaseModel):
-    """A section of a specification: immutable, and complete once it is made.
-
-    Raises
-    ------
-    SpecificationError
-        A key is unknown, missing or out of range; the message names it.
-    """
+    """A section of a specification: immutable, and complete once it is made."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False

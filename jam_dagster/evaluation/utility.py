@@ -30,12 +30,8 @@ _ITERATIONS = 200
 class Score:
     """How well a classifier predicts the records that it is tested on.
 
-    Parameters
-    ----------
-    accuracy
-        The share of records whose value it predicts.
-    balanced
-        The mean of that share over the values, each counted alike.
+    `accuracy` is the share of records whose value it predicts, `balanced` the mean of that share
+    over the values, each counted alike.
     """
 
     accuracy: float
@@ -46,14 +42,9 @@ class Score:
 class TargetUtility:
     """How well one column is predicted from all others, on private records; restricted.
 
-    Parameters
-    ----------
-    target
-        The column.
-    scores
-        By what was trained on: ``"synthetic"``, ``"public"`` where there is one public table, and
-        ``"private"``, the half of the private records that is not tested on. ``"majority"`` always
-        predicts that half's most frequent value.
+    `scores` are by what was trained on: ``"synthetic"``, ``"public"`` where there is one public
+    table, and ``"private"``, the half of the private records that is not tested on. ``"majority"``
+    always predicts that half's most frequent value.
     """
 
     target: str
@@ -67,13 +58,7 @@ class TargetUtility:
 
 
 def check_target(target: str, domain: Domain) -> None:
-    """Raise unless classifiers can be trained for a column.
-
-    Raises
-    ------
-    InputError
-        If the domain does not have it, has no other column, or scikit-learn is not installed.
-    """
+    """Raise unless classifiers can be trained for a column."""
     if target not in domain.names:
         # The columns of a domain from private data are not listed.
         names = "its columns" if domain.restricted else ", ".join(domain.names)
@@ -99,18 +84,8 @@ def target_utility(
     The classifier is a logistic regression on indicators of all other columns' codes. The half is
     chosen by a fixed seed.
 
-    Parameters
-    ----------
-    private, synthetic, public
-        The tables, over one domain. One without rows, such as several public tables of different
-        columns, is left out.
-    target
-        The column to predict.
-
-    Returns
-    -------
-    TargetUtility or None
-        None where the private table has fewer than two records.
+    A table without rows, such as several public tables of different columns, is left out. A private
+    table of fewer than two records gives None.
     """
     if private.records < 2:
         return None

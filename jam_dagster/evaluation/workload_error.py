@@ -366,14 +366,7 @@ def table_errors(
 class IndependentTable:
     """The product of one-way marginals: each attribute exact, and no relation between any two.
 
-    Parameters
-    ----------
-    domain
-        The domain.
-    records
-        The number of records for scaling the answers.
-    one_way
-        The counts of every attribute, shape ``(size,)`` each.
+    `one_way` has the counts of every attribute, shape ``(size,)`` each.
     """
 
     domain: Domain

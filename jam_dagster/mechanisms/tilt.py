@@ -208,14 +208,8 @@ def _shares(workload: Workload) -> int:
 class _Weights:
     """The margins that count in a round.
 
-    Attributes
-    ----------
-    most
-        The most attributes of a candidate: the choice among more could not be told from chance.
-    of
-        N of the margins of each candidate, by its number.
-    heaviest
-        The largest sum of them.
+    `most` is the most attributes of a candidate: the choice among more could not be told from
+    chance. `of` has N of the margins of each candidate, `heaviest` is the largest sum of them.
     """
 
     most: int

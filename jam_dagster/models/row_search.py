@@ -40,19 +40,9 @@ _LEAST_OFFERED = 4096
 class RowSearch:
     """How far a search goes.
 
-    Parameters
-    ----------
-    lookups
-        The most cells that are looked up: two for each row that is offered and each marginal.
-    offers
-        The most rows of the model that are offered for each row of the table.
-    cells
-        The most cells of all marginals together. The largest marginals are left out beyond it.
-
-    Raises
-    ------
-    InputError
-        If one of them is below 1, or so large that the search does not end soon.
+    `lookups` limits the cells that are looked up, two for each row that is offered and each
+    marginal; `offers` the model's rows offered for each row; `cells` the cells of all marginals
+    together, beyond which the largest are left out.
     """
 
     MOST: ClassVar[Mapping[str, int]] = {"lookups": 10**9, "offers": 10**4, "cells": 2**26}
@@ -87,14 +77,8 @@ class RowSearch:
 class SearchedRows:
     """A table after its search.
 
-    Attributes
-    ----------
-    table
-        The rows.
-    before, after
-        The mean weighted ``||table - model||_1 / n`` of the marginals that the search looked at.
-    swaps
-        Number of rows that were swapped.
+    `before` and `after` are the mean weighted ``||table - model||_1 / n`` of the marginals that the
+    search looked at.
     """
 
     table: EncodedTable
@@ -114,8 +98,6 @@ def search_rows(
 ) -> SearchedRows:
     """Swap rows of a table for other rows of the model, where that brings the workload closer.
 
-    Notes
-    -----
     The search minimizes ``sum_t w_t ||M_t(table) - (n / total) M_t(model)||_1``. Each row of the
     table is offered a sampled row of the model in its place, which it takes where that brings the
     sum down; then again, from the first row on. Of a table with more rows than `RowSearch.lookups`

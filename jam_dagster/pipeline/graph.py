@@ -34,19 +34,8 @@ Translate = Callable[[dg.AssetSpec], dg.AssetSpec]
 class ReleaseGraph:
     """Which assets a release has, how they are called, and who may see each.
 
-    Parameters
-    ----------
-    spec
-        The release.
-    group
-        The asset group; None: the release's name.
-    owners, tags
-        Put on every asset.
-    tick
-        The cron expression of its schedule, if it has one.
-    translate
-        Maps an asset's spec to the one to use. Of it the graph takes the key, by which everything
-        else of the release knows the asset.
+    `translate` maps an asset's spec to the one to use. Of it the graph takes the key, by which
+    everything else of the release knows the asset.
     """
 
     spec: ReleaseSpec

@@ -21,19 +21,8 @@ _DUST_UNITS = 1000
 class LedgerOutlook:
     """What a release would leave of a dataset's budget.
 
-    Parameters
-    ----------
-    ledger, dataset
-        Which.
-    remaining, after
-        Rho that a new release of this partition may take now, and what would then be left; None
-        where the ledger knows no budget, and `after` where the release does not fit.
-    remaining_epsilon, after_epsilon
-        The same as epsilon, at the delta of the budget.
-    fits
-        Whether the release could be paid for.
-    note
-        What there is to say.
+    Amounts are in rho, or in epsilon at the delta of the budget. They are None where the ledger
+    knows no budget, and `after` where the release does not fit.
     """
 
     ledger: str

@@ -26,24 +26,10 @@ NOT_SHOWN = (
 class Size:
     """How large the release's problem is.
 
-    Parameters
-    ----------
-    workload
-        Marginals of the workload.
-    candidates
-        Marginals in its downward closure; of a mechanism without a size limit, those that a round
-        chose from at most.
-    first_limit_mb, last_limit_mb
-        The size limits of the first round that chose, and of a last round that has spent the whole
-        budget; None without one.
-    fit_first, fit_last
-        Candidates that the first of these rounds had, and those that fit the last limit by
-        themselves, beside an empty model; None where no round chose, or there is no limit.
-    last_round
-        Fewest and most candidates that fitted in the last round of a trial at the epsilon asked
-        for, beside the model that it had by then.
-    largest_model_mb
-        The largest model of these trials.
+    `candidates` is, of a mechanism without a size limit, the most that a round chose from. Limits,
+    and what fits them, are None without one. `fit_last` counts the candidates that fit the last
+    limit by themselves, beside an empty model; `last_round` has the fewest and most that fitted in
+    a trial's last round, beside its model.
     """
 
     workload: int
@@ -60,22 +46,11 @@ class Size:
 class Cost:
     """What a run would take, by what was measured and what was extrapolated from it.
 
-    Parameters
-    ----------
-    measured_seconds
-        ``mechanism``, ``count`` of it for counting, and ``sample``: means of the trials at the
-        epsilon asked for. ``read`` and ``encode``: of the whole public table, once.
-    expected_seconds
-        Of the release: ``read`` and ``encode`` grow with the private records; ``count`` is that
-        of the trials and what counting more records took, measured up to `counted` of them and
-        in proportion from there, as is ``sample`` above a million records; the rest of the
-        mechanism is as measured.
-    measured_peak_mb
-        The most memory that this process held in its first trial, with all that it loaded.
-    private_table_mb
-        What the private table's values and codes would take beside it.
-    counted, records, public_records
-        Records that were counted to measure it, and those of the release's two tables.
+    `measured_seconds` are means of the trials at the epsilon asked for (``count`` is part of
+    ``mechanism``); ``read`` and ``encode`` are of the whole public table. `expected_seconds` grow
+    with the private records: ``count`` as measured up to `counted` of them and in proportion from
+    there, ``sample`` above a million records. `measured_peak_mb` is the process's, with all that it
+    loaded, and `private_table_mb` the private table's values and codes beside it.
     """
 
     measured_seconds: dict[str, float]
@@ -101,15 +76,9 @@ class Cost:
 class RoundNoise:
     """The noise of a typical round.
 
-    Parameters
-    ----------
-    sigma
-        Standard deviation in counts, a cell, where every round measures privately; None where
-        rounds differ, or their number is unknown.
-    measured
-        Smallest, median and largest of the trials' private measurements; None if there were none.
-    median_cell
-        Records in a cell of the workload's median marginal, if they were spread evenly.
+    `sigma` is in counts, a cell; None where rounds differ, or their number is unknown. `measured`
+    has the smallest, median and largest of the trials' private measurements. `median_cell` has the
+    records in a cell of the workload's median marginal, if they were spread evenly.
     """
 
     sigma: float | None

@@ -147,12 +147,7 @@ def _domain(spec: ReleaseSpec, frame: pd.DataFrame, notes: list[str]) -> Domain:
 def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, float]:
     """Read the public table that is tried, of several the first that has all attributes.
 
-    Returns
-    -------
-    DataFrame
-        The table.
-    float
-        The seconds that reading it took.
+    The seconds that reading it took come with it.
     """
     source, domain = request.spec.public, request.spec.domain.declared
     unit = request.spec.privacy.unit

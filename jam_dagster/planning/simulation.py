@@ -33,12 +33,7 @@ MOST_SAMPLED = 1_000_000
 class Estimate:
     """A mean over seeds.
 
-    Parameters
-    ----------
-    mean
-        The mean.
-    standard_error
-        Of the mean; None from one seed.
+    The standard error is None from one seed.
     """
 
     mean: float
@@ -63,15 +58,6 @@ class RepeatedTable:
 
     Every record is there as often as the number of records asks for, and some, chosen at random,
     once more, so that counts stay whole.
-
-    Parameters
-    ----------
-    table
-        What is repeated.
-    times
-        How often all records are there.
-    extra
-        The records that are there once more.
     """
 
     table: EncodedTable
@@ -116,15 +102,7 @@ class RepeatedTable:
 
 @dataclass(frozen=True)
 class Halves:
-    """A public table split in two at random.
-
-    Parameters
-    ----------
-    private
-        The half that plays the private table.
-    public
-        The other one.
-    """
+    """A public table split in two at random."""
 
     private: RepeatedTable
     public: EncodedTable
@@ -149,33 +127,10 @@ class Halves:
 class Trial:
     """One run of the mechanism on two halves, and what became of it.
 
-    Parameters
-    ----------
-    mechanism
-        Its title.
-    epsilon, seed
-        Of the run; the seed splits the table, too.
-    error, public_error
-        The mean workload errors of the synthetic table and of the half that is public.
-    picks
-        Rounds that measured private and public marginals.
-    candidates, most_candidates
-        Marginals that there were to choose from in the last round, and in any round at most.
-    first_candidates, first_limit_mb
-        The same of the first round that chose, and its size limit; None where none did, and where
-        it had no limit.
-    largest_model_mb
-        The largest model that was fitted.
-    sigmas
-        Noise of the private measurements, in counts.
-    seconds
-        Wall-clock time of the mechanism, ``count`` of it for counting, and of ``sample``.
-    counted, sampled
-        Records that were counted, and those of the synthetic table.
-    rho_spent
-        What a ledger would have been charged by the mechanism.
-    peak_memory_mb
-        The most memory that the process had held when the table was sampled, in 2^20 bytes.
+    `picks` counts the rounds that measured private and public marginals. `sigmas` are in counts.
+    `seconds` are wall-clock, ``count`` part of ``mechanism``. The first round's facts are None
+    where none chose, and its limit where there is none. `peak_memory_mb` is the process's when the
+    table was sampled, in 2^20 bytes.
     """
 
     mechanism: str
@@ -206,12 +161,7 @@ class Trial:
 class CurvePoint:
     """What all trials at one epsilon come to.
 
-    Parameters
-    ----------
-    epsilon
-        Of the whole release.
-    trials
-        One a seed.
+    `epsilon` is of the whole release; there is one trial a seed.
     """
 
     epsilon: float
@@ -262,21 +212,7 @@ def run_trial(
     seed: int,
     on_round: Callable[[Round], None],
 ) -> Trial:
-    """Run the mechanism with seeded noise on two halves, and compare what it makes.
-
-    Parameters
-    ----------
-    spec
-        The release, at the epsilon to try.
-    halves
-        The tables.
-    workload
-        The marginals that matter.
-    seed
-        Of the noise and of the sampling.
-    on_round
-        Called after every round.
-    """
+    """Run the mechanism with seeded noise on two halves, and compare what it makes."""
     research = spec.privacy.changed(noise="numpy", seed=seed)
     trial = spec.changed(privacy=research)
     place = Place()

@@ -185,25 +185,8 @@ def check_charge(
 ) -> None:
     """Raise if a charge of `units` for `step` may not be made.
 
-    Parameters
-    ----------
-    step : str
-        The draw.
-    units : int
-        Its charge in units of 1e-15 rho.
-    left : int
-        What the account has left, in the same units.
-    already, closed : bool
-        Whether the step was charged before, and whether the account has ended.
-    account : str
-        How the error calls the account.
-    delta : float, optional
-        At which delta the error also speaks of epsilon.
-
-    Raises
-    ------
-    ChargedBeforeError, ReleaseClosedError, BudgetExceededError
-        As `Account.charge` says.
+    `units` and `left` are in 1e-15 rho. It raises as `Account.charge` does, and `delta` lets the
+    error speak of epsilon.
     """
     if already:
         raise ChargedBeforeError(

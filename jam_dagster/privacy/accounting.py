@@ -41,17 +41,7 @@ _LOG_ORDER_RANGE = (-40.0, 46.0)
 def check_rho(rho: float, *, name: str = "rho") -> float:
     """Return `rho` if it is an amount of privacy that can be spent.
 
-    Parameters
-    ----------
-    rho : float
-        Amount of zCDP.
-    name : str
-        How the error calls the value.
-
-    Raises
-    ------
-    SpecificationError
-        If `rho` is not a finite number in (0, 9000].
+    That is a finite number in (0, 9000].
     """
     value = _number(rho, name)
     if not 0.0 < value <= MAX_RHO:

@@ -16,12 +16,7 @@ from jam_dagster.privacy.ledger.key import canonical_digest
 def choice_digest(chosen: str, rho: float) -> str:
     """Return the digest of a selection, in hexadecimal.
 
-    Parameters
-    ----------
-    chosen : str
-        Name of the chosen candidate, not its index.
-    rho : float
-        Price of the choice.
+    `chosen` is the name of the candidate, not its index.
     """
     return canonical_digest({"chosen": chosen, "rho": float(rho)})
 
@@ -29,16 +24,7 @@ def choice_digest(chosen: str, rho: float) -> str:
 def values_digest(values: np.ndarray, sigma: float, rho: float, subject: str = "") -> str:
     """Return the digest of noisy values, in hexadecimal.
 
-    Parameters
-    ----------
-    values : ndarray
-        The drawn values, of any shape; hashed as float64, little-endian, in C order.
-    sigma : float
-        Standard deviation of the noise, in the unit of the values.
-    rho : float
-        Price of the draw.
-    subject : str
-        The measured marginal.
+    Values of any shape are hashed as float64, little-endian, in C order; `sigma` is in their unit.
     """
     packed = np.ascontiguousarray(values, dtype="<f8").tobytes()
     return canonical_digest(

@@ -45,27 +45,11 @@ _STATISTICS = ("errors.json", "report.html")
 class PrivateCopy:
     """One file of a private store, for readers of the private table only.
 
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        Its path below the store's root.
-    kind
-        ``statistics``: exact statistics of a private table. ``failure``: the cause of a failed
-        attempt to open it, which quotes values.
-        ``unfinished``: the remains of a run that was killed while it wrote. ``other``: anything
-        else, such as the keys that choose rows; it is never removed.
-    size
-        In bytes.
-    written
-        When it was written.
-    dataset, release, partition, edition
-        Its release; empty if the file does not name it.
-    retention_days
-        How many days its release keeps it; None: until somebody removes it.
-    research
-        Whether it belongs to research with seeded noise, which has no ledger and never resumes.
+    Of `kind`, ``statistics`` are exact statistics of a private table; ``failure`` is the cause of a
+    failed attempt to open it, which quotes values; ``unfinished`` the remains of a run that was
+    killed while it wrote; ``other`` anything else, such as the keys that choose rows, which is
+    never removed. The release is empty if the file does not name it. Without `retention_days` it
+    stays until somebody removes it. Research with seeded noise has no ledger and never resumes.
     """
 
     path: Path | UPath
@@ -85,16 +69,8 @@ class PrivateCopy:
 class Judged:
     """A private copy, and whether it may be removed.
 
-    Parameters
-    ----------
-    copy
-        The copy.
-    ended
-        When its release ended; None while it is open, or if that is unknown.
-    due
-        When its release's retention ends; None: never.
-    kept_because
-        Why it must not be removed; empty if it may be.
+    `ended` is None while its release is open, or if that is unknown; `due` is None for never.
+    `kept_because` is empty if it may be removed.
     """
 
     copy: PrivateCopy
@@ -127,17 +103,7 @@ class Judged:
 
 
 def failure_of(key: Mapping[str, str], retention_days: int | None, *, research: bool) -> bytes:
-    """Return the first line of a failure's file, which names the release.
-
-    Parameters
-    ----------
-    key
-        The release, by the field names of `ReleaseKey`.
-    retention_days
-        How many days its release keeps private copies.
-    research
-        Whether it was made for seeded noise.
-    """
+    """Return the first line of a failure's file, which names the release."""
     fields = {name: key[name] for name in _RELEASE_FIELDS if name in key}
     content = {**fields, "retention_days": retention_days, "research": research}
     return _FAILURE + json.dumps(content).encode() + b"\n\n"
@@ -147,16 +113,6 @@ def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
     """Return the copies in a private store of Dagster, in the order of their paths.
 
     Links are not followed.
-
-    Parameters
-    ----------
-    root
-        The store's root.
-
-    Raises
-    ------
-    InputError
-        If there is no such folder.
     """
     if not root.is_dir():
         raise InputError(f"{root} is no folder: name the root of the private store.")
@@ -166,15 +122,7 @@ def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
 def copies_in_folder(folder: Path) -> list[PrivateCopy]:
     """Return the restricted copies in the release folder of a command-line run.
 
-    Parameters
-    ----------
-    folder
-        The folder that ``--out`` named.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no release.
+    `folder` is what ``--out`` named.
     """
     restricted = folder / "restricted"
     try:
@@ -276,20 +224,8 @@ def _modified(path: UPath) -> datetime:
 def judged(copies: Iterable[PrivateCopy], ledger: Ledger | None, now: datetime) -> list[Judged]:
     """Return for each copy whether it may be removed.
 
-    Parameters
-    ----------
-    copies
-        The copies.
-    ledger
-        The ledger that their releases are charged to; without it, no copy that a release may still
-        need is removable.
-    now
-        The current time.
-
-    Raises
-    ------
-    BudgetError
-        If there is no ledger, or it has moved: only the moved ledger knows which copies are needed.
+    Without a ledger, no copy that a release may still need is removable. Of a ledger that has
+    moved, only the moved one knows which copies are needed: a `BudgetError`.
     """
     ends = {} if ledger is None else _ends(ledger)
     return [_judge(one, None if ledger is None else ends, now) for one in copies]
@@ -351,13 +287,7 @@ def _judge(
 
 
 def remove(one: Judged) -> bool:
-    """Remove a copy unless it was written again meanwhile; return whether it was removed.
-
-    Raises
-    ------
-    InputError
-        If it must be kept.
-    """
+    """Remove a copy unless it was written again meanwhile; return whether it was removed."""
     if one.kept_because:
         raise InputError(f"{one.copy.path} is kept: {one.kept_because}.")
     path = one.copy.path

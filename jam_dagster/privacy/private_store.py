@@ -31,11 +31,6 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
     """Return the secret in a private store on a local disk, which need not exist.
 
     Unless it is to be made, a missing secret is a random one, which matches no binding.
-
-    Raises
-    ------
-    SpecificationError
-        If the file is not a secret, or cannot be created or read.
     """
     path = folder / SOURCE_KEY_FILE
     try:
@@ -86,11 +81,6 @@ def carry_private_store(origin: Path, destination: Path) -> bool:
     """Copy a private store to the place that belongs to a moved ledger.
 
     Return whether the destination holds the origin's secret; False if it holds another one.
-
-    Raises
-    ------
-    SpecificationError
-        If a file is not a secret, or cannot be created or read.
     """
     if origin == destination or not (origin / SOURCE_KEY_FILE).exists():
         return True

@@ -11,20 +11,9 @@ _LARGE_EPSILON = 10.0
 def configuration_warnings(epsilon: float, delta: float, records: int) -> tuple[str, ...]:
     """Return warnings about a release's settings, in sentences.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The guarantee.
-    records : int
-        The number of private records: n where it is public, else its measured value.
+    Each names the setting and the remedy. `records` is n where it is public, else its measured
+    value.
 
-    Returns
-    -------
-    tuple of str
-        Each names the setting and the remedy.
-
-    Examples
-    --------
     >>> configuration_warnings(1.0, 1e-9, 1000)
     ()
     """

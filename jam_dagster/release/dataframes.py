@@ -375,15 +375,9 @@ def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) ->
 class _Place:
     """Where the files of a release lie.
 
-    Parameters
-    ----------
-    path
-        The folder.
-    root
-        The folder of all releases that are charged to the same ledger file, its owner's alone;
-        None where the folder was named, or is temporary.
-    temporary
-        Whether the folder goes with the result.
+    `root` is the folder of all releases that are charged to the same ledger file, its owner's
+    alone; None where the folder was named, or is temporary. A temporary folder goes with the
+    result.
     """
 
     path: Path

@@ -45,15 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """A synthetic table.
-
-    Parameters
-    ----------
-    codes
-        The records as they were sampled and repaired.
-    table
-        The records with their values.
-    """
+    """A synthetic table."""
 
     codes: EncodedTable
     table: pd.DataFrame
@@ -63,14 +55,7 @@ class Sample:
 class Drawn:
     """What a release has drawn, and paid for, before its error is measured.
 
-    Parameters
-    ----------
-    run
-        The mechanism's run.
-    repeated
-        Whether it had ended before, so that nothing was drawn.
-    sample
-        The synthetic table.
+    `repeated` says that it had ended before, so that nothing was drawn.
     """
 
     run: ReleaseRun
@@ -82,14 +67,8 @@ class Drawn:
 class Progress:
     """What a release reports while it is made; each does nothing unless it is given.
 
-    Parameters
-    ----------
-    on_start
-        Called with the expected number of rounds before the first, None where it is unknown.
-    on_round
-        Called after every round of the mechanism.
-    notify
-        Called with a sentence where the user should know what was done.
+    `on_start` gets the expected number of rounds, None where it is unknown; `notify` a sentence
+    where the user should know what was done.
     """
 
     on_start: Callable[[int | None], None] = lambda rounds: None

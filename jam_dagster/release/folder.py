@@ -46,11 +46,6 @@ class ReleaseFolder:
 
     What seeded noise made may not leave either: whoever guesses the seed takes the noise off a
     transcript and has exact marginals. The whole folder is its owner's alone then.
-
-    Parameters
-    ----------
-    path
-        The folder; it need not exist.
     """
 
     OUTPUTS = (

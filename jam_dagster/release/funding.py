@@ -72,19 +72,7 @@ class Funding(Protocol):
 
 @dataclass
 class ResearchFunding:
-    """Seeded noise: free, kept nowhere, not releasable.
-
-    Parameters
-    ----------
-    shares
-        rho of each share.
-    protection
-        Whom the release protects.
-    seed
-        The seed of the noise.
-    place
-        Where an owner finds why a step failed.
-    """
+    """Seeded noise: free, kept nowhere, not releasable."""
 
     shares: Mapping[str, float]
     protection: Protection
@@ -142,32 +130,11 @@ class ResearchFunding:
 class LedgerFunding:
     """Exact noise: every draw is charged to the ledger before it is made, and then stored.
 
-    Parameters
-    ----------
-    ledger
-        The ledger; one object, which knows what it has claimed.
-    key
-        The release's key in the ledger.
-    shares
-        rho of each share.
-    protection
-        Whom the release protects.
-    place
-        Where the draws are kept.
-    run_id
-        The run, as the journal names it.
-    identity
-        The identity of the private source; empty where the step reads none.
-    template
-        The identity with the partition left open, where no file tells partitions apart.
-    linked
-        The source in words, where it is a file that has another name.
-    signer
-        The key that signs the certificate, if there is one.
-    grants
-        What a new ledger grants the dataset; None: a ledger must have granted it before.
-    notify
-        Is given a sentence where the user should know what was done.
+    `ledger` is one object, which knows what it has claimed. `identity` is empty where the step
+    reads no private source; `template` is the identity with the partition left open, where no file
+    tells partitions apart; `linked` is the source in words, where it is a file that has another
+    name. `grants` is what a new ledger grants the dataset; None: a ledger must have granted it
+    before.
     """
 
     ledger: Ledger
@@ -186,16 +153,8 @@ class LedgerFunding:
     def check(self) -> None:
         """Raise if the release could not be paid for; write nothing.
 
-        Raises
-        ------
-        BudgetExceededError
-            If it asks for more than is left.
-        SourceBindingError
-            If it reads another source than it was reserved for.
-        BudgetError
-            If the ledger cannot be used or does not know the dataset; if the release was charged
-            and its draws are not in its place, or they are there and the ledger does not know of
-            them.
+        Nor can it be where it was charged and its draws are not in its place, or where they are
+        there and the ledger does not know of them.
         """
         if self._check_draws():
             self.ledger.check(
@@ -301,11 +260,6 @@ class LedgerFunding:
 
         The reservation stays when a later step fails: until this release resumes, or is
         configured otherwise before its first draw, or an operator closes it.
-
-        Raises
-        ------
-        BudgetExceededError, BudgetError
-            As for `check`; nothing is reserved then.
         """
         # A backend that cannot be loaded must fail before anything is reserved.
         make_noise("exact")
@@ -360,13 +314,7 @@ class LedgerFunding:
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`.
-
-        Raises
-        ------
-        AttemptsError
-            If too many attempts to open the data did not end well.
-        """
+        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`."""
         with (
             self.ledger.opening(self.key, run_id=self.run_id) as attempt,
             keeping_details(partial(self.place.keep_failure, attempt)),
@@ -374,13 +322,7 @@ class LedgerFunding:
             yield
 
     def draws(self, share: str) -> Draws:
-        """Return the draws that a share pays for, from the reservation of the whole release.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the release asks for more than is left.
-        """
+        """Return the draws that a share pays for, from the reservation of the whole release."""
         # A backend that cannot be loaded must fail before anything is reserved.
         noise = make_noise("exact")
         return Draws(

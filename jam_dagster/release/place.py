@@ -41,18 +41,11 @@ DESCRIPTION = "release.json"
 class Fingerprint:
     """The inputs of a release, from public facts only, to detect that they changed between runs.
 
-    Parameters
-    ----------
-    records
-        n, where it is public; None where the number of private records is private itself.
-    public
-        The encoded public tables by name; empty where there are none, or where their encoding
-        comes from private data.
-    restricted_domain
-        The domain where it comes from private data; else None, for the release's key has it.
-    contents
-        A digest of the private records, where only they show that a table changed: of a table in
-        memory. It is private, and must be keyed before it is kept.
+    `records` is None where their number is private. `public` is empty where there are no public
+    tables, or their encoding comes from private data. `restricted_domain` is a domain that comes
+    from private data, for the release's key has any other. `contents` is a digest of private
+    records, where only they show that a table changed: of a table in memory. It is private, and
+    must be keyed before it is kept.
     """
 
     records: int | None
@@ -164,13 +157,7 @@ class Place:
         return secret_key()
 
     def begin(self, data: Fingerprint) -> None:
-        """Keep the fingerprint of the inputs, or check that they are still the same.
-
-        Raises
-        ------
-        InputError
-            If earlier draws of this release were made on other data.
-        """
+        """Keep the fingerprint of the inputs, or check that they are still the same."""
 
     def finished(self) -> ReleaseRun | None:
         """Return the run, if it has ended; None if the mechanism must still run."""

@@ -32,15 +32,8 @@ RUN_FILE = "run.json"
 class ReleaseIdentity:
     """Which release a run made, and what that release guarantees.
 
-    Parameters
-    ----------
-    key
-        As the ledger knows it; for seeded noise, which no ledger knows, it holds the seed by its
-        specification's digest.
-    epsilon, delta
-        The guarantee of the whole release.
-    shares
-        rho by share.
+    For seeded noise, which no ledger knows, the key holds the seed by its specification's digest.
+    `shares` are in rho.
     """
 
     key: ReleaseKey
@@ -66,13 +59,7 @@ class ReleaseIdentity:
 
 @dataclass(frozen=True, eq=False)
 class ReleaseRun(MechanismResult):
-    """A mechanism's result, with the release that it made.
-
-    Parameters
-    ----------
-    release
-        Which release.
-    """
+    """A mechanism's result, with the release that it made."""
 
     release: ReleaseIdentity
 

@@ -12,13 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Stopwatch:
-    """The wall-clock time of named stages.
-
-    Parameters
-    ----------
-    on_stage
-        Called with the name of each stage as it begins.
-    """
+    """The wall-clock time of named stages."""
 
     on_stage: Callable[[str], None]
     seconds: dict[str, float] = field(default_factory=dict)

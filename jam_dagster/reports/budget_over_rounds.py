@@ -15,14 +15,8 @@ if TYPE_CHECKING:
 class Spending:
     """Spent rho by purpose; the parts add up to the total.
 
-    Parameters
-    ----------
-    counting
-        For the number of records, where that is private.
-    selecting, measuring
-        For selections and measurements of marginals.
-    lost
-        For draws that were charged and lost to a crash.
+    `counting` is for the number of records, where that is private; `lost` for draws that were
+    charged and lost to a crash.
     """
 
     counting: float

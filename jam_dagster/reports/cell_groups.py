@@ -16,14 +16,7 @@ from jam_dagster.tables.domain.numeric import NumericAttribute
 class CellGroup:
     """Cells that a plot shows as one.
 
-    Parameters
-    ----------
-    label
-        Name of the group.
-    codes
-        The cells.
-    start
-        Label of the group's beginning on an axis: for bins their lowest value.
+    `start` labels the group's beginning on an axis: for bins their lowest value.
     """
 
     label: str

@@ -23,12 +23,7 @@ INTERVAL_SIGMAS = 2.0
 class Released:
     """A released share with the interval of its noise.
 
-    Parameters
-    ----------
-    share
-        Share of the records; noise can make it negative.
-    half
-        Half-width of the interval of two standard deviations.
+    Noise can make the share negative. `half` is the half-width of two standard deviations.
     """
 
     share: float
@@ -39,14 +34,7 @@ class Released:
 class CellShares:
     """The share of each table in a group of cells.
 
-    Parameters
-    ----------
-    group
-        The cells.
-    synthetic, public
-        Shares of the records; None without a public table.
-    released
-        The released estimate; None if none covers the attribute.
+    A share is None without a public table, or where no estimate covers the attribute.
     """
 
     group: CellGroup
@@ -85,14 +73,7 @@ def one_way_shares(
 class PairCells:
     """A two-way marginal of several tables, in common groups of cells.
 
-    Parameters
-    ----------
-    pair
-        Two attributes in domain order.
-    down, across
-        The groups of the first and of the second.
-    counts
-        By title, each of shape ``(len(down), len(across))``.
+    `counts` are by title, each of shape ``(len(down), len(across))``.
     """
 
     pair: tuple[str, str]

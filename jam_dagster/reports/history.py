@@ -38,17 +38,7 @@ _USES = {
 
 @dataclass(frozen=True)
 class PartitionRelease:
-    """The public facts of one partition's release.
-
-    Parameters
-    ----------
-    partition, edition
-        Partition and edition of the release.
-    transcript
-        Transcript of its mechanism.
-    errors
-        Its workload errors, if they were released.
-    """
+    """The public facts of one partition's release."""
 
     partition: str
     edition: str

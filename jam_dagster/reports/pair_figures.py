@@ -36,18 +36,7 @@ _NUMBERS_EMBEDDED = 150_000
 class PairFigure:
     """Heat maps of two attributes in several tables.
 
-    Parameters
-    ----------
-    title
-        The attributes.
-    panels
-        One panel a table.
-    alternative
-        The text alternative of all panels.
-    caption
-        The caption.
-    place
-        Index of the pair in `pair_numbers`; None if its numbers are not on the page.
+    `place` is the index of the pair in `pair_numbers`; None if its numbers are not on the page.
     """
 
     title: str

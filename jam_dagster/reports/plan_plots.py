@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 class ErrorAtEpsilon:
     """A point of the curve.
 
-    Parameters
-    ----------
-    epsilon
-        Epsilon of the whole release.
-    error, standard_error
-        The mean workload error over seeds, and the standard error of that mean.
+    `standard_error` is that of the mean over seeds.
     """
 
     epsilon: float

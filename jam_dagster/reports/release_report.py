@@ -42,32 +42,11 @@ _VALUES_SHOWN = 12
 class ReportFacts:
     """The facts of a report other than the data.
 
-    Parameters
-    ----------
-    release
-        The release's name.
-    dataset
-        The protected dataset that pays, by its name for readers.
-    epsilon, delta
-        The guarantee of the whole release.
-    reserved
-        Rho by share, such as ``{"mechanism": 0.014, "evaluation": 0.0007}``.
-    partition, edition
-        Partition and edition of the table.
-    public_source
-        Origin of the public table, without credentials. The place of the private table is not
-        shown.
-    public_released
-        Whether the public table is an earlier release of the same dataset.
-    made
-        When the release was made.
-    remaining_epsilon
-        The remaining budget of the dataset after this release, as epsilon at the budget's delta;
-        None without a ledger.
-    remarks
-        Warnings about the release's configuration.
-    run
-        Digest of the mechanism's run, which identifies the page; may be empty.
+    `reserved` is rho by share. `public_source` is without credentials; the place of the private
+    table is not shown. `public_released` says that the public table is an earlier release of the
+    same dataset. `remaining_epsilon` is what the dataset has left, at the budget's delta; None
+    without a ledger. `run` is the digest of the mechanism's run, which identifies the page; it may
+    be empty.
     """
 
     release: str

@@ -30,17 +30,7 @@ _NAMED_IN_ALT = 3
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A chart on the page.
-
-    Parameters
-    ----------
-    title
-        Title of the figure.
-    chart
-        The chart, from `live_chart` or `picture`.
-    caption
-        The caption.
-    """
+    """A chart on the page."""
 
     title: str
     chart: Markup
@@ -49,13 +39,7 @@ class ReportFigure:
 
 @dataclass(frozen=True)
 class DistributionFigure(ReportFigure):
-    """An attribute's distribution on the page.
-
-    Parameters
-    ----------
-    cells
-        The numbers in the chart.
-    """
+    """An attribute's distribution on the page."""
 
     cells: Sequence[CellShares] = ()
 

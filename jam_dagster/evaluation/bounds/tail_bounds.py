@@ -19,8 +19,6 @@ _TILTS = np.geomspace(0.02, 20.0, 400)
 def aligned_noise(cells: int, sigma: float, failure: float) -> float:
     """Bound the excess of the true marginal's distance from an answer over the noisy one's.
 
-    Notes
-    -----
     Theorem 4 of the AIM paper rests on it, with ``failure = exp(-lambda_1^2 / 2)``. With
     ``s = sign(x - a)``, ``||x - a||_1 = s (x - a) = s (y - a) - s z <= ||y - a||_1 - s z``, and
     ``s z`` is subgaussian of variance ``n sigma^2``: s does not depend on z.
@@ -31,8 +29,6 @@ def aligned_noise(cells: int, sigma: float, failure: float) -> float:
 def chosen_score(candidates: int, sensitivity: float, epsilon: float, failure: float) -> float:
     """Bound the distance of the exponential mechanism's chosen score below the best score.
 
-    Notes
-    -----
     It chooses with a probability proportional to ``exp(epsilon s / (2 sensitivity))``: a candidate
     that lies g below the best has at most ``exp(-epsilon g / (2 sensitivity))``, and there are at
     most so many candidates.
@@ -43,8 +39,6 @@ def chosen_score(candidates: int, sensitivity: float, epsilon: float, failure: f
 def summed_noise(cells: int, precision: float, most: float, failure: float) -> float:
     """Bound the L1 norm of the noise of a marginal that averages several measurements.
 
-    Notes
-    -----
     Let ``W = sum_i z_i / sigma_i^2`` be the noise before it is divided by V. What is measured next,
     and how exactly, depends on earlier noise, so V does, and W / V is no Gaussian given V. For
     a fixed t, however, and every vector s of n signs, ``exp(t s W - t^2 n V / 2)`` is a

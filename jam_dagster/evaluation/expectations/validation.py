@@ -44,16 +44,8 @@ _OF_THE_RUN = (
 class TableChecks:
     """The results of a synthetic table's expectations.
 
-    Parameters
-    ----------
-    specs
-        The expectations, in the order of `expectation_names`.
-    results
-        A result for each. An attribute that no private measurement covers passes with the message
-        "not measured".
-    validations
-        The reports of Great Expectations itself, a validation result for each suite; the same for
-        the same table.
+    An attribute that no private measurement covers passes with the message "not measured".
+    `validations` are Great Expectations' own reports, one for each suite.
     """
 
     specs: list[ExpectationSpec]

@@ -159,15 +159,8 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
 class MechanismRun(ABC):
     """The state of a run: private counts of its candidates, and the rounds; subclasses fit a model.
 
-    Attributes
-    ----------
-    left, spent
-        The rho that was left and spent when this round began, whatever its attempts cost.
-
-    Raises
-    ------
-    DomainError
-        If the table is empty and the number of records is public.
+    `left` and `spent` are the rho when this round began, whatever its attempts cost. An empty table
+    with a public number of records is a `DomainError`.
     """
 
     def __init__(

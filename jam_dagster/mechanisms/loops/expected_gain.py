@@ -37,21 +37,9 @@ Floats = npt.NDArray[np.float64]
 class Margins:
     """How many marginals of a workload each margin of each candidate stands for.
 
-    Parameters
-    ----------
-    workload
-        The marginals that matter, with their weights.
-    candidates
-        The downward closure of the workload.
+    `weights` has N by the set of a candidate's attributes, as the bits of a place: shape
+    ``(2^k,)``, the first attribute the lowest bit.
 
-    Attributes
-    ----------
-    weights
-        For each candidate N by the set of its attributes, as the bits of a place: shape
-        ``(2^k,)``, the first attribute the lowest bit.
-
-    Notes
-    -----
     N_t of a candidate r is the weight of the workload's marginals whose attributes within r are
     exactly t, in units of the largest weight. Of a candidate of several attributes the single ones
     count `ONE_WAY` only; and N of a single attribute is at most the largest sum over the margins of
@@ -127,8 +115,6 @@ def expected_gain(
 ) -> float:
     """Return by how much the measurement of a candidate brings its margins closer, in counts.
 
-    Notes
-    -----
     In each cell the derivative by d lies within f and 1 in size, so a record moves the score by
     as much as it moves ``sum_t N_t`` marginals (`Neighbours.gain_score`).
     """

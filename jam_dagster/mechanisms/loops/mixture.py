@@ -61,13 +61,6 @@ class MixtureMechanism(QueryMechanism):
     generator_seed
         Seed of the initial weights, independent of private data.
 
-    Raises
-    ------
-    SpecificationError
-        If a setting is out of range.
-
-    Notes
-    -----
     Choices where the paper is silent or whole marginals need another method:
 
     - A measured query may be chosen again.

@@ -39,13 +39,6 @@ class QueryMechanism(IterativeMechanism, ABC):
     alpha
         Share of a round's budget that goes to measuring; the rest selects. In (0, 1).
 
-    Raises
-    ------
-    SpecificationError
-        If a setting is out of range.
-
-    Notes
-    -----
     - Marginals are chosen from the downward closure of the workload by
       ``||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q``, as in AIM and JAM-PGM: a marginal with more
       noise than error gives no information. n_q counts the possible cells. The papers of these

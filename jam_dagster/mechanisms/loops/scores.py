@@ -38,8 +38,6 @@ def candidate_scores(
 ) -> np.ndarray:
     """Score every marginal on private and on public data: JAM-PGM, Algorithm 2, lines 7, 8.
 
-    Notes
-    -----
     Replacing one record moves each L1 error by at most 2, so a score by at most 4, however many
     public tables there are
     (`jam_dagster.privacy.sensitivity.JAM_SCORE`; `Neighbours.jam_score` for other neighbours).
@@ -54,8 +52,6 @@ def weighted_scores(
 ) -> np.ndarray:
     """Score every marginal by its expected improvement: AIM, Algorithm 2, line 12.
 
-    Notes
-    -----
     A score of weight w moves by w times the L1 sensitivity of a marginal
     (`Neighbours.error_score`).
     """
@@ -66,8 +62,6 @@ def weighted_scores(
 def penalized_scores(current_error: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Score every marginal by its error less its cells: MWEM+PGM, Algorithm 1 of the AIM paper.
 
-    Notes
-    -----
     A score moves by the L1 sensitivity of a marginal (`Neighbours.error_score`).
     """
     scores: np.ndarray = current_error - cells

@@ -17,12 +17,7 @@ from jam_dagster.tables import Clique, Domain, Workload
 class Selection:
     """The candidates of a round, with scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
 
-    Attributes
-    ----------
-    cliques
-        The candidates.
-    weights, penalties
-        w and p of each candidate, shape ``(m,)``; p in counts.
+    Weights and penalties have shape ``(m,)``; penalties are in counts.
     """
 
     cliques: Sequence[Clique]
@@ -34,12 +29,8 @@ class Selection:
 class SelectionRule:
     """The selections of a mechanism's rounds, one a round, by weighted L1 errors.
 
-    Attributes
-    ----------
-    candidates
-        Returns the marginals of all rounds before the size limit, and the weight of each.
-    penalty
-        Returns the penalty of a round for each cell of a candidate, in counts.
+    `candidates` returns the marginals before the size limit with their weights, `penalty` the
+    counts for each cell of a candidate in a round.
     """
 
     candidates: Callable[[Workload], tuple[Sequence[Clique], np.ndarray]]

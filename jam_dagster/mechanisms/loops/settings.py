@@ -33,18 +33,7 @@ _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 class Setting:
     """One setting of a mechanism.
 
-    Attributes
-    ----------
-    name
-        Its name in configuration.
-    hint
-        The type with its limits; it may allow None.
-    kind
-        ``int``, ``float``, ``str`` or ``bool``.
-    default
-        The value without configuration; None if it follows from the domain.
-    text
-        Its meaning, in one line.
+    A `default` of None follows from the domain.
     """
 
     name: str

@@ -40,13 +40,6 @@ class HistogramMechanism(QueryMechanism):
         See `QueryMechanism`. T is 10 by default, as in the code of Liu et al. Few rounds suit small
         budgets: the weights keep the noise of every measurement.
 
-    Raises
-    ------
-    SpecificationError
-        If a setting is out of range.
-
-    Notes
-    -----
     Choices where the papers are silent: a marginal is measured again only after all have been
     measured equally often, and one with a fixed answer for all weights (all records lie in one
     cell) is no candidate.

@@ -18,17 +18,8 @@ HELD_CELLS = 2**27
 class Calibrated:
     """Answers marginal queries from a calibrated junction tree.
 
-    Parameters
-    ----------
-    tree
-        The junction tree.
-    beliefs
-        Its cliques' probabilities, attributes ascending, summing to one.
-    routes
-        The tree's routes, if some are known.
+    `beliefs` are the cliques' probabilities, attributes ascending, summing to one.
 
-    Notes
-    -----
     A marginal inside a clique is a sum. One that spans cliques begins with a sum and is multiplied
     with conditionals P(attributes | separator), which are kept: all three-way marginals of a model
     share a few hundred of them. All sums of a clique are known in advance, so they take one pass

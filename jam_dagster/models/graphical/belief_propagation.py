@@ -39,8 +39,6 @@ def calibrate(
 ) -> tuple[np.ndarray, ...]:
     """Compute the marginal distribution of every clique by belief propagation.
 
-    Notes
-    -----
     Messages are sums in log space. The downward message divides out the upward one; where that is
     zero the clique below is impossible whatever the quotient, so any finite value serves.
     """
@@ -74,22 +72,9 @@ NEGLIGIBLE = 1e-100
 class Beliefs:
     """The cliques' tables of a junction tree, and the marginals of some factors in them.
 
-    Parameters
-    ----------
-    tree
-        The junction tree.
-    beliefs
-        For each clique its probabilities, attributes ascending; they agree on separators.
-    factors
-        Masks, each inside a clique, on which potentials change and marginals are returned.
-
-    Attributes
-    ----------
-    marginals
-        Float64, one after another the marginals of all factors, each flattened in `layout` order,
-        summing to one.
-    cells
-        Start of each factor in `marginals`, and the end of the last one.
+    `factors` are masks, each inside a clique, on which potentials change. `marginals` has their
+    marginals in float64 one after another, each flattened in `layout` order and summing to one;
+    `cells` has the start of each, and the end of the last.
     """
 
     def __init__(
@@ -231,12 +216,8 @@ class Beliefs:
 class _Group:
     """Factors of a clique that share one table.
 
-    Attributes
-    ----------
-    change, sum
-        The table that multiplies the clique, and the table that the clique is summed onto.
-    changes, sums
-        The factors' own tables for both; empty if the group is one factor.
+    `change` multiplies the clique, which is summed onto `sum`. `changes` and `sums` are the
+    factors' own tables; empty if the group is one factor.
     """
 
     change: Operand

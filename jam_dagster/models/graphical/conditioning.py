@@ -16,8 +16,6 @@ def condition_beliefs(
 ) -> tuple[float, tuple[np.ndarray, ...]]:
     """Condition the cliques' probabilities on evidence about single attributes.
 
-    Notes
-    -----
     Messages are conditional probabilities of the evidence below a separator, divided by the
     largest of them, so that rare evidence on many attributes does not underflow.
     """

@@ -22,12 +22,7 @@ WINDOW = 15
 class Convergence:
     """The convergence of a fit.
 
-    Attributes
-    ----------
-    iterations
-        Number of propagations.
-    loss
-        ``sum_i ||mu_i - y_i||_2^2 / (2 n^2)`` of the model that was kept.
+    `loss` is ``sum_i ||mu_i - y_i||_2^2 / (2 n^2)`` of the model that was kept.
     """
 
     iterations: int

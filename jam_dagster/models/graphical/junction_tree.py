@@ -56,8 +56,6 @@ def maximal(masks: Iterable[int]) -> list[int]:
 def triangulate(sizes: Sequence[int], cliques: Iterable[int]) -> list[int]:
     """Return the maximal cliques of the triangulated graph of `cliques`.
 
-    Notes
-    -----
     The elimination order is Private-PGM's (mbi ``make_junction_tree``): the attribute whose
     elimination makes the smallest table goes first, ties by position, except that a graph that is
     one tree needs no fill and its edges are its cliques. So sizes equal mbi's.
@@ -108,15 +106,8 @@ def _is_tree(adjacent: Sequence[int]) -> bool:
 class JunctionTree:
     """A tree of maximal cliques with the running intersection property.
 
-    Attributes
-    ----------
-    sizes
-        Number of values of each attribute.
-    masks
-        The maximal cliques.
-    edges
-        Pairs ``(parent, child)`` of clique numbers in preorder from clique 0. Parts of the model
-        that share no attribute are joined by edges with an empty separator.
+    `edges` are pairs ``(parent, child)`` of clique numbers in preorder from clique 0. Parts of the
+    model that share no attribute are joined by edges with an empty separator.
     """
 
     sizes: tuple[int, ...]

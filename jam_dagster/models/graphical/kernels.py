@@ -64,16 +64,8 @@ class Operand:
 class Operation:
     """One pass over a table.
 
-    Attributes
-    ----------
-    mode
-        The role of the table.
-    of
-        The table. The axes of sources and targets are some of its axes, in the same order.
-    sources
-        The factors of the table.
-    targets
-        The tables that the result is summed onto; their old values are lost.
+    The axes of sources and targets are some of the axes of the table `of`, in the same order. Old
+    values of targets are lost.
     """
 
     mode: Mode
@@ -163,12 +155,7 @@ def one_thread() -> AbstractContextManager[object]:
 class Program:
     """Operations that are run in order, again and again.
 
-    Parameters
-    ----------
-    operations
-        The operations. Every array must stay at its place in memory.
-    compiled
-        Whether to run in C; by default if possible.
+    Every array must stay at its place in memory.
     """
 
     operations: Sequence[Operation]

@@ -26,16 +26,8 @@ def load_mbi() -> ModuleType:
 class PrivatePgm:
     """Private-PGM's mirror descent, in its own package; an `Estimator`.
 
-    Parameters
-    ----------
-    domain
-        The attributes. Its impossible combinations are fixed zeros of the model.
-    total
-        n, the number of records.
-    iterations
-        Mirror descent steps of each fit, rounded up to a multiple of 50.
-    weighting
-        As for `make_estimator`.
+    Iterations are rounded up to a multiple of 50. Impossible combinations are fixed zeros of the
+    model.
     """
 
     def __init__(
@@ -85,8 +77,6 @@ def estimate(
 ) -> FittedModel:
     """Fit the maximum-entropy model with marginals closest to the measurements.
 
-    Notes
-    -----
     mbi orders messages by sets of cliques. Attributes go to it as integers, as their hashes are the
     same in every process; with names the result would depend on the hash seed.
     """

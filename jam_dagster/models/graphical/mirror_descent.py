@@ -47,13 +47,7 @@ LONGEST_STEPS = 300.0
 
 
 class MirrorDescent:
-    """Mirror descent on beliefs that stay calibrated from step to step and from fit to fit.
-
-    Parameters
-    ----------
-    domain, total, iterations, tolerance, weighting
-        As for `make_estimator`.
-    """
+    """Mirror descent on beliefs that stay calibrated from step to step and from fit to fit."""
 
     def __init__(
         self,
@@ -179,14 +173,8 @@ class MirrorDescent:
 class _Problem:
     """The loss of marginals, in fractions of the records.
 
-    Attributes
-    ----------
-    beliefs
-        The beliefs with the marginals.
-    targets, weights
-        For each cell of the marginals the mean of its measurements, and their weight.
-    constant
-        The part of the loss from differences between repeated measurements of a clique.
+    `targets` and `weights` are the mean of each cell's measurements, and their weight. `constant`
+    is the loss from differences between repeated measurements of a clique.
     """
 
     beliefs: Beliefs

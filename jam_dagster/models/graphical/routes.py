@@ -14,14 +14,8 @@ SHARED = 10
 class Step(NamedTuple):
     """One product in the computation of a marginal.
 
-    Attributes
-    ----------
-    clique, part
-        The source of the conditional P(part | separator).
-    separator
-        Its condition: attributes shared with the clique that it multiplies.
-    keep
-        The attributes that stay; the others are summed out.
+    It multiplies with P(part | separator) of `clique`, and keeps the attributes `keep`; the others
+    are summed out.
     """
 
     clique: int
@@ -33,12 +27,7 @@ class Step(NamedTuple):
 class Route(NamedTuple):
     """The route of a marginal: a clique's table over some attributes, and further steps.
 
-    Attributes
-    ----------
-    clique, here
-        The clique, and its attributes in the initial table.
-    steps
-        The products, in order; empty for a marginal inside the clique.
+    It begins with the attributes `here` of `clique`; a marginal inside the clique has no steps.
     """
 
     clique: int
@@ -49,13 +38,6 @@ class Route(NamedTuple):
 class Routes:
     """The routes of a junction tree's marginals; each is planned once.
 
-    Parameters
-    ----------
-    tree
-        The junction tree.
-
-    Notes
-    -----
     A marginal that spans cliques is gathered at the clique with the least work. If the gathering
     clique contains all that a far clique shares with the ones between, the ones between are
     skipped, and the far clique is reached through a smaller separator.

@@ -27,10 +27,8 @@ class SamplingDistance:
     It is the error of rounding expectations to whole rows. It is independent of the private data,
     given the model, and costs no budget.
 
-    Attributes
-    ----------
-    mean, maximum
-        Over the compared marginals, ||sample - model||_1 / n: 0 if they agree, at most 2.
+    `mean` and `maximum` are over the compared marginals, ||sample - model||_1 / n: 0 if they agree,
+    at most 2.
     """
 
     mean: float
@@ -68,8 +66,6 @@ def sample_codes(
 ) -> list[np.ndarray]:
     """Sample whole rows clique by clique, from the root of the tree outward.
 
-    Notes
-    -----
     Rows that agree on a separator form a group. The m rows of a group divide the clique's
     conditional probabilities, laid out cell after cell, into m even strata and take one random
     point of each (stratified sampling), so the count of every run of cells, be it one cell or all

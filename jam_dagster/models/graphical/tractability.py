@@ -52,15 +52,6 @@ BLOCK_BYTES = 2**20
 class TractabilityFilter:
     """Finds the tractable candidates of a model.
 
-    Parameters
-    ----------
-    domain
-        The attributes; the cliques of its impossible combinations are part of the model.
-    candidates
-        The marginals to choose from.
-
-    Notes
-    -----
     The state between calls depends on the last model only and takes a few bytes for each candidate
     and attribute.
     """
@@ -184,31 +175,14 @@ class _Sets:
 class _Graph:
     """The model's graph, its components, and its elimination step by step.
 
-    Attributes
-    ----------
-    adjacent
-        The neighbours of each attribute, as masks.
-    cells
-        Cells of the junction tree; like all numbers of cells here, cut off where floats cease to
-        be exact. (A graph that is one tree has another, but there a candidate that adds no edge
-        lies inside a clique of the model.)
-    apart
-        The attributes without an edge to each attribute, shape ``(words, attributes)``.
-    component
-        The number of each attribute's component.
-    component_cells
-        Cells of each component's maximal cliques.
-    tree_cells
-        Cells of all edges, if one edge more can make the graph one tree, which is not
-        triangulated; else None.
-    step
-        When each attribute is eliminated.
-    clique_cells
-        Cells of the clique that an attribute's elimination makes, 0 if it is not maximal.
-    neighbours_at, cost_at
-        Neighbours, and cells of an attribute's clique, before each step; those of an attribute
-        that is eliminated are what they were then, and infinity.
-        Shapes ``(words, steps, attributes)``, ``(steps, attributes)``.
+    All masks are words of attributes. Numbers of cells are cut off where floats cease to be exact.
+    `apart` has the attributes without an edge to each, shape ``(words, attributes)``. `tree_cells`
+    has the cells of all edges if one edge more can make the graph one tree, which is not
+    triangulated; else None. `step` says when each attribute is eliminated, `clique_cells` the cells
+    of the clique that this makes, 0 if it is not maximal. `neighbours_at` and `cost_at`, shapes
+    ``(words, steps, attributes)`` and ``(steps, attributes)``, have neighbours and cells of an
+    attribute's clique before each step; of an eliminated attribute, what they were then, and
+    infinity.
     """
 
     adjacent: list[int]

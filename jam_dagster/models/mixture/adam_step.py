@@ -78,17 +78,10 @@ def _single(values: np.ndarray) -> np.ndarray:
 class Programs:
     """The compiled programs; each is compiled once for every shape of weights.
 
-    Attributes
-    ----------
-    probabilities
-        ``(weights, sizes)`` to probabilities of all attributes side by side, shape ``(K, cells)``.
-    begin
-        Weights to the state of Adam.
-    advance
-        ``(weights, state, gradient, rate, sizes)`` to the weights, state and probabilities after a
-        step of Adam, given the gradient of the loss by the probabilities before it.
-    average
-        ``(held, weights, keep)`` to ``keep held + (1 - keep) weights``.
+    `probabilities` turns ``(weights, sizes)`` into all attributes' probabilities side by side,
+    shape ``(K, cells)``. `advance` turns ``(weights, state, gradient, rate, sizes)`` into weights,
+    state and probabilities after a step, given the gradient by the probabilities before it.
+    `average` turns ``(held, weights, keep)`` into ``keep held + (1 - keep) weights``.
     """
 
     probabilities: Callable[..., Any]

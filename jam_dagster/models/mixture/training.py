@@ -30,14 +30,7 @@ _MOMENTS: Mapping[str, tuple[float, float]] = {
 class Target:
     """A marginal, or one cell of it, that the mixture is to answer.
 
-    Attributes
-    ----------
-    clique
-        Attributes, in domain order.
-    values
-        Fractions of the records (float32), of the marginal's shape.
-    sigma
-        Of the noise in each value, a fraction; 0 where there is none.
+    Values and sigma are fractions of the records.
     """
 
     clique: Clique
@@ -68,17 +61,6 @@ class Target:
 class MixtureTrainer:
     """Weights, the probabilities they stand for, and their training.
 
-    Parameters
-    ----------
-    domain
-        The attributes.
-    weights
-        As `generators` makes them.
-    loss
-        What a target adds: the sum over its cells of absolute (``l1``) or squared errors (``l2``).
-
-    Notes
-    -----
     The network runs in JAX; the marginals and the gradient by the probabilities are NumPy's, on one
     thread, so that shapes and numbers of threads do not matter. All is in single precision.
     """

@@ -22,8 +22,6 @@ CLOSE = 1e-10
 def closest_marginal(log_base: Floats, target: Floats, ridge: float) -> Floats:
     """Return the distribution p that minimizes ``KL(p || m) + ||p - y||_2^2 / (2 s)``.
 
-    Notes
-    -----
     ``log(p / m) + (p - y) / s`` is the same constant in all cells. So u = p / s solves
     ``u + log u = z``, with z known but for the constant. Newton's method finds log u, and around it
     the constant: the sum is convex in it, and the first one is too large for no cell.

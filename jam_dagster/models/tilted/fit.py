@@ -87,14 +87,8 @@ SETTLED = 1e-6
 class Measured:
     """All measurements of a clique, attributes in domain order.
 
-    Attributes
-    ----------
-    answer
-        Their mean by precision, as fractions of the records.
-    precision
-        ``1 / sigma^2`` of their mean, in counts.
-    strength
-        lambda, for how many records the model stood; the smallest of all.
+    `answer` is their mean by precision, as fractions; `precision` is ``1 / sigma^2`` of it, in
+    counts. `strength` is the smallest lambda of all.
     """
 
     answer: Table
@@ -122,8 +116,6 @@ def strength_of(
 ) -> float:
     """Return lambda: for how many records of its own the model's answer stands.
 
-    Notes
-    -----
     If lambda is the strength, what is measured less what the model says is normal with variance
     ``sigma^2 + n m / lambda`` in a cell of m records. The largest strength is taken unless another
     is likelier by `EVIDENCE`. Else it is the one with the least expected L1 error of the answer
@@ -171,23 +163,8 @@ def _log_odds(share: float) -> float:
 class TiltFit:
     """A prior, and the measurements that tilt it.
 
-    Parameters
-    ----------
-    prior
-        The public prior.
-    total
-        n, the number of records.
-    iterations
-        Most evaluations of a fit.
-
-    Attributes
-    ----------
-    measured
-        What was measured, by clique.
-    strength
-        lambda of the last measurement.
-    learnt
-        Whether it moved the model by more than the noise that it let through.
+    `strength` is lambda of the last measurement; `learnt` says whether it moved the model by more
+    than the noise that it let through.
     """
 
     def __init__(self, prior: PublicPrior, total: float, *, iterations: int) -> None:
@@ -370,10 +347,7 @@ class TiltFit:
 class _Misfit:
     """The part of the dual that measurements make: the sum of ``s ||theta||^2 / 2 - theta . y``.
 
-    Attributes
-    ----------
-    targets, ridges
-        y and s of every cell of all measured cliques, one after another.
+    `targets` and `ridges` are y and s of every cell of all measured cliques, one after another.
     """
 
     def __init__(self, beliefs: Beliefs, measured: Iterable[Measured], total: float) -> None:

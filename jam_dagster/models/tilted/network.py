@@ -51,15 +51,9 @@ LARGEST_FAMILY_CELLS = 200_000
 class Family:
     """An attribute with its parents.
 
-    Attributes
-    ----------
-    child, parents
-        The attribute, and what its distribution depends on; the last parent is the first that the
-        back-off leaves out.
-    strengths
-        a_0, a_1, ..., one more than there are parents.
-    likelihood
-        Leave-one-out log likelihood of the child, over all public records.
+    The last parent is the first that the back-off leaves out; `strengths` a_0, a_1, ... are one
+    more than there are parents. `likelihood` is the leave-one-out log likelihood over all public
+    records.
     """
 
     child: str
@@ -92,8 +86,6 @@ def _table_of(domain: Domain) -> str:
 def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
     """Learn the network of public tables.
 
-    Notes
-    -----
     Greedy, in the manner of Chow and Liu: the pair of the largest gain in likelihood comes first,
     then the attribute and parents of the largest gain, less `A_PARENT` for each. Parents are a pair
     within a family so far, or a single attribute. Ties go to what comes first in the domain.
@@ -139,10 +131,7 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
 class _Counts:
     """The counts of public tables, zero in those that lack an attribute.
 
-    Attributes
-    ----------
-    populations
-        The attribute that says the table, if there are several.
+    `populations` is the attribute that says the table, if there are several.
     """
 
     def __init__(self, domain: Domain, public: PublicTables) -> None:

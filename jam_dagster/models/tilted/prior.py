@@ -27,22 +27,9 @@ LARGEST_SHARE = 0.3
 class PublicPrior:
     """``p0 = (1 - a) network + a records``, of public data alone.
 
-    Attributes
-    ----------
-    domain
-        The attributes.
-    populations
-        The number of public tables; 1 where they are alike.
-    potentials
-        The logarithm of each conditional distribution of the network, by the attributes of its
-        family; see `learn_network`.
-    support
-        The distinct records of the public tables with all attributes; None where there are none
-        in memory.
-    log_weights
-        The logarithm of the frequency of each of them.
-    share
-        a.
+    `potentials` are the logarithms of the network's conditional distributions. `support` has the
+    distinct public records with all attributes, None where there are none in memory, and
+    `log_weights` the logarithms of their frequencies. `share` is a.
     """
 
     domain: Domain

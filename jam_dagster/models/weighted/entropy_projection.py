@@ -32,15 +32,8 @@ class EntropyProjection(HistogramFit):
     agree with all answers, if there are any; with bands around answers they end in them all, at
     weights that are near the closest and need not be them.
 
-    Parameters
-    ----------
-    support, log_start, total
-        See `HistogramFit`.
-    gamma
-        How far an answer may be from what was measured, in standard deviations of its noise.
-    iterations
-        Most steps after each measurement: noisy answers may contradict each other, and then no
-        weights agree with them all.
+    `gamma` is in standard deviations of the noise. Noisy answers may contradict each other, and
+    then no weights agree with them all, so `iterations` limits the steps.
     """
 
     def __init__(

@@ -24,15 +24,8 @@ a weight that so large a factor brings back has lost its digits."""
 class Answer:
     """A measurement of a marginal, as fractions of the records.
 
-    Parameters
-    ----------
-    support
-        The records that are weighed.
-    measurement
-        With noise. Answers are clipped to [0, 1] as the papers' are: however large the noise, no
-        update is larger than by a factor of ``exp(1/2)``.
-    total
-        The number of records.
+    Answers are clipped to [0, 1] as the papers' are: however large the noise, no update is larger
+    than by a factor of ``exp(1/2)``.
     """
 
     def __init__(self, support: Support, measurement: Measurement, total: float) -> None:
@@ -83,15 +76,6 @@ class HistogramFit(ABC):
 
     Weights are kept twice: directly, for sums, and as logarithms, which do not overflow or
     vanish; every measurement begins with the weights that the logarithms give.
-
-    Parameters
-    ----------
-    support
-        The records that are weighed.
-    log_start
-        Logarithms of the weights to begin with, shape ``(support.size,)``.
-    total
-        The number of records that the model stands for.
     """
 
     def __init__(self, support: Support, log_start: npt.NDArray[np.float64], total: float) -> None:

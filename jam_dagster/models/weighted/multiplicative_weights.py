@@ -19,16 +19,9 @@ class MultiplicativeWeights(HistogramFit):
     of record x by ``exp(q(x) (m - a) / 2)`` (Hardt et al. 2012, Figure 1; Liu et al. 2021a,
     Algorithm 1). A measured marginal is one such update for each of its cells, all at once.
 
-    Parameters
-    ----------
-    support, log_start, total
-        See `HistogramFit`.
-    passes
-        How often the measurements so far are gone through after each new one. In every pass the
-        new one is first, then those of the others whose error is at least half of its error now
-        (Liu et al. 2021a, Appendix C.3); each update uses the weights that the one before left.
-    average
-        Whether the released weights are the mean of those after each measurement.
+    In every one of the `passes` over the measurements the new one is first, then those of the
+    others whose error is at least half of its error now (Liu et al. 2021a, Appendix C.3); each
+    update uses the weights that the one before left.
     """
 
     def __init__(

@@ -23,12 +23,8 @@ _HELD_BYTES = 2**28
 class Support:
     """Distinct records over a domain, in lexicographic order.
 
-    Parameters
-    ----------
-    table
-        The records. None may occur twice, or lie in an impossible combination of the domain.
-    whole
-        Whether these are all possible records of the domain.
+    None may occur twice, or lie in an impossible combination of the domain. `whole` says whether
+    these are all possible records.
     """
 
     def __init__(self, table: EncodedTable, *, whole: bool = False) -> None:

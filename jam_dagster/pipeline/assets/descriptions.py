@@ -16,17 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Described:
-    """One asset.
-
-    Parameters
-    ----------
-    text
-        What it is.
-    kinds
-        What its card in the graph shows.
-    next
-        Where to look from here.
-    """
+    """One asset."""
 
     text: str
     kinds: tuple[str, ...]

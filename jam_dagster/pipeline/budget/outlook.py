@@ -28,18 +28,8 @@ ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
 class BudgetOutlook:
     """What a dataset has left, and which releases to come it pays for.
 
-    Parameters
-    ----------
-    graph
-        The release.
-    funding
-        What pays for it.
-    balance
-        The dataset's balance.
-    forecast
-        Which partitions to come fit; None for a release without partitions.
-    before
-        The partition that was reserved last before, and when, in words; empty if there is none.
+    `forecast` is None for a release without partitions. `before` is the partition that was reserved
+    last, and when, in words; empty if there is none.
     """
 
     graph: "ReleaseGraph"

@@ -39,14 +39,8 @@ _DOMAIN_KEY = b"jam_dagster.domain"
 class Format(ABC):
     """How assets of one type are written and read.
 
-    Attributes
-    ----------
-    name
-        The type, as people call it.
-    suffix
-        What follows the asset's path.
-    marker
-        For a format that is a folder: the file in it that is written last.
+    `suffix` follows the asset's path. `marker` is, for a format that is a folder, the file in it
+    that is written last.
     """
 
     name: str

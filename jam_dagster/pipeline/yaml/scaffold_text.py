@@ -29,12 +29,8 @@ attributes:"""
 def release_yaml(given: Mapping[str, str], note: str) -> str:
     """Return the file of a release, with every key: a comment where no value is given.
 
-    Parameters
-    ----------
-    given
-        Values, as YAML writes them, by the path of their key.
-    note
-        What to say of the tables.
+    `given` are values, as YAML writes them, by the path of their key; `note` is what to say of the
+    tables.
     """
     notes = {
         "private": f" {note}",

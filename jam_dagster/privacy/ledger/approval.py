@@ -31,13 +31,7 @@ KINDS = (Kind.APPROVED, Kind.APPROVAL_WITHDRAWN)
 
 
 def check_approval(value: str) -> str:
-    """Return a grant's ``approval`` field: empty where releases do not wait for approval.
-
-    Raises
-    ------
-    SpecificationError
-        If it is neither ``"none"`` nor ``"required"``.
-    """
+    """Return a grant's ``approval`` field: empty where releases do not wait for approval."""
     if value not in get_args(ApprovalName):
         raise SpecificationError(
             f"approval of a budget must be one of {', '.join(get_args(ApprovalName))}, got "
@@ -96,23 +90,7 @@ def check_approved(
 ) -> None:
     """Raise if a release still waits for approval.
 
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        To the journal.
-    location : str
-        How errors call the ledger.
-    key : ReleaseKey
-        The release.
-    units : int
-        The whole amount that it would reserve, in units of 1e-15 rho.
-    balance : Balance
-        Of its dataset.
-
-    Raises
-    ------
-    NotApprovedError
-        The message has the amount, the specification's digest and the command that approves it.
+    `units`, in 1e-15 rho, is the whole amount that it would reserve.
     """
     if balance.approval != REQUIRED:
         return

@@ -81,23 +81,8 @@ def begin_attempt(
 ) -> Access:
     """Journal that private data are about to be opened.
 
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        In a transaction that no other writer can interleave with.
-    location : str
-        The ledger's name in errors.
-    balance : Balance
-        Balance of the dataset.
-    key : ReleaseKey
-        The release.
-    at, run_id, by : str
-        Written in the journal.
-
-    Raises
-    ------
-    AttemptsError
-        If the granted number of attempts has not ended well.
+    The transaction is one that no other writer can interleave with. Too many attempts that have not
+    ended well are an `AttemptsError`.
     """
     dataset, allowed = balance.dataset, balance.attempts
     if len(open_attempts(connection, balance, at)) >= allowed:
@@ -134,14 +119,7 @@ def _named(key: ReleaseKey) -> dict[str, str]:
 class AccessesVerification:
     """The result of an audit of the journal of attempts that found no fault.
 
-    Parameters
-    ----------
-    lines : int
-        Number of lines.
-    attempts, not_ended : int
-        Number of attempts, and how many of them have not ended well, acknowledged or not.
-    head : str
-        Hash of the last line.
+    `not_ended` counts the attempts that have not ended well, acknowledged or not.
     """
 
     lines: int
@@ -155,19 +133,8 @@ def verify_accesses(
 ) -> AccessesVerification:
     """Replay the journal of attempts against its rules.
 
-    Parameters
-    ----------
-    journal : iterable of Access
-        All lines, in order of their number.
-    granted : collection of str
-        The datasets that have a budget.
-    location : str
-        The ledger's name in errors.
-
-    Raises
-    ------
-    LedgerIntegrityError
-        If a line is missing, altered or against the rules.
+    `granted` are the datasets that have a budget. A line that is missing, altered or against the
+    rules is a `LedgerIntegrityError`.
     """
     previous, number = GENESIS, 0
     attempts: dict[str, Access] = {}

@@ -135,21 +135,8 @@ def verify_journal(
 ) -> Verification:
     """Replay a journal against the ledger's rules.
 
-    Parameters
-    ----------
-    journal : iterable of Event
-        All events, in order of their number.
-    balance : callable
-        Returns the database's totals of a dataset.
-    location : str
-        The ledger's name in errors.
-    now : str
-        The instant of the balance, ISO 8601.
-
-    Raises
-    ------
-    LedgerIntegrityError
-        If an event is missing, altered or against the rules, or a balance does not follow.
+    `balance` returns the database's totals of a dataset, `now` is its instant. What is missing,
+    altered or against the rules is a `LedgerIntegrityError`.
     """
     previous, number, place, at = GENESIS, 0, "", ""
     datasets: dict[str, _Dataset] = {}

@@ -39,66 +39,33 @@ class LedgerBackend(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
-        """Yield a connection with one consistent view for all reads; never create a ledger.
-
-        Raises
-        ------
-        BudgetError
-            If there is no ledger, or it cannot be read.
-        """
+        """Yield a connection with one consistent view for all reads; never create a ledger."""
         ...
 
     def writing(self) -> AbstractContextManager[sa.Connection]:
         """Yield the only connection that may write; commit durably at the end, or not at all.
 
-        Raises
-        ------
-        BudgetError
-            If there is no ledger, or it cannot be written. A commit may have succeeded although
-            its connection was lost: read the journal to find out.
+        A commit may have succeeded although its connection was lost: read the journal to find out.
         """
         ...
 
     def check_writable(self) -> None:
-        """Raise the errors of `writing` or `create`, and write nothing.
-
-        Raises
-        ------
-        BudgetError
-            If the ledger cannot be written, or cannot be made where it is not there.
-        """
+        """Raise the errors of `writing` or `create`, and write nothing."""
         ...
 
     def claim(self, name: str) -> AbstractContextManager[bool]:
         """Hold a name that one process at a time may hold; a process that dies releases it.
 
         Yields whether the name was free within `CLAIM_SECONDS`.
-
-        Raises
-        ------
-        BudgetError
-            If the ledger cannot be reached or written.
         """
         ...
 
     def create(self) -> None:
-        """Create an empty ledger if there is none yet, whole or not at all.
-
-        Raises
-        ------
-        BudgetError
-            If it cannot be made.
-        """
+        """Create an empty ledger if there is none yet, whole or not at all."""
         ...
 
     def upgrade(self) -> None:
-        """Bring the schema of a ledger that an earlier version made up to date; keep its events.
-
-        Raises
-        ------
-        BudgetError
-            If there is no ledger, or it cannot be written.
-        """
+        """Bring the schema of a ledger that an earlier version made up to date; keep its events."""
         ...
 
 

@@ -192,18 +192,8 @@ def balance_of(
 ) -> Balance | None:
     """Return the balance of a dataset, or None if it was granted nothing.
 
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        To the journal.
-    dataset : str
-        The protected dataset.
-    at : str
-        An instant in the period that counts, ISO 8601.
-    without : collection of str
-        Hashes of reservations to leave out, as if they had been returned.
-    through : int, optional
-        The last event that counts; by default all do.
+    `at` is an instant in the period that counts, ISO 8601. Reservations whose hashes are in
+    `without` count as returned, and events after `through` not at all.
     """
     grant = connection.execute(
         sa.select(events)
@@ -244,13 +234,7 @@ def used_under(connection: sa.Connection, dataset: str, policy: Policy, at: str)
 
 
 def policy_of(period: str, partitions: str, ground: str) -> Policy:
-    """Return the policy of a grant; a grant without one is for a lifetime.
-
-    Raises
-    ------
-    LedgerIntegrityError
-        If no valid grant has these values.
-    """
+    """Return the policy of a grant; a grant without one is for a lifetime."""
     try:
         return Policy(
             cast(PeriodName, period or "lifetime"),

@@ -37,18 +37,8 @@ _TEMPLATE = re.compile(r"[0-9a-f]{16}:[0-9a-f]{64}")
 def source_binding(secret: bytes, identity: str) -> str:
     """Return the keyed digest of a source, with the id of the secret that keyed it.
 
-    Parameters
-    ----------
-    secret : bytes
-        Secret of the private store; without it the digest reveals nothing about the source.
-    identity : str
-        `Source.identity` of the source at the release's partition.
-
-    Returns
-    -------
-    str
-        ``KEYID:DIGEST``, or ``KEYID:DIGEST:PLACE`` where two identities can be of one place (see
-        `place_in`); `with_template` adds another digest.
+    It is ``KEYID:DIGEST``, or ``KEYID:DIGEST:PLACE`` where two identities can be of one place (see
+    `place_in`); `with_template` adds another digest. Without the secret it reveals nothing.
     """
     name = hashlib.sha256(b"jam source key\0" + secret).hexdigest()[:16]
     texts = dict.fromkeys((identity, place_in(identity)))
@@ -61,13 +51,7 @@ def _keyed(secret: bytes, text: str) -> str:
 
 
 def with_template(source: str, template: str) -> str:
-    """Return a source's binding with the digest of what it is made from in every partition.
-
-    Parameters
-    ----------
-    source, template : str
-        Results of `source_binding`, at a partition and with the partition left open.
-    """
+    """Return a source's binding with the digest of what it is made from in every partition."""
     name, digest, *place = source.split(":")
     return ":".join((name, digest, *(place or [digest]), template.split(":")[1]))
 
@@ -142,31 +126,10 @@ def check_binding(
 ) -> bool:
     """Return whether a release is still unbound; raise if it must not read a source.
 
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        To the journal.
-    location : str
-        The ledger's name in errors.
-    balance : Balance
-        Balance of the dataset.
-    key : ReleaseKey
-        The release.
-    source : str
-        Result of `source_binding`; empty if the source is not given.
-    neighbours : Neighbours
-        The neighbours that the release protects.
-    there : bool
-        Whether it has a reservation; a new reservation drops the binding of an ended one.
-    superseded : collection of ReleaseKey
-        The releases that the new reservation supersedes.
-
-    Raises
-    ------
-    SourceBindingError
-        If the release is bound to another source; if the partition has one source and another of
-        its releases is bound to another; or if partitions are disjoint, and another one reads the
-        same source, or the grant does not name what the source is made from.
+    `there` says whether it has a reservation; a new one drops the binding of an ended one. It is a
+    `SourceBindingError` if the release is bound to another source; if the partition has one source
+    and another of its releases is bound to another; or if partitions are disjoint, and another one
+    reads the same source, or the grant does not name what the source is made from.
     """
     if not source:
         return False
@@ -212,15 +175,7 @@ def bind(
 def bind_for_good(
     connection: sa.Connection, location: str, key: ReleaseKey, *, at: str, run_id: str, by: str
 ) -> None:
-    """Bind an open release to its source even if it ends without a charge; once is enough.
-
-    Raises
-    ------
-    ReleaseClosedError
-        If its reservation has ended.
-    SourceBindingError
-        If it is bound to no source.
-    """
+    """Bind an open release to its source even if it ends without a charge; once is enough."""
     if key in bound_for_good(connection, of_release(key)):
         return
     if all(state.closed for state in share_states(connection, key).values()):

@@ -21,15 +21,7 @@ TOLERANCE = timedelta(minutes=5)
 
 
 def ledger_time(connection: sa.Connection, clock: Clock) -> str:
-    """Return the time by a clock, or that of the last entry if it is later; ISO 8601.
-
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        To the journal.
-    clock : callable returning datetime
-        Returns the time.
-    """
+    """Return the time by a clock, or that of the last entry if it is later; ISO 8601."""
     last, _ = _last(connection)
     now = clock().astimezone(UTC)
     return instant(now if last is None else max(now, last))

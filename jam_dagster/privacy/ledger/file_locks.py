@@ -40,13 +40,7 @@ _uses: dict[FileId, _Uses] = {}
 
 
 def file_id(path: Path) -> FileId:
-    """Return the file that a path leads to.
-
-    Raises
-    ------
-    OSError
-        If there is no such file.
-    """
+    """Return the file that a path leads to."""
     found = path.stat()
     return found.st_dev, found.st_ino
 
@@ -66,21 +60,8 @@ def in_use(file: FileId) -> Iterator[None]:
 def lockable(path: Path) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
     """Open a file to lock it by names; the end of the block or of the process releases all locks.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Yields
-    ------
-    tuple of FileId and callable
-        The file, and a function that takes the lock of a name and returns whether it succeeded.
-        Other openings, also of this process, cannot take a held lock.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened for writing.
+    It yields the file and a function that takes the lock of a name and returns whether it
+    succeeded. Other openings, also of this process, cannot take a held lock.
     """
     with _guard:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)

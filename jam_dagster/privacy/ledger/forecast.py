@@ -20,12 +20,7 @@ HORIZON = 5000
 class Due:
     """A release to come.
 
-    Parameters
-    ----------
-    partition : str
-        Its partition.
-    at : datetime or None
-        When it can run; its reservation counts in the period of this instant. None: at any time.
+    Its reservation counts in the period of `at`, when it can run; None: at any time.
     """
 
     partition: str
@@ -39,16 +34,8 @@ class Due:
 class Forecast:
     """The number of future releases that still fit, and the first that does not.
 
-    Parameters
-    ----------
-    fit : int
-        How many fit before the first that does not, or all within the horizon.
-    last : Due or None
-        The last of them; None if none fits.
-    refused : Due or None
-        The first that does not fit; None if all within the horizon fit.
-    renews : date or None
-        The first day of the budget's next period; None for a lifetime.
+    `last` is None if none fits, `refused` if all within the horizon do. `renews` is the first day
+    of the budget's next period; None for a lifetime.
     """
 
     fit: int
@@ -75,17 +62,8 @@ class Forecast:
 def forecast(balance: Balance, units: int, due: Iterable[Due], *, now: datetime) -> Forecast:
     """Return how long a budget lasts if one release after another takes its price.
 
-    Parameters
-    ----------
-    balance : Balance
-        What is left now.
-    units : int
-        The price of each, in units of 1e-15 rho.
-    due : iterable of Due
-        The future releases, in their order; overdue ones count as made now. Other releases of the
-        dataset are not foreseen.
-    now : datetime
-        The instant of the balance.
+    `units` is the price of each, in 1e-15 rho. `due` are the future releases in their order;
+    overdue ones count as made now. Other releases of the dataset are not foreseen.
     """
     policy = balance.policy
     present = policy.period_of(now.isoformat())

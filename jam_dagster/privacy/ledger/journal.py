@@ -181,22 +181,7 @@ class Event:
 class Access:
     """One line of the journal of attempts to open private data; it holds no cause.
 
-    Parameters
-    ----------
-    seq : int
-        Its number, from 1, without gaps.
-    at : str
-        When, in UTC, ISO 8601.
-    kind : AccessKind
-        What happened.
-    dataset, release, partition, edition : str
-        For which release of which protected dataset; an acknowledgement names the dataset alone.
-    attempt : str
-        The attempt's random name.
-    run_id, by, reason : str
-        Which run, who, and why it was acknowledged.
-    previous, hash : str
-        Hash of the line before, and of this one.
+    Lines are numbered from 1 without gaps. An acknowledgement names the dataset alone.
     """
 
     seq: int
@@ -328,23 +313,8 @@ def append(
 ) -> Event:
     """Append one event to the journal; the caller's transaction holds the write lock.
 
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        In a transaction that no other writer can interleave with.
-    kind : Kind
-        What happened.
-    dataset : str
-        To which protected dataset.
-    at : str
-        When; empty means now.
-    **details
-        The other fields of `Event`.
-
-    Raises
-    ------
-    BudgetError
-        If the ledger has moved elsewhere.
+    An empty time means now. `details` are the other fields of `Event`. A ledger that has moved is a
+    `BudgetError`.
     """
     if kind != Kind.ARRIVED:
         check_not_moved(connection)
@@ -372,11 +342,8 @@ def append_access(
 def _next(connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
     """Return the number of a table's next row, and the hash of the row before it.
 
-    Raises
-    ------
-    LedgerIntegrityError
-        If the last row was not written by this package: a role with the right to insert could
-        have added it, and every later row would carry its hash.
+    The last row must be written by this package: a role with the right to insert could have added
+    it, and every later row would carry its hash.
     """
     rows = connection.execute(sa.select(table).order_by(table.c.seq.desc()).limit(2)).mappings()
     lines = [_line(table, row) for row in rows]
@@ -410,13 +377,7 @@ def moved_to(connection: sa.Connection) -> str:
 
 
 def check_not_moved(connection: sa.Connection) -> None:
-    """Raise if the ledger has moved to another place.
-
-    Raises
-    ------
-    BudgetError
-        The message has the new place.
-    """
+    """Raise if the ledger has moved to another place."""
     if place := moved_to(connection):
         raise BudgetError(
             f"this ledger has moved to {place}: name that one. Nothing can be written here. If the "
@@ -434,13 +395,7 @@ def copy_rows(
 
 
 def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Event]:
-    """Return the events that meet all conditions, in the order they were written.
-
-    Raises
-    ------
-    LedgerIntegrityError
-        If an event is of an unknown kind.
-    """
+    """Return the events that meet all conditions, in the order they were written."""
     rows = connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq))
     return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows.mappings()]
 

@@ -21,11 +21,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 def check_name(value: str, what: str, *, required: bool = True) -> str:
     """Return a name if it can be written in the ledger and read by people.
 
-    Raises
-    ------
-    SpecificationError
-        If it is not a string, is longer than 200 characters or holds control characters, or is
-        blank though required.
+    That is a text of at most 200 characters without control characters, not blank where it is
+    required.
     """
     if not isinstance(value, str):
         raise SpecificationError(f"{what} must be a string, got {value!r}")
@@ -39,13 +36,7 @@ def check_name(value: str, what: str, *, required: bool = True) -> str:
 
 
 def check_digest(value: str, what: str) -> str:
-    """Return a SHA-256 if it is one, in hexadecimal.
-
-    Raises
-    ------
-    SpecificationError
-        If it is not one.
-    """
+    """Return a SHA-256 if it is one, in hexadecimal."""
     if not _DIGEST.fullmatch(value):
         raise SpecificationError(f"{what} must be 64 hexadecimal digits, got {value!r}")
     return value
@@ -82,22 +73,9 @@ def specification_of(
     another release, with its own draws and charges. Sources are not part of it, since moving a file
     must not cost budget. The public table is not either: the draws detect its change.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The guarantee.
-    protection : mapping
-        The protected unit, if it is not a single record; see `Protection.to_dict`.
-    mechanism : mapping
-        Its name and its settings.
-    workload : mapping
-        As it was given.
-    evaluation_share : float
-        The share of rho that pays for the evaluation; 0 without one.
-    domain : str
-        Digest of the domain; for one from private data, the settings that request it.
-    noise, seed
-        The noise backend, and the seed of research.
+    `protection` is of the protected unit, if it is not a single record (`Protection.to_dict`). The
+    evaluation's share of rho is 0 without one. `domain` is its digest; for one from private data,
+    the settings that request it.
     """
     return {
         "privacy": {

@@ -25,14 +25,7 @@ KEY_KINDS = frozenset({Kind.KEY_ADDED, Kind.KEY_REVOKED})
 class LedgerKey:
     """A public key that was journalled.
 
-    Parameters
-    ----------
-    public : str
-        Its 32 bytes in base64.
-    added : Event
-        The event that added it.
-    revoked : Event or None
-        The event that revoked it.
+    `public` is 32 bytes in base64.
     """
 
     public: str
@@ -55,39 +48,19 @@ class LedgerKey:
 
 
 class LedgerKeys:
-    """The keys of one ledger; `Ledger.keys` gives them.
-
-    Parameters
-    ----------
-    backend : LedgerBackend
-        Where the journal lies.
-    actor : callable
-        Returns the name of the writer, given a name or an empty text.
-    """
+    """The keys of one ledger; `Ledger.keys` gives them."""
 
     def __init__(self, backend: LedgerBackend, actor: Callable[[str], str]) -> None:
         self._backend = backend
         self._actor = actor
 
     def all(self) -> tuple[LedgerKey, ...]:
-        """Return all keys ever added, in their order.
-
-        Raises
-        ------
-        BudgetError
-            If there is no ledger.
-        """
+        """Return all keys ever added, in their order."""
         with self._backend.reading() as connection:
             return tuple(_keys(connection).values())
 
     def find(self, beginning: str) -> LedgerKey:
-        """Return the key with a fingerprint that begins with `beginning`.
-
-        Raises
-        ------
-        BudgetError
-            If there is none, or several.
-        """
+        """Return the key with a fingerprint that begins with `beginning`."""
         found = [key for key in self.all() if key.fingerprint.startswith(beginning)]
         if len(found) != 1 or not beginning:
             known = ", ".join(key.fingerprint for key in self.all()) or "none"
@@ -98,13 +71,7 @@ class LedgerKeys:
         return found[0]
 
     def check(self, public: str) -> None:
-        """Raise unless certificates may be signed by a key now.
-
-        Raises
-        ------
-        BudgetError
-            If the ledger does not know the key, or it was revoked.
-        """
+        """Raise unless certificates may be signed by a key now."""
         with self._backend.reading() as connection:
             key = _keys(connection).get(public)
         named = f"the signing key {fingerprint_of(public)}"
@@ -122,20 +89,7 @@ class LedgerKeys:
             )
 
     def add(self, public: str, *, by: str = "", reason: str = "") -> None:
-        """Let certificates be signed with the private half of a key from now on.
-
-        Parameters
-        ----------
-        public : str
-            32 bytes in base64.
-        by, reason : str
-            Written in the journal; `by` defaults to the user's name.
-
-        Raises
-        ------
-        BudgetError
-            If it is not a key or was added before, or the ledger cannot be written.
-        """
+        """Let certificates be signed with the private half of a key from now on."""
         check_name(reason, "the reason", required=False)
         with self._backend.writing() as connection:
             if fault := key_fault(public):
@@ -145,20 +99,7 @@ class LedgerKeys:
             self._append(connection, Kind.KEY_ADDED, public, by, reason)
 
     def revoke(self, public: str, *, reason: str, by: str = "") -> None:
-        """Revoke a key; certificates that were journalled before stay signed.
-
-        Parameters
-        ----------
-        public : str
-            The key, as it was added.
-        reason, by : str
-            Written in the journal; `by` defaults to the user's name.
-
-        Raises
-        ------
-        BudgetError
-            If the key is unknown or was revoked before, or the ledger cannot be written.
-        """
+        """Revoke a key; certificates that were journalled before stay signed."""
         check_name(reason, "the reason")
         with self._backend.writing() as connection:
             key = _keys(connection).get(public)

@@ -20,16 +20,7 @@ _URLS = "sqlite:////path/to/ledger.db or postgresql://user@host/database"
 def backend_at(location: str | os.PathLike[str]) -> LedgerBackend:
     """Return the backend of a ledger at a path or a URL; open and create nothing.
 
-    Parameters
-    ----------
-    location : str or path
-        A path, a ``sqlite:///`` URL or a ``postgresql://`` URL; ``~`` and ``${VARIABLES}`` are
-        expanded, and messages show the variables' names.
-
-    Raises
-    ------
-    SpecificationError
-        If the location is neither, names no file or database, or names a variable that is not set.
+    ``~`` and ``${VARIABLES}`` are expanded, and messages show the variables' names.
     """
     given = os.fspath(location)
     text = expanded(given, "the ledger's location")

@@ -39,20 +39,8 @@ def move_journal(
 ) -> None:
     """Move a journal, or finish an interrupted move.
 
-    Parameters
-    ----------
-    origin, destination : LedgerBackend
-        The two places. A missing destination is created.
-    at, by, reason : str
-        Written in both journals.
-
-    Raises
-    ------
-    BudgetError
-        If the origin has moved elsewhere, the destination holds another ledger, or either cannot
-        be written.
-    LedgerIntegrityError
-        If the copied journal does not add up; the destination then stays unchanged.
+    A missing destination is created. If the copied journal does not add up, the destination stays
+    unchanged.
     """
     with origin.claim(_CLAIM) as taken:
         if not taken:

@@ -43,24 +43,10 @@ SUPERSEDED = "superseded before its first draw"
 class Opening:
     """The plan of opening a release.
 
-    Parameters
-    ----------
-    units : mapping of str to int
-        The amount of each share, in units of 1e-15 rho.
-    there : bool
-        Whether it is open already, or has ended with a charge or bound for good: nothing is
-        reserved then.
-    number : str
-        Number of the opening; see `Event.opening`.
-    counts_in : str
-        The period in which it counts.
-    protects : str
-        The neighbours that the release protects: its `Neighbours.code`.
-    superseded : mapping of ReleaseKey to its shares
-        The uncharged reservations of the same release under other specifications.
-    source : str
-        The `source_binding` to bind the release to; empty if it is bound already, or its source
-        is not given.
+    Amounts are in units of 1e-15 rho. `there` says that it is open already, or has ended with a
+    charge or bound for good: nothing is reserved then. `superseded` has the uncharged reservations
+    of the same release under other specifications. `source` is empty if the release is bound
+    already, or its source is not given.
     """
 
     units: Mapping[str, int]
@@ -99,13 +85,7 @@ class Opening:
 
 
 def share_units(shares: Mapping[str, float]) -> dict[str, int]:
-    """Return the amount of each share in units of 1e-15 rho, rounded down.
-
-    Raises
-    ------
-    SpecificationError
-        If there is no share, or one is not a positive amount.
-    """
+    """Return the amount of each share in units of 1e-15 rho, rounded down."""
     if not shares:
         raise SpecificationError("a release must reserve at least one share, got none")
     units = {}
@@ -134,36 +114,9 @@ def plan_opening(
     bound for good, is returned unchanged. An open reservation of the same release under another
     specification is superseded if it is neither.
 
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        To the journal.
-    location : str
-        The ledger's name in errors.
-    key : ReleaseKey
-        The release.
-    units : mapping of str to int
-        The requested amount of each share.
-    at : str
-        The time, ISO 8601.
-    neighbours : Neighbours
-        The neighbours that the release protects.
-    source : str
-        The `source_binding` of the table it reads; empty if the source is not given.
-
-    Raises
-    ------
-    SpecificationError
-        If the release was opened with other shares.
-    BudgetExceededError
-        If the shares do not fit into the remaining budget.
-    SourceBindingError
-        If the release is bound to another source, or other releases of its partition are.
-    NotApprovedError
-        If releases of the dataset wait for approval, and this one is not approved.
-    BudgetError
-        If the ledger has moved elsewhere, the dataset has no budget, or its releases protect
-        other neighbours.
+    `units` are the requested amounts by share. Other shares than before are a `SpecificationError`,
+    and what does not fit, is not approved, is bound elsewhere or protects other neighbours is a
+    `BudgetError` of its own class.
     """
     check_not_moved(connection)
     same = _same_release(key)

@@ -102,16 +102,7 @@ class Policy:
 class Holding:
     """One reservation: its time, its partition, and its held and spent amounts.
 
-    Parameters
-    ----------
-    at : str
-        Its time, ISO 8601; its charges count in the period of this instant.
-    partition : str
-        Empty for an unpartitioned release.
-    held, spent : int
-        The amounts still reserved and charged, in units of 1e-15 rho.
-    protects : str
-        The neighbours that its release protects: its `Neighbours.code`.
+    `held` and `spent` are in units of 1e-15 rho; charges count in the period of `at`.
     """
 
     at: str
@@ -125,12 +116,8 @@ class Holding:
 class Use:
     """The totals of a dataset's reservations under a policy, in units of 1e-15 rho.
 
-    Parameters
-    ----------
-    spent, reserved : int
-        The charged amount, and the reserved amount beyond it.
-    by_partition : mapping of str to int
-        Charged and reserved of each partition; ``""`` for unpartitioned releases.
+    `reserved` is what is reserved beyond the charges. `by_partition` has both; ``""`` is for
+    unpartitioned releases.
     """
 
     spent: int
@@ -141,14 +128,7 @@ class Use:
 def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) -> Use:
     """Return the totals of reservations under a policy.
 
-    Parameters
-    ----------
-    policy : Policy
-        The policy.
-    holdings : iterable of Holding
-        The reservations.
-    period : str, optional
-        Count that period only.
+    With `period`, that one alone counts.
     """
     spent: dict[str, int] = {}
     used: dict[str, int] = {}

@@ -55,17 +55,7 @@ class LedgerServer:
     A pickled ledger holds no password: the unpickled one finds it as libpq does, in ``PGPASSWORD``
     or the password file.
 
-    Parameters
-    ----------
-    url : sqlalchemy.URL
-        URL of the database.
-    shown : str, optional
-        Its name in messages, if its configured URL names environment variables.
-
-    Raises
-    ------
-    SpecificationError
-        If the URL names no database.
+    `shown` is its name in messages, if its configured URL names environment variables.
     """
 
     def __init__(self, url: sa.URL, shown: str = "") -> None:
@@ -109,13 +99,7 @@ class LedgerServer:
 
     @property
     def exists(self) -> bool:
-        """Whether the database holds a ledger.
-
-        Raises
-        ------
-        BudgetError
-            If it cannot be reached.
-        """
+        """Whether the database holds a ledger."""
         with self._transaction(write=False) as connection:
             return _has_journal(connection)
 

@@ -287,16 +287,7 @@ class LedgerAccount:
 class ShareState:
     """The state of a share since its last opening; amounts in units of 1e-15 rho.
 
-    Parameters
-    ----------
-    reserved : int
-        The whole share.
-    charges : mapping of str to int
-        The charge of each step.
-    closed : bool
-        Whether it has ended.
-    reservation : Event
-        The event that reserved it.
+    `charges` are by step.
     """
 
     reserved: int

@@ -61,12 +61,7 @@ class LedgerFile:
     file. So every transaction refuses a file with two names, and writers and claims also lock the
     file itself.
 
-    Parameters
-    ----------
-    path : Path
-        The file; it need not exist.
-    shown : str, optional
-        Its name in messages, if its configured path names environment variables.
+    `shown` is its name in messages, if its configured path names environment variables.
     """
 
     def __init__(self, path: Path, shown: str = "") -> None:
@@ -106,13 +101,7 @@ class LedgerFile:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Yield a connection with one consistent view for all reads; never create a file.
-
-        Raises
-        ------
-        BudgetError
-            If the file is missing, is not a ledger, or cannot be read.
-        """
+        """Yield a connection with one consistent view for all reads; never create a file."""
         with self._transaction("BEGIN") as connection:
             yield connection
 
@@ -120,23 +109,14 @@ class LedgerFile:
     def writing(self) -> Iterator[sa.Connection]:
         """Yield the only connection that may write; commit durably at the end, or not at all.
 
-        Raises
-        ------
-        BudgetError
-            If the file is missing, is not a ledger, or cannot be written; or if another file
-            replaced it meanwhile, which then holds no entry of this transaction.
+        If another file replaced it meanwhile, that one holds no entry of this transaction, and this
+        raises.
         """
         with self._alone(), self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
     def check_writable(self) -> None:
-        """Raise the errors of `writing` or `create`, and write nothing.
-
-        Raises
-        ------
-        BudgetError
-            If the file cannot be written, or cannot be created if it is missing.
-        """
+        """Raise the errors of `writing` or `create`, and write nothing."""
         if self.exists:
             with self.writing():
                 return
@@ -168,11 +148,6 @@ class LedgerFile:
 
         The file appears under its name complete, or not at all: two processes that create it at
         once end up with the same ledger.
-
-        Raises
-        ------
-        BudgetError
-            If the file cannot be made.
         """
         if self.exists:
             return

@@ -142,10 +142,7 @@ def check_sensitivity(sensitivity: float) -> float:
 def check_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
     """Return `counts` as int64 if they are whole numbers and not empty.
 
-    Raises
-    ------
-    SpecificationError
-        Otherwise; the message holds the dtype or the shape, never a count.
+    An error holds the dtype or the shape, never a count.
     """
     array = np.asarray(counts)
     if array.dtype.kind not in "iu":
@@ -158,10 +155,7 @@ def check_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
 def check_values(values: NDArray[Any], *, name: str) -> NDArray[np.float64]:
     """Return `values` as a float64 vector if they are finite and not empty.
 
-    Raises
-    ------
-    SpecificationError
-        Otherwise; the message holds the shape or how many are not finite, never a value.
+    An error holds the shape or how many are not finite, never a value.
     """
     array = np.asarray(values)
     if array.dtype.kind not in "fiu":

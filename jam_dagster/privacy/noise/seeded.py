@@ -94,19 +94,6 @@ def discrete_gaussian(rng: np.random.Generator, sigma: float, size: int) -> NDAr
     Canonne, Kamath and Steinke 2020, Algorithm 3, in floating point: a discrete Laplace proposal
     of scale ``t = floor(sigma) + 1`` is kept with probability
     ``exp(-(|y| - sigma^2 / t)^2 / (2 sigma^2))``.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Where the randomness comes from.
-    sigma : float
-        Positive.
-    size : int
-        How many.
-
-    Returns
-    -------
-    int64 array, shape (size,)
     """
     t = math.floor(sigma) + 1.0
     stop = -math.expm1(-1.0 / t)

@@ -108,17 +108,7 @@ def covering_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
     are held at a time, or marginals of more than four attributes are wanted, each largest marginal
     is a block by itself.
 
-    Parameters
-    ----------
-    domain
-        The domain.
-    cliques
-        Names of attributes in the order of the domain.
-
-    Raises
-    ------
-    InputError
-        A name is unknown, or the blocks have more cells than one pass can count.
+    Blocks of more cells than one pass can count are an `InputError`.
     """
     wanted = sorted(dict.fromkeys(map(tuple, cliques)), key=lambda one: (-len(one), one))
     whole = _whole(wanted)
@@ -189,22 +179,7 @@ def _addition(domain: Domain, block: Clique, left: Mapping[Clique, None], most: 
 def count_blocks(
     tables: Iterable[EncodedTable], domain: Domain, cliques: Iterable[Clique]
 ) -> CountedTable:
-    """Count records that come in chunks, in one pass; no record is kept.
-
-    Parameters
-    ----------
-    tables
-        The records, encoded over `domain`.
-    domain
-        The domain.
-    cliques
-        The marginals that may be asked for.
-
-    Raises
-    ------
-    InputError
-        As for `covering_blocks`.
-    """
+    """Count records that come in chunks, in one pass; no record is kept."""
     # How many records will come is not known.
     blocks = covering_blocks(domain, cliques)
     counter = MarginalCounter(domain, [(), *blocks], records=np.iinfo(np.int64).max)

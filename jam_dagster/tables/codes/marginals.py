@@ -126,19 +126,8 @@ class MarginalCounter:
     from it. Memory is the counts and a few arrays of the length of a block of rows, whatever the
     length of a chunk.
 
-    Parameters
-    ----------
-    domain
-        The domain of the codes.
-    cliques
-        The marginals: names of attributes in the order of the domain; ``()`` counts the records.
-    records
-        The most records to count: up to 2^31 - 1, counts take four bytes instead of eight.
-
-    Raises
-    ------
-    InputError
-        A name is unknown, the order is not the domain's, or a marginal has too many cells.
+    A clique names attributes in the order of the domain; ``()`` counts the records. Up to 2^31 - 1
+    `records`, counts take four bytes instead of eight.
     """
 
     def __init__(self, domain: Domain, cliques: Iterable[Clique], *, records: int) -> None:

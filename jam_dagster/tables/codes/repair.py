@@ -26,17 +26,7 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
     listed, stays where more than 2% of the rows have it: so many come from the measurements. No
     repair breaks a constraint or an impossible combination of the domain.
 
-    Parameters
-    ----------
-    encoded
-        Synthetic records. No private ones: they are what they are.
-    rng
-        Draws the cells.
-
-    Returns
-    -------
-    EncodedTable
-        The records in their order; the same ones if the domain has no repairs.
+    A domain without repairs gives the same records.
     """
     domain = encoded.domain
     if not domain.repairs:

@@ -19,16 +19,8 @@ _ROUNDS = 30
 class DrawnNumbers:
     """The numbers of an attribute's records.
 
-    Parameters
-    ----------
-    attribute
-        The attribute.
-    bins
-        The bin of each record, shape ``(records,)``; any where the value is missing.
-    null
-        Where the value is missing, shape ``(records,)``.
-    points
-        The numbers: grid points where the attribute has them, shape ``(records,)``.
+    Arrays have shape ``(records,)``. A bin is any where the value is missing; `points` are grid
+    points where the attribute has them.
     """
 
     attribute: NumericAttribute
@@ -75,14 +67,7 @@ def put_in_order(
     What 30 draws do not help is put at those ends of its bins that keep the orders. Bins stay as
     they are: where no numbers in them keep an order, it stays broken.
 
-    Parameters
-    ----------
-    drawn
-        By the attribute's name.
-    orders
-        Each after those on its lower attribute.
-    rng
-        Draws them.
+    `orders` stand each after those on its lower attribute.
     """
     for group in _connected(orders):
         names = [name for name in drawn if any(name in order.attributes for order in group)]

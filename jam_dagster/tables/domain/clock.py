@@ -62,17 +62,7 @@ class Clock:
     Units of instants are counted since 1970, days and longer ones in the zone; those of times of
     day since midnight; a duration is as many units.
 
-    Parameters
-    ----------
-    name
-        The attribute's name, for errors.
-    unit, zone, format, dtype
-        As in `TimeAttribute`.
-
-    Raises
-    ------
-    DomainError
-        A unit, a zone or a dtype that is unknown or does not fit the others.
+    Its fields are as in `TimeAttribute`; what is unknown or does not fit is a `DomainError`.
     """
 
     name: str

@@ -281,10 +281,7 @@ def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttribut
 def sorted_orders(constraints: Iterable[Constraint]) -> tuple[Order, ...]:
     """Return the orders among constraints, each after those on its lower attribute.
 
-    Raises
-    ------
-    DomainError
-        They run in a circle.
+    A circle of them is a `DomainError`.
     """
     waiting = [one for one in constraints if isinstance(one, Order)]
     done: list[Order] = []

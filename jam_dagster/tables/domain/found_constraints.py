@@ -47,13 +47,6 @@ def found_constraints(table: pd.DataFrame, domain: Domain) -> tuple[Constraint, 
     Orders between numbers or times, the combinations of two columns of categories, and that an
     attribute is never missing. At most 10 orders and 10 pairs of columns are returned, those that
     unrelated columns would break most often, and 60 columns of either kind looked at.
-
-    Parameters
-    ----------
-    table
-        The public table.
-    domain
-        The attributes that were drafted from it.
     """
     encoded = encode(table, domain, private=False)
     attributes = domain.attributes

@@ -69,14 +69,7 @@ def nul_fault(what: str) -> SourceError:
 class Form:
     """The separation of a record's fields.
 
-    Parameters
-    ----------
-    separator
-        One ASCII character, or `BLANKS`.
-    skipinitialspace
-        Whether blanks after a separator belong to it.
-    multiline
-        Whether a quoted field may hold line breaks.
+    The separator is one ASCII character, or `BLANKS`.
     """
 
     separator: str
@@ -141,34 +134,10 @@ class Form:
 class CsvRecords:
     """A private CSV file as a stream of UTF-8, checked before a reader receives it.
 
-    Parameters
-    ----------
-    file
-        Its bytes.
-    what
-        The file in words, for errors.
-    encoding
-        Encoding of the file.
-    form
-        Separation of fields.
-    checked
-        Whether lines are checked; otherwise `lines` yields them whatever they hold.
-
-    Attributes
-    ----------
-    header
-        The first line that is not blank, without its line break; empty if there is none, or if
-        nothing is checked.
-
-    Raises
-    ------
-    SourceError
-        The header is not a single record.
-    PrivateValuesError
-        On construction or while reading: a line is not a single record with as many fields as the
-        header.
-    UnicodeError, LookupError
-        The file is not text in that encoding, or the encoding is unknown.
+    Unless `checked`, `lines` yields lines whatever they hold, and `header` is empty; else it is the
+    first line that is not blank, without its line break. A header that is no single record is a
+    `SourceError`, a line that is no record with as many fields a `PrivateValuesError`, on
+    construction or while reading.
     """
 
     def __init__(

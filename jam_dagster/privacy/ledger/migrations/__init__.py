@@ -19,11 +19,6 @@ def upgrade(connection: sa.Connection) -> None:
     """Bring a ledger to `REVISION`, in the transaction of the connection.
 
     An empty database becomes a ledger.
-
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        In a transaction that no other writer can interleave with.
     """
     # Alembic is slow to import, and is needed only to create or upgrade a ledger.
     from alembic import command
