@@ -64,7 +64,7 @@ def test_the_graph_shows_every_asset_materialized(page: Page) -> None:
         "release_certificate",
     ):
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
-    expect(page.get_by_text("Materialized", exact=True)).to_have_count(12)
+    expect(page.get_by_text("Materialized", exact=True)).to_have_count(11)
     expect(page.get_by_text(re.compile("failed", re.IGNORECASE))).to_have_count(0)
 
 
