@@ -96,12 +96,6 @@ def test_seeds_that_one_setting_lacks_are_not_paired(tmp_path: Path) -> None:
     assert found["not_worse"] is True
 
 
-def test_one_seed_decides_nothing(tmp_path: Path) -> None:
-    path = written(tmp_path / "rows.parquet", runs("a", {1: 0.3}), runs("b", {1: 0.9}))
-
-    assert compared(path)["not_worse"] is None
-
-
 def test_only_the_same_experiment_is_compared(tmp_path: Path) -> None:
     ours = runs("a", {1: 0.3, 2: 0.4})
 
@@ -109,17 +103,6 @@ def test_only_the_same_experiment_is_compared(tmp_path: Path) -> None:
         compared(written(tmp_path / "r.parquet", ours, runs("b", {1: 0.3, 2: 0.4}, rounds=20)))
     with pytest.raises(InputError, match="in common"):
         compared(written(tmp_path / "c.parquet", ours, runs("b", {1: 0.3, 2: 0.4}, epsilon=10.0)))
-
-
-def test_a_label_has_one_setting(tmp_path: Path) -> None:
-    path = written(
-        tmp_path / "rows.parquet", runs("a", {1: 0.3, 2: 0.4}), runs("a", {2: 0.5}, tolerance=0.0)
-    )
-
-    with pytest.raises(InputError, match="seed 2 of small at epsilon 1 more than once"):
-        error_study.read(path, "a")
-    with pytest.raises(InputError, match="no runs called 'b'; it holds a"):
-        error_study.read(path, "b")
 
 
 def test_the_comparison_is_printed_and_kept(
@@ -137,13 +120,6 @@ def test_the_comparison_is_printed_and_kept(
     printed = capsys.readouterr().out
     assert "first: estimator accelerated, iterations 1000, tolerance 0.1; seeds 1 to 2" in printed
     assert pd.read_csv(out)["difference"].item() == pytest.approx(-0.25)
-
-
-def test_a_file_that_is_not_there_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert error_study.main([str(tmp_path / "absent.parquet"), "a", "b"]) == 2
-    assert "jam-dagster benchmark run" in capsys.readouterr().err
 
 
 def test_the_study_that_is_published_is_the_one_that_its_grid_makes() -> None:

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from benchmarks import performance
-from benchmarks.performance import TARGETS, main, table
-from benchmarks.process import Measured, RunFailedError, describe_stages, measure, stages
+from benchmarks.performance import main, table
+from benchmarks.process import Measured, RunFailedError, measure
 from benchmarks.process import synthesize as run_synthesize
 from jam_dagster.release.stopwatch import peak_memory_mb
 from tests.cli_bench import write_tables
@@ -78,30 +78,6 @@ def asked(noise: str) -> list[str]:
     return list(command)
 
 
-def test_a_synthesis_is_asked_for_as_on_the_command_line() -> None:
-    command = asked("numpy")
-
-    assert command[1:5] == ["-m", "jam_dagster.cli", "synthesize", "--json"]
-    assert command[-2:] == ["--setting", "size_limit_mb=80"]
-    # What is not given is left to the command line's default.
-    assert "--seed" not in command
-    assert "--ledger" not in command
-
-
-def test_a_release_is_charged_to_a_ledger_of_its_own() -> None:
-    one, two = asked("exact"), asked("exact")
-
-    assert one[one.index("--ledger") + 1] != two[two.index("--ledger") + 1]
-    assert not Path(one[one.index("--ledger") + 1]).parent.exists()
-
-
-def test_the_start_is_what_the_stages_leave() -> None:
-    by_stage = stages(Measured(2.75, 2, 10**8, ""), MADE)
-
-    assert by_stage == {"start": 0.75, "read": 0.5, "mechanism": 1.5, "mechanism.fit": 1.25}
-    assert describe_stages(by_stage) == "start 0.75, read 0.50, mechanism 1.50 (fit 1.25)"
-
-
 # --- the table
 
 
@@ -157,26 +133,6 @@ def ran(splits: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]
     return given
 
 
-def test_it_runs_the_targets_after_one_that_does_not_count(
-    ran: list[dict[str, object]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "runs.csv"
-    assert main(["--split", "titanic", "--noise", "numpy", "exact", "--out", str(out)]) == 0
-
-    warm_up, *counted = ran
-    assert warm_up["rounds"] == 1
-    epsilons = [epsilon for split, epsilon in TARGETS if split == "titanic"]
-    assert [(run["noise"], run["epsilon"]) for run in counted] == [
-        (noise, epsilon) for noise in ("numpy", "exact") for epsilon in epsilons
-    ]
-    assert {run["rounds"] for run in counted} == {30}
-    runs = pd.read_csv(out)
-    assert len(runs) == 6
-    assert set(runs["seconds.mechanism.fit"]) == {1.25}
-    assert set(runs["seconds.start"]) == {0.5}
-    assert "error 0.2500 (public 0.5000)" in capsys.readouterr().out
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["numpy", "exact"])
 def test_tables_are_really_synthesized(
@@ -198,21 +154,6 @@ def test_tables_are_really_synthesized(
     assert run["private_picks"] + run["public_picks"] == 2
 
 
-def test_seeds_and_repeats_multiply(ran: list[dict[str, object]]) -> None:
-    main(["--split", "titanic", "--epsilon", "1", "--seed", "4", "5", "--repeats", "2"])
-
-    assert [run["seed"] for run in ran[1:]] == [4, 4, 5, 5]
-
-
-def test_targets_are_for_the_setting_that_they_were_set_for(
-    ran: list[dict[str, object]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["--split", "titanic", "--epsilon", "1", "--rounds", "10"])
-
-    line = capsys.readouterr().out.splitlines()[-1]
-    assert cells(line)[4:7] == ["2.0", "2.5", "0.50"]
-
-
 def test_without_the_data_it_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,31 +161,3 @@ def test_without_the_data_it_says_what_to_do(
 
     assert main([]) == 2
     assert "JAM_DATA is not set" in capsys.readouterr().err
-
-
-def test_a_split_that_is_not_there_is_told(
-    splits: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--split", "salary"]) == 2
-    assert "it holds titanic" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_real_run_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "paper" / "small"
-    folder.mkdir(parents=True)
-    (folder / "domain.json").write_text('{"a": 3, "b": 2, "c": 2}')
-    for name in ("priv", "pub"):
-        table = pd.DataFrame({"a": [0, 1, 2] * 20, "b": [0, 1] * 30, "c": [1, 0, 0] * 20})
-        table.to_csv(folder / f"{name}.csv", index=False)
-    monkeypatch.setenv("JAM_DATA", str(tmp_path))
-    out = tmp_path / "runs.csv"
-
-    assert main(["--split", "small", "--rounds", "2", "--degree", "2", "--out", str(out)]) == 0
-
-    (run,) = pd.read_csv(out).to_dict("records")
-    assert run["peak_gb"] > 0.05
-    assert run["wall_s"] >= run["seconds.mechanism"]
-    assert run["private_picks"] + run["public_picks"] == 2

@@ -44,15 +44,6 @@ def test_a_failed_check_is_told_and_is_the_exit_status(released: Run) -> None:
 
 
 @pytest.mark.slow
-def test_files_can_lie_elsewhere(released: Run) -> None:
-    Path("out/synthetic.csv").rename("published.csv")
-    Path("out/model").rename("fitted")
-    assert released("certificate", "verify", "out").exit_code == 1
-    given = ("--table", "published.csv", "--model", "fitted")
-    assert released("certificate", "verify", "out", *given).exit_code == 0
-
-
-@pytest.mark.slow
 def test_pages_beside_the_table_are_certified_too(run: Run) -> None:
     assert run(*synthesize(*RELEASE, *NOISY, "--checks")).exit_code == 0
     for name in ("checks.html", "certificate.html"):
@@ -92,13 +83,3 @@ def test_where_there_is_no_certificate(run: Run) -> None:
         assert result.exit_code == 2
         assert len(lines(result)) == 1
         assert "no certificate to read" in result.stderr
-
-
-@pytest.mark.slow
-def test_a_release_made_again_has_a_certificate_that_verifies(released: Run) -> None:
-    from tests.cli_bench import NOISY, RELEASE
-
-    before = Path("out/synthetic.csv").read_bytes()
-    assert released(*synthesize(*RELEASE, *NOISY)).exit_code == 0
-    assert Path("out/synthetic.csv").read_bytes() == before
-    assert released("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0

@@ -77,17 +77,6 @@ def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:
     assert "too little" in run("ledger", "show", "--ledger", "l.db").stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", [("--period", "week"), ("--partitions", "disjoint")])
-def test_a_policy_that_means_nothing_is_bad_input(run: Run, policy: tuple[str, str]) -> None:
-    budget = ("--ledger", "l.db", "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
-    result = run("ledger", "grant", *budget, *policy)
-
-    assert result.exit_code == 2
-    assert "must be one of" in result.stderr or "need a ground" in result.stderr
-    assert not Path("l.db").exists()
-
-
 def test_an_up_to_date_ledger_is_upgraded_for_nothing(run: Run) -> None:
     before = Ledger("ledger.db").events()
     result = run("ledger", "upgrade", "--ledger", "ledger.db")
@@ -199,19 +188,6 @@ def test_what_is_not_one_open_release_is_not_closed(
     assert all(part in line for part in says), line
     assert "finished" not in line
     assert Ledger("ledger.db").events() == events
-
-
-@pytest.mark.slow
-def test_one_of_two_specifications_is_closed(run: Run) -> None:
-    first = _opened()
-    first.account("mechanism").charge("a", 1e-6)
-    second = _opened(specification="51c0")
-
-    result = run(*CLOSE, "--release", "yearly", "--specification", "51", "--reason", "no need")
-
-    assert result.exit_code == 0, result.output
-    assert second.closed
-    assert not first.closed
 
 
 @pytest.mark.slow

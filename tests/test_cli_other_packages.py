@@ -84,16 +84,6 @@ def test_a_release_by_a_trusted_package_names_it(run: Run, installed: None) -> N
 
 
 @pytest.mark.slow
-def test_research_by_another_package_tells_that_nobody_trusts_it(run: Run, installed: None) -> None:
-    assert run(*asked(*RESEARCH)).exit_code == 0
-
-    certificate = Certificate.load(Path("out"))
-    assert not certificate.releasable
-    assert any("tiny-mechanisms 1.2.3, which the release does not trust" in one
-               for one in certificate.reasons)  # fmt: skip
-
-
-@pytest.mark.slow
 def test_a_certificate_is_not_verified_where_the_package_is_missing(
     run: Run, tmp_path: Path
 ) -> None:

@@ -7,20 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.certificates import Certificate
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.ledger import sqlite as ledger_file
 from jam_dagster.release import documents
 from jam_dagster.release import engine as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
-from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
+from tests.cli_bench import NOISY, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
 from tests.tiers import first_quick
 
 # --- one folder, two kinds of noise
@@ -46,32 +45,6 @@ def test_a_release_takes_nothing_from_research(run: Run) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("noise", "numpy"),
-        ("domain_digest", "0" * 64),
-        ("parameters", {"rounds": 99}),
-        ("mechanism", "another"),
-    ],
-)
-def test_a_transcript_of_something_else_is_not_used(
-    released: Run, name: str, value: object
-) -> None:
-    path, events = Path("out/transcript/transcript.json"), Ledger("ledger.db").events()
-    there = json.loads(path.read_text())
-    path.write_text(json.dumps({**there, name: value}))
-
-    result = released(*synthesize(*RELEASE, *NOISY, "--json"))
-
-    assert result.exit_code == 0, result.output
-    assert "drawn before" not in result.stderr
-    # The mechanism ran again, from the draws that were paid for.
-    assert json.loads(path.read_text())[name] == there[name]
-    assert Ledger("ledger.db").events() == events
-
-
-@pytest.mark.slow
 def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None:
     for path in Path("out/draws").iterdir():
         path.unlink()
@@ -84,106 +57,10 @@ def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None
     assert Ledger("new.db").balance("people").spent == pytest.approx(spent)
 
 
-@pytest.mark.slow
-def test_a_release_has_no_seed(released: Run) -> None:
-    result = released(*synthesize(*RELEASE, *NOISY, "--seed", "7"))
-
-    assert result.exit_code == 2, result.output
-    assert "privacy.seed goes with privacy.noise numpy only" in result.stderr
-
-
 # --- what makes a release another one
 
 
-def _recoded(name: str) -> str:
-    """Write the domain with its last attribute one value larger; the tables fit both."""
-    Path(name).write_text(json.dumps({**PEOPLE, "income": PEOPLE["income"] + 1}))
-    return name
-
-
-def _another_public(name: str) -> str:
-    frame = pd.read_csv("pub.csv")
-    frame["age"] = (frame["age"] + 1) % PEOPLE["age"]
-    frame.to_csv(name, index=False)
-    return name
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changed",
-    [
-        lambda: synthesize(*RELEASE, *NOISY, domain=_recoded("other.json")),
-        lambda: synthesize(*RELEASE, *NOISY, "--setting", "rounds=3"),
-        lambda: synthesize(*RELEASE, *NOISY, "--setting", "alpha=0.7"),
-        lambda: synthesize(*RELEASE, *NOISY, "--setting", "size_limit_mb=40"),
-        lambda: synthesize(*RELEASE, *NOISY, "--setting", "estimator=mbi"),
-        lambda: synthesize(*RELEASE, *NOISY, "--setting", "iterations=21"),
-        lambda: synthesize(*RELEASE, *NOISY, "--setting", "tolerance=0"),
-        lambda: synthesize(*RELEASE, *NOISY, "--degree", "1"),
-        lambda: synthesize(*RELEASE, *NOISY, "--epsilon", "0.41"),
-        lambda: synthesize(*RELEASE, *NOISY, "--delta", "1e-8"),
-        lambda: synthesize(*RELEASE, *NOISY, "--evaluation-share", "0.1"),
-    ],
-    ids=[
-        "domain",
-        "rounds",
-        "alpha",
-        "size limit",
-        "estimator",
-        "iterations",
-        "tolerance",
-        "degree",
-        "epsilon",
-        "delta",
-        "evaluation share",
-    ],
-)
-def test_whatever_shapes_the_output_makes_another_release(
-    released: Run, changed: Callable[[], list[Any]]
-) -> None:
-    events = Ledger("ledger.db").events()
-
-    result = released(*changed())
-
-    assert result.exit_code == 2, result.output
-    assert "holds the charged release" in result.stderr
-    assert Ledger("ledger.db").events() == events
-
-
-@pytest.mark.slow
-def test_another_public_table_is_noticed(released: Run) -> None:
-    """It is no part of the key, for moving it costs nothing; what it held is kept beside it."""
-    events = Ledger("ledger.db").events()
-
-    result = released(*synthesize(*RELEASE, *NOISY, public=_another_public("other.csv")))
-
-    assert result.exit_code == 2, result.output
-    assert "with another public table" in result.stderr
-    assert Ledger("ledger.db").events() == events
-
-
 # --- what may leave
-
-
-def _domain_of(identified_from: str) -> str:
-    lines = [f"identified_from: {identified_from}", "attributes:"]
-    lines += [f"  {name}: {{values: {list(range(size))}}}" for name, size in PEOPLE.items()]
-    Path("d.yaml").write_text("\n".join(lines) + "\n")
-    return "d.yaml"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("identified_from", "met"), [("private", False), ("public", True)])
-def test_nothing_made_with_private_values_in_its_domain_may_leave(
-    run: Run, identified_from: str, met: bool
-) -> None:
-    run(*synthesize(*RESEARCH, domain=_domain_of(identified_from)))
-
-    certificate = Certificate.load(Path("out"))
-    conditions = {one.condition: one.met for one in certificate.conditions}
-    assert conditions["The domain owes nothing to private data"] is met
-    assert conditions["The noise is exact and unseeded"] is False
-    assert not certificate.releasable
 
 
 # --- sentinels: private values are looked for wherever a run leaves something

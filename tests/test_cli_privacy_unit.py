@@ -73,27 +73,6 @@ def test_a_release_of_persons(run: Run, neighbours: str) -> None:
 
 
 @pytest.mark.slow
-def test_with_one_row_of_each_person_their_number_is_public(run: Run) -> None:
-    _persons()
-
-    result = run(*synthesize(*RELEASE, *NOISY, "--privacy-unit", "who", "--json"))
-
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["rows"] == PERSONS
-    assert json.loads(Path("out/release.json").read_text())["records"] is None
-    assert not Path("out/draws/records.npz").exists()
-
-
-@pytest.mark.slow
-def test_records_that_come_and_go_need_no_column(run: Run) -> None:
-    result = run(*synthesize(*RELEASE, *NOISY, "--neighbours", "add_remove"))
-
-    assert result.exit_code == 0, result.output
-    assert _transcript()["neighbours"] == {"relation": "add_remove", "max_rows": 1}
-    assert not Path("out/restricted/row_limit").exists()
-
-
-@pytest.mark.slow
 def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
     given = ("--neighbours", "add_remove", "--records-share", "0.2")
     assert run(*synthesize(*RELEASE, *NOISY, *given)).exit_code == 0
@@ -107,19 +86,7 @@ def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
     ("options", "said"),
     [
         (("--max-rows", "3"), "--privacy-unit COLUMN"),
-        (
-            ("--privacy-unit", "who", "--max-rows", "0"),
-            "max_rows must be a whole number, at least 1",
-        ),
-        (("--privacy-unit", ""), "privacy.unit.column must be a text that is not empty"),
         (("--privacy-unit", "person"), "no column 'person'"),
-        (("--privacy-unit", "sex"), "column 'sex' identifies a person"),
-        (("--privacy-unit", "who", "--max-rows", "1000000"), "lower max_rows, or raise epsilon"),
-        (("--records-share", "0.1"), "which is public where one record is replaced: drop it"),
-        (
-            (*UNIT, "--records-share", "1"),
-            "records_share must be a number, above 0",
-        ),
         (("--privacy-unit", "gaps"), "this message is always the same"),
     ],
 )
@@ -139,27 +106,6 @@ def test_what_cannot_be_is_refused_for_nothing(
     left = [path for path in Path("out").rglob("*") if path.is_file()]
     assert [path.parent.as_posix() for path in left] == ["out/restricted/failures"] * len(left)
     assert len(left) == ("always the same" in said)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changed",
-    [
-        ("--privacy-unit", "who"),
-        ("--privacy-unit", "who", "--max-rows", "3"),
-        (*UNIT, "--neighbours", "add_remove"),
-        (*UNIT, "--records-share", "0.1"),
-        (),
-    ],
-)
-def test_whom_it_protects_makes_another_release(run: Run, changed: tuple[str, ...]) -> None:
-    _persons()
-    assert run(*synthesize(*RELEASE, *NOISY, *UNIT)).exit_code == 0
-
-    result = run(*synthesize(*RELEASE, *NOISY, *changed))
-
-    assert result.exit_code == 2
-    assert "holds the charged release" in result.stderr
 
 
 @pytest.mark.slow
@@ -233,41 +179,6 @@ def test_a_release_that_stopped_goes_on_with_the_rows_that_it_kept(
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     spent = Ledger("ledger.db").balance("people").spent
     assert spent <= 0.02  # rho of epsilon 0.4 is less
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
-def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
-    run: Run, monkeypatch: pytest.MonkeyPatch, neighbours: str
-) -> None:
-    """All outcomes frozen, the same release of a neighbour of another size: the same folder."""
-    seen = _watch_tables(monkeypatch)
-    table = _persons()
-    command = synthesize(*RELEASE, *NOISY, *UNIT, "--neighbours", neighbours, "--checks")
-
-    def release() -> dict[str, bytes]:
-        result = run(*command)
-        assert result.exit_code == 0, result.output
-        return {
-            str(path): path.read_bytes()
-            for path in Path("out").rglob("*")
-            if path.is_file() and "restricted" not in path.parts
-        }
-
-    files = release()
-    events = Ledger("ledger.db").events()
-    whose = table["who"].value_counts().index[0]
-    rest = table[table["who"] != whose]
-    if neighbours == "replace_one":
-        rest = pd.concat([rest, pd.DataFrame([dict.fromkeys(PEOPLE, 0) | {"who": "new"}])])
-    rest.to_csv("priv.csv", index=False)
-    # Without its description the run is made again, from its draws.
-    Path("out/transcript/transcript.json").unlink()
-
-    assert release() == files
-    assert Ledger("ledger.db").events() == events
-    one, other = seen
-    assert one.records != other.records
 
 
 RAW = ("--private", "many.csv", "--public", "pub.csv", "--domain", "domain.json")

@@ -47,36 +47,6 @@ def test_synthesize(run: Run, spelling: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_restricted_folder(run: Run) -> None:
-    granted = ledger()
-    Path("out/restricted").mkdir(parents=True)
-    Path("out/restricted/pub.csv").write_bytes(Path("pub.csv").read_bytes())
-
-    result = run(*as_private("--public", "out/restricted/pub.csv"))
-
-    assert result.exit_code == 2
-    assert "a release's folder for what may not leave" in result.stderr
-    assert ledger() == granted
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_table_of_persons(run: Run, kind: str) -> None:
-    for name in ("priv.csv", "pub.csv"):
-        frame = pd.read_csv(name)
-        frame.assign(who=range(len(frame))).to_csv(name, index=False)
-    pd.read_csv("pub.csv").to_parquet("pub.parquet")
-    Path("priv.csv").unlink()
-    granted = ledger()
-
-    result = run(*as_private("--public", f"pub.{kind}", "--privacy-unit", "who"))
-
-    assert result.exit_code == 2
-    assert "has the column 'who', which identifies a person" in result.stderr
-    assert ledger() == granted
-
-
-@pytest.mark.slow
 def test_plan(run: Run) -> None:
     content = {
         "type": "jam_dagster.SyntheticRelease",

@@ -128,16 +128,6 @@ def test_a_plan_is_tried_on_the_first_that_has_all_attributes(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_what_weighs_records_takes_no_named_tables(run: Run) -> None:
-    several()
-    public = ("--public", "survey=pub.csv")
-    plan = ("plan", *public, "--domain", "domain.json", "--epsilon", "1", "--degree", "2")
-    result = run(*plan, "--mechanism", "pmw_pub", "--setting", "rounds=2")
-    assert result.exit_code == 2
-    assert "pmw_pub weights the records of one public table" in " ".join(result.stderr.split())
-
-
-@pytest.mark.slow
 def test_a_path_that_looks_like_a_name_and_a_table(run: Run) -> None:
     Path("year=2016").mkdir()
     Path("pub.csv").rename("year=2016/pub.csv")
@@ -188,20 +178,3 @@ def test_a_release_without_a_public_table(run: Run) -> None:
     assert "public table" not in Path("out/report.html").read_text()
     assert run("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
     assert run(*without).exit_code == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ((), "jam_pgm learns from a public table, and there is none"),
-        (("--mechanism", "aim"), "nothing to identify the domain from"),
-    ],
-)
-def test_who_needs_a_public_table_says_so(
-    run: Run, options: tuple[str, ...], expected: str
-) -> None:
-    arguments = ("--private", "priv.csv", "--epsilon", "1", "--out", "out", *RESEARCH, *options)
-    result = run("synthesize", *arguments)
-    assert result.exit_code != 0
-    assert expected in " ".join(result.stderr.split())

@@ -124,14 +124,6 @@ def test_research_loads_nothing_that_it_does_not_use(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_evaluation_can_be_off(run: Run) -> None:
-    result = run(*synthesize(*RESEARCH, "--evaluate", "off", "--json"))
-
-    errors = json.loads(result.stdout)["workload_error"]
-    assert errors == {"synthetic": None, "public": None, "independent": None}
-
-
-@pytest.mark.slow
 def test_without_a_domain_it_is_drafted_from_the_public_table(run: Run) -> None:
     raw = ["--private", "raw-priv.csv", "--public", "raw-pub.csv"]
 
@@ -231,17 +223,6 @@ def test_a_release_is_checked(run: Run) -> None:
     page = Path("out/report.html").read_text()
     assert "No checks were run" not in page
     assert "200 rows, 200 expected" in page
-
-
-@pytest.mark.slow
-def test_exact_errors_of_a_release_must_be_asked_for(run: Run) -> None:
-    made = json.loads(run(*synthesize(*RELEASE, "--json")).stdout)
-
-    errors = json.loads(Path("out/errors.json").read_text())
-    assert errors["mode"] == "private"
-    assert errors["sigma"] > 0
-    assert errors["synthetic"] == made["workload_error"]["synthetic"]
-    assert not Path("out/restricted").exists()
 
 
 @pytest.mark.slow
@@ -401,33 +382,6 @@ def test_an_outcome_that_was_removed_is_not_certified_as_lost(released: Run) -> 
     assert "evaluation/means is listed as lost, but its outcome was stored" in message
 
 
-@pytest.mark.slow
-def test_a_charged_release_without_its_folder_is_bad_input(released: Run) -> None:
-    events = Ledger("ledger.db").events()
-
-    result = released(
-        *synthesize(*RELEASE, *NOISY, "--release", "out", "--out", "elsewhere", "--json")
-    )
-
-    assert result.exit_code == 2
-    assert "--edition" in result.stderr
-    assert Ledger("ledger.db").events() == events
-
-
-@pytest.mark.slow
-def test_another_edition_is_paid_anew(released: Run) -> None:
-    before = Ledger("ledger.db").balance("people").spent
-
-    result = released(
-        *synthesize(*RELEASE, *NOISY, "--release", "out", "--edition", "2", "--out", "two")
-    )
-
-    assert result.exit_code == 0, result.output
-    assert Ledger("ledger.db").balance("people").spent > before
-    editions = {event.edition for event in Ledger("ledger.db").events() if event.edition}
-    assert editions == {"1", "2"}
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -454,23 +408,6 @@ def test_draws_of_one_ledger_are_not_free_in_another(released: Run) -> None:
     assert result.exit_code == 2
     assert "never charged" in result.stderr
     assert not Path("new.db").exists()
-
-
-@pytest.mark.slow
-def test_an_older_copy_of_the_ledger_is_noticed(released: Run) -> None:
-    events = Ledger("ledger.db").events()
-    first = next(event for event in events if event.kind == Kind.CHARGED)
-    shares = {event.share: event.rho for event in events if event.kind == Kind.RESERVED}
-    assert first.key is not None
-    older = Ledger("older.db")
-    older.grant(first.dataset, epsilon=3.0, delta=1e-9)
-    older.open_release(first.key, shares).account(first.share).charge(first.step, first.rho)
-
-    result = released(*synthesize(*RELEASE, *NOISY, "--ledger", "older.db"))
-
-    assert result.exit_code == 2
-    assert "an older copy of the one that did" in result.stderr
-    assert len(older.events()) == 2 + len(shares)
 
 
 @pytest.mark.slow
@@ -527,7 +464,6 @@ def test_another_mechanism_takes_its_own_settings(run: Run) -> None:
         (("--setting", "round=2"), "round is no setting of jam_pgm; it has rounds"),
         (("--setting", "alpha"), "--setting must be KEY=VALUE"),
         (("--setting", "alpha=much"), "alpha must be a number, above 0 and below 1, got 'much'"),
-        (("--setting", "alpha=2"), "alpha must be a number, above 0 and below 1, got 2"),
     ],
 )
 def test_settings_that_a_mechanism_has_not_are_refused(

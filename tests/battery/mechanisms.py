@@ -33,6 +33,12 @@ from tests.tiers import first_quick
 
 Joint = tuple[tuple[int, int], tuple[int, int]]
 
+ROUNDS_AND_ALPHAS: tuple[Mapping[str, Any], ...] = (
+    *({"rounds": rounds} for rounds in (1, 2, 7)),
+    *({"rounds": 3, "alpha": alpha} for alpha in (0.01, 0.99)),
+)
+"""The ends of what is allowed, for mechanisms of rounds that select and measure."""
+
 
 @dataclass(frozen=True)
 class Audit:
@@ -131,13 +137,7 @@ def jam_pgm() -> Case:
     return Case(
         "jam_pgm",
         _jam_pgm,
-        variants=(
-            {"rounds": 1},
-            {"rounds": 2},
-            {"rounds": 7},
-            {"rounds": 3, "alpha": 0.01},
-            {"rounds": 3, "alpha": 0.99},
-        ),
+        variants=ROUNDS_AND_ALPHAS,
         # The second half of the scores are those of public candidates.
         public=lambda scores: len(scores) - 1,
         audits=(SELECTING, MEASURING, TWO_ROUNDS),
@@ -150,13 +150,7 @@ def histogram(name: str, **settings: Any) -> Case:
     return Case(
         name,
         partial(_histogram, name, **settings),
-        variants=(
-            {"rounds": 1},
-            {"rounds": 2},
-            {"rounds": 7},
-            {"rounds": 3, "alpha": 0.01},
-            {"rounds": 3, "alpha": 0.99},
-        ),
+        variants=ROUNDS_AND_ALPHAS,
         audits=(CHOOSING, WHOLE_MARGINAL),
         score="marginal_l1",
     )
@@ -164,12 +158,7 @@ def histogram(name: str, **settings: Any) -> Case:
 
 def jam_pgm_of_two_tables() -> Case:
     """JAM-PGM with the public table twice, once without its first attribute."""
-    return replace(
-        jam_pgm(),
-        name="jam_pgm-two-tables",
-        make=_two_tables,
-        audits=(),
-    )
+    return replace(jam_pgm(), name="jam_pgm-two-tables", make=_two_tables, audits=())
 
 
 def aim() -> Case:
@@ -194,14 +183,7 @@ def mwem_pgm() -> Case:
     return Case(
         "mwem_pgm",
         partial(MwemPgm, rounds=3, iterations=20),
-        variants=(
-            {"rounds": 1},
-            {"rounds": 2},
-            {"rounds": None},
-            {"rounds": 7},
-            {"rounds": 3, "alpha": 0.01},
-            {"rounds": 3, "alpha": 0.99},
-        ),
+        variants=({"rounds": None}, *ROUNDS_AND_ALPHAS),
         # The record that SELECTING replaces moves the scores of the single attributes apart.
         audits=(SELECTING, TWO_ROUNDS),
         score="marginal_l1",
@@ -280,13 +262,7 @@ def mixture(name: str) -> Case:
     return Case(
         name,
         partial(_mixture, name),
-        variants=(
-            {"rounds": 1},
-            {"rounds": 2},
-            {"rounds": 7},
-            {"rounds": 3, "alpha": 0.01},
-            {"rounds": 3, "alpha": 0.99},
-        ),
+        variants=ROUNDS_AND_ALPHAS,
         # From free logits that are almost even, the errors move as from an even start; the network
         # learns nothing from one step.
         audits=(CHOOSING, WHOLE_MARGINAL) if name == "rap_softmax" else (WHOLE_MARGINAL,),

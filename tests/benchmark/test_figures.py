@@ -83,29 +83,6 @@ def test_every_figure_is_drawn_that_has_runs(frame: pd.DataFrame) -> None:
         assert label in spec
 
 
-@pytest.mark.slow
-def test_a_line_looks_the_same_in_every_panel(frame: pd.DataFrame) -> None:
-    # On one split there is one mechanism less.
-    part = frame[(frame["split"] != "titanic") | (frame["mechanism"] != "jam_pgm")]
-    part = part[part["settings"] == "{}"]
-
-    drawn = {one.name: one.chart.to_dict() for one in figures(part)}
-
-    looks = {
-        name: {
-            (channel, *look)
-            for channel in ("color", "fill", "shape")
-            for scale in values(spec, channel, "scale")
-            for look in zip(scale["domain"], scale["range"], strict=True)
-        }
-        for name, spec in drawn.items()
-    }
-    assert {("color", "JAM-PGM", "#0072b2"), ("color", "AIM", "#d55e00")} <= looks["best_mixture"]
-    assert {("fill", "JAM-PGM", "#0072b2"), ("fill", "AIM", "transparent")} <= looks["best_mixture"]
-    assert looks["public_picks"] < looks["best_mixture"]
-    assert set.union(*looks.values()) == looks["best_mixture"]
-
-
 def values(spec: Any, name: str, inside: str) -> list[Any]:
     """Everything that is called `inside` in what is called `name`, anywhere in a chart."""
     found = []
@@ -118,20 +95,6 @@ def values(spec: Any, name: str, inside: str) -> list[Any]:
         for value in spec:
             found += values(value, name, inside)
     return found
-
-
-@pytest.mark.slow
-def test_what_has_no_runs_is_not_drawn(frame: pd.DataFrame) -> None:
-    part = frame[(frame["mechanism"] != "jam_pgm") & (frame["settings"] == "{}")]
-
-    names = [one.name for one in figures(part)]
-
-    assert names == [
-        "error_by_epsilon",
-        "max_error_by_epsilon",
-        "best_mixture",
-        "seconds_by_epsilon",
-    ]
 
 
 @pytest.mark.slow

@@ -204,26 +204,10 @@ def test_a_default_that_is_spelled_out_is_the_same_run() -> None:
     assert len(keys) == len(others) + 2
 
 
-def test_a_grid_makes_a_run_once_however_it_is_spelled(tmp_path: Path) -> None:
-    path = tmp_path / "grid.yaml"
-    path.write_text(
-        "splits: [small]\nbaselines: false\nepsilons: [1]\n"
-        "mechanisms: [jam_pgm, {mechanism: jam_pgm, settings: {rounds: [20, 30]}}]\n"
-    )
-    assert [run.settings for run in load_grid(path).runs()] == [(), (("rounds", 20),)]
-
-
 def _numbers(run: Run) -> tuple[object, ...]:
     """What a run is, with numbers that are equal equal; its label aside."""
     settings = tuple(sorted(run.parameters().items()))
     return (run.split, run.mechanism, settings, run.epsilon, run.seed, run.delta, run.degree)
-
-
-@pytest.mark.parametrize("name", presets())
-def test_no_preset_makes_a_run_twice(name: str) -> None:
-    runs = load_grid(name).runs()
-
-    assert len({_numbers(run) for run in runs}) == len(runs)
 
 
 @pytest.mark.parametrize("limit", ["80", "80.0", "'80'", "[80, 80.0, 8e1]"])

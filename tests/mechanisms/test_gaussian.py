@@ -200,15 +200,6 @@ def test_a_damaged_folder_is_refused(private, workload, tmp_path, change):
         load_model(tmp_path)
 
 
-def test_answers_that_are_cut_off_are_refused(private, workload, tmp_path):
-    run(private, workload, 0.5, SeededNoise(4))[0].model.save(tmp_path)
-    path = tmp_path / "answers.npz"
-    for size in (0, 40, 300):
-        path.write_bytes(path.read_bytes()[:size])
-        with pytest.raises(InputError, match="damaged"):
-            load_model(tmp_path)
-
-
 def test_what_cannot_start_is_refused(domain, workload):
     light = Workload(workload.cliques, (1e9, 1.0, 1e9), workload.attributes)
     with pytest.raises(SpecificationError, match=r"leaves the marginal a x c .*Raise epsilon"):

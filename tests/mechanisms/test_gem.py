@@ -13,7 +13,7 @@ from jam_dagster.mechanisms import make_mechanism, refit
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.models.mixture.pretraining import public_cliques
 from jam_dagster.models.mixture.training import MixtureTrainer
-from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
@@ -60,31 +60,6 @@ def test_marginals_are_scored_by_error_above_noise(private, public, workload) ->
         apart = np.abs(private.marginal(clique) - mixture.marginal(clique))
         wanted = apart.sum() - math.sqrt(2 / math.pi) * sigma * apart.size
         assert noise.selections[0]["scores"][number] == pytest.approx(wanted)
-
-
-@pytest.mark.slow
-@every_mixture
-def test_transcripts_are_enough_to_train_again(
-    name: str, domain, private, public, workload
-) -> None:
-    draws = Draws(SeededNoise(4), UnledgeredAccount(5.0))
-    mechanism = make_mechanism(name, **ALL[name])
-    made = mechanism.run(private, public, workload, draws)
-    again = refit(made.transcript, domain, public)
-    for one, other in zip(made.model.tables, again.tables, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert made.model.cliques == again.cliques
-
-
-@pytest.mark.slow
-@every_mixture
-def test_a_run_goes_on_from_what_is_stored(name: str, private, public, workload) -> None:
-    store = MemoryStore()
-    first, _ = run(name, private, public, workload, [3, 0, 5], 0.9, store)
-    again, noise = run(name, private, public, workload, [], 0.9, store)
-    assert not noise.measurements
-    for one, other in zip(first.model.tables, again.model.tables, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.slow
@@ -180,15 +155,6 @@ def test_impossible_combinations_are_refused_before_a_draw(name: str) -> None:
     )
     with pytest.raises(DomainError, match="such as jam_pgm or aim"):
         make_mechanism(name).check(domain, Workload.all_k_way(domain, 2), 1.0)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"loss": "l3"}, {"components": 0}, {"threshold": -1.0}, {"alpha": 1.0}],
-)
-def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(SpecificationError):
-        make_mechanism("gem", **settings)
 
 
 @every_mixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import Independent, refit
+from jam_dagster.mechanisms import Independent
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
@@ -49,13 +49,6 @@ def test_impossible_combinations_hold_nothing():
     # The single attributes leave no choice: a = 0 with b = 0 only.
     np.testing.assert_allclose(result.model.marginal(("a", "b")), [[30, 0], [20, 50]], atol=0.05)
     assert result.model.marginal(("a", "b"))[0, 1] == 0
-
-
-def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload):
-    made = run(private, workload, 0.5, SeededNoise(4), tolerance=0.1)
-    fitted = refit(made.transcript, domain)
-    every = ("a", "b", "c")
-    np.testing.assert_array_equal(fitted.marginal(every), made.model.marginal(every))
 
 
 def test_too_little_is_refused(domain, workload):

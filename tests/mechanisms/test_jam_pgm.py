@@ -11,10 +11,9 @@ import pytest
 from jam_dagster.errors import (
     DomainError,
     EmptyCandidateSetError,
-    ReleaseClosedError,
     SpecificationError,
 )
-from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, refit
+from jam_dagster.mechanisms import JamPgm, Transcript, refit
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
@@ -199,41 +198,6 @@ def test_a_budget_too_small_for_the_rounds_is_refused(domain, private, public, w
     assert account.spent == 0
 
 
-@pytest.mark.parametrize("rho", [2e-4, 0.5, 300.0])
-@pytest.mark.parametrize("rounds", [1, 3, 7])
-@pytest.mark.parametrize("alpha", [0.1, 0.8, 0.97])
-def test_charges_never_pass_the_budget(domain, private, public, workload, rho, rounds, alpha):
-    """Every noise call has its charge, and together they are all of the budget but its dust."""
-    noise, account, draws = scripted([i % PUBLIC for i in range(rounds)], rho=rho)
-    run(domain, private, public, workload, draws, rounds=rounds, alpha=alpha, iterations=1)
-    drawn = sum(call["rho"] for call in noise.selections + noise.measurements)
-    assert drawn <= account.spent * (1 + 1e-12) <= rho * (1 + 1e-12)
-    assert drawn == pytest.approx(rho)
-
-
-def test_neighbours_with_the_same_outcomes_have_the_same_run(domain, private, public, workload):
-    """What is not noise must not depend on private values: not candidates, limits nor costs."""
-    store = MemoryStore()
-    noise = SeededNoise(3)
-    first = run(
-        domain, private, public, workload, Draws(noise, UnledgeredAccount(0.9), store), rounds=4
-    )
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        codes = np.stack(private.columns, axis=1).astype(int)
-        codes[rng.integers(len(codes))] = [rng.integers(size) for size in domain.shape]
-        neighbour = table(domain, [tuple(row) for row in codes])
-        draws = Draws(noise, UnledgeredAccount(0.9), store)
-        again = run(domain, neighbour, public, workload, draws, rounds=4)
-        for one, other in zip(first.transcript.rounds, again.transcript.rounds, strict=True):
-            hidden = ("seconds", "measurement")
-            assert {k: v for k, v in vars(one).items() if k not in hidden} == {
-                k: v for k, v in vars(other).items() if k not in hidden
-            }
-        for q in CLOSURE:
-            np.testing.assert_array_equal(first.model.marginal(q), again.model.marginal(q))
-
-
 def test_candidates_do_not_depend_on_the_private_table(domain, public, workload):
     """A table in which everybody is alike has the candidates of any other."""
     for rows in ([(0, 0, 0)] * 12, [(1, 2, 1)] * 12, [(i % 2, i % 3, i % 2) for i in range(12)]):
@@ -304,32 +268,6 @@ def crash_then_resume(lost, domain, private, public, workload, choices):
     return noise, result, spent_at_crash
 
 
-def test_a_run_resumes_and_pays_nothing_again_for_what_is_stored(domain, private, public, workload):
-    store, account = MemoryStore(), UnledgeredAccount(0.9)
-    _, _, draws = scripted([3, PUBLIC + 4, 5], store=store, account=account)
-    first = run(domain, private, public, workload, draws)
-    spent = account.spent
-    noise, _, draws = scripted([], store=store, account=account)
-    second = run(domain, private, public, workload, draws)
-    assert account.spent == spent
-    assert not noise.selections
-    assert not noise.measurements
-    for q in CLOSURE:
-        np.testing.assert_array_equal(first.model.marginal(q), second.model.marginal(q))
-    assert second.transcript.rho_spent == first.transcript.rho_spent
-
-
-def test_a_lost_selection_counts_as_spent_and_the_round_repeats(domain, private, public, workload):
-    noise, result, spent = crash_then_resume(
-        "round-002/select", domain, private, public, workload, [3, 4, 5]
-    )
-    assert spent == pytest.approx(0.36)
-    # 0.9 less round 1 (0.3) and the lost selection (0.06) leaves 0.54 for rounds 2 and 3.
-    assert [s["step"] for s in noise.selections] == ["round-002/select-2", "round-003/select"]
-    assert [s["rho"] for s in noise.selections] == pytest.approx([0.054, 0.054])
-    assert len(result.transcript.measurements) == 3
-
-
 def test_a_lost_measurement_closes_its_round_without_one(
     domain, private, public, workload, tmp_path
 ):
@@ -369,79 +307,11 @@ def test_with_nothing_left_the_run_ends_with_what_is_stored(domain, private, pub
     assert len(result.transcript.rounds) == 1
 
 
-@pytest.mark.parametrize("last", ["round-002/measure", "round-003/select"])
-def test_a_release_that_is_closed_ends_with_what_it_paid_for(
-    domain, private, public, workload, last
-):
-    class Closing(UnledgeredAccount):
-        def charge(self, step, rho):
-            if step == last:
-                self.close("by an operator")
-            super().charge(step, rho)
-
-    account = Closing(0.9)
-    draws = scripted([0, 1, 2, 0, 1], account=account)[2]
-    result = run(domain, private, public, workload, draws, rounds=5)
-    assert result.transcript.ended == "closed"
-    assert len(result.transcript.rounds) == (1 if "measure" in last else 2)
-    assert result.transcript.rho_spent == pytest.approx(account.spent)
-    assert last not in [call.step for call in result.transcript.calls]
-
-
-def test_a_release_that_is_closed_before_it_measured_is_none(domain, private, public, workload):
-    account = UnledgeredAccount(0.9)
-    account.close("by an operator")
-    with pytest.raises(ReleaseClosedError):
-        run(domain, private, public, workload, scripted([0], account=account)[2], rounds=3)
-
-
-def test_same_seed_same_run(domain, private, public, workload):
-    runs = [
-        run(domain, private, public, workload, Draws(SeededNoise(7), UnledgeredAccount(0.5)))
-        for _ in range(2)
-    ]
-    for one, other in zip(*(r.transcript.measurements for r in runs), strict=True):
-        np.testing.assert_array_equal(one.values, other.values)
-    other = run(domain, private, public, workload, Draws(SeededNoise(8), UnledgeredAccount(0.5)))
-    assert any(
-        not np.array_equal(one.values, two.values)
-        for one, two in zip(
-            runs[0].transcript.measurements, other.transcript.measurements, strict=False
-        )
-    )
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"rounds": 0}, "rounds"),
-        ({"alpha": 1.0}, "alpha"),
-        ({"alpha": 0.0}, "alpha"),
-        ({"size_limit_mb": 0}, "size_limit_mb"),
-        ({"size_limit_mb": math.inf}, "size_limit_mb"),
-        ({"iterations": 0}, "iterations"),
-    ],
-)
-def test_settings_out_of_range_are_named(settings, named):
-    with pytest.raises(SpecificationError, match=named):
-        JamPgm(**settings)
-
-
 def test_tables_over_different_domains_are_refused(domain, private, workload):
     other = Domain.from_sizes({"a": 2, "b": 3, "c": 3})
     _, account, draws = scripted([0])
     with pytest.raises(DomainError, match="different domains"):
         run(domain, private, table(other, [(0, 0, 0)]), workload, draws)
-    assert account.spent == 0
-
-
-@pytest.mark.parametrize("which", ["private", "public"])
-def test_an_empty_table_is_refused(domain, private, public, workload, which):
-    empty = EncodedTable(domain, tuple(np.zeros(0, dtype=np.uint8) for _ in domain.names))
-    tables = {"private": private, "public": public} | {which: empty}
-    _, account, draws = scripted([0])
-    with pytest.raises(DomainError, match=which):
-        run(domain, **tables, workload=workload, draws=draws)
     assert account.spent == 0
 
 
@@ -459,13 +329,6 @@ def test_round_line_names_what_happened(domain, private, public, workload):
     )
     assert lines[0].startswith("round 1/3: a x b from private (sigma 2.0)")
     assert lines[1].startswith("round 2/3: a x c from public (free)")
-
-
-def test_model_stands_for_n_records(domain, private, public, workload):
-    _, _, draws = scripted([3])
-    result = run(domain, private, public, workload, draws, rounds=1)
-    assert isinstance(result.model, FittedModel)
-    assert result.model.records == private.records
 
 
 def part_of(public, names):

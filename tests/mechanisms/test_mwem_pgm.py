@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
-from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
-from jam_dagster.mechanisms import MwemPgm, refit
+from jam_dagster.errors import EmptyCandidateSetError
+from jam_dagster.mechanisms import MwemPgm
 from jam_dagster.models.graphical.junction_tree import MEGABYTE
-from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
@@ -63,14 +62,6 @@ def test_as_many_rounds_as_attributes_unless_given(domain, workload):
     assert MwemPgm(rounds=8).expected_rounds(domain, workload) == 8
 
 
-@pytest.mark.parametrize(("relation", "rows", "l1"), [("replace_one", 1, 2), ("add_remove", 3, 3)])
-def test_sensitivity_is_that_of_a_marginal(private, workload, relation, rows, l1):
-    neighbours = Neighbours(relation, rows)
-    heavy = Workload(workload.cliques, (5.0, 1.0, 1.0), workload.attributes)
-    _, noise, _ = run(private, heavy, [AB] * 3, 0.9, neighbours=neighbours)
-    assert {s["sensitivity"] for s in noise.selections} == {l1}
-
-
 def test_the_model_may_grow_round_by_round(private, workload):
     # Beside ac stands b: 7 cells, 56 bytes. Beside ab or bc the third: 8 cells, 64 bytes.
     result, noise, _ = run(private, workload, [0, 0], 0.9, rounds=2, size_limit_mb=120 / MEGABYTE)
@@ -83,27 +74,3 @@ def test_the_model_may_grow_round_by_round(private, workload):
 def test_where_nothing_fits_the_first_round_it_does_not_start(domain, workload):
     with pytest.raises(EmptyCandidateSetError, match="size_limit_mb / rounds"):
         MwemPgm(rounds=2, size_limit_mb=110 / MEGABYTE).check(domain, workload, 1.0)
-
-
-def test_a_run_goes_on_from_what_is_stored(private, workload):
-    store = MemoryStore()
-    first, _, _ = run(private, workload, [BC, AB, AC], 0.9, store=store)
-    again, noise, account = run(private, workload, [], 0.9, store=store)
-    assert not noise.measurements
-    assert account.spent == 0
-    every = ("a", "b", "c")
-    np.testing.assert_array_equal(again.model.marginal(every), first.model.marginal(every))
-
-
-def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload):
-    draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
-    made = MwemPgm(iterations=60).run(private, None, workload, draws)
-    fitted = refit(made.transcript, domain)
-    every = ("a", "b", "c")
-    np.testing.assert_array_equal(fitted.marginal(every), made.model.marginal(every))
-
-
-@pytest.mark.parametrize("settings", [{"rounds": 0}, {"alpha": 1.0}, {"size_limit_mb": 0.0}])
-def test_settings_out_of_range_are_refused(settings):
-    with pytest.raises(SpecificationError):
-        MwemPgm(**settings)

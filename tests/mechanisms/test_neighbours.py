@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from jam_dagster.mechanisms import JamPgm, Transcript
 from jam_dagster.privacy import (
     REPLACE_ONE,
     Draws,
-    MemoryStore,
     Neighbours,
     SeededNoise,
     UnledgeredAccount,
 )
-from jam_dagster.tables import EncodedTable, Workload
+from jam_dagster.tables import Workload
 
 RELATIONS = [
     REPLACE_ONE,
@@ -82,20 +80,6 @@ def test_a_private_number_of_rows_is_measured_from_its_share(private, public):
     assert first.scale == pytest.approx(2 / math.sqrt(2 * 0.1))
     assert transcript.records != private.records  # chance of a zero draw: 9%, with this seed none
     assert transcript.neighbours == neighbours
-
-
-def test_nothing_but_the_noise_knows_how_many_rows_there_are(private, public):
-    """Frozen outcomes, a neighbouring table with a row more: the same transcript and model."""
-    neighbours = Neighbours("add_remove")
-    store = MemoryStore()
-    one = run(private, public, neighbours, store=store)
-    columns = tuple(np.append(column, 0) for column in private.columns)
-    other = run(EncodedTable(private.domain, columns), public, neighbours, store=store)
-    assert other.transcript.records == one.transcript.records
-    assert other.transcript.calls == one.transcript.calls
-    assert other.model.total == one.model.total
-    for clique in one.model.cliques:
-        np.testing.assert_array_equal(other.model.marginal(clique), one.model.marginal(clique))
 
 
 def test_a_lost_number_of_rows_is_measured_again_from_what_is_left(private, public):

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, EmptyCandidateSetError, SpecificationError
-from jam_dagster.mechanisms import TiltedModel, make_mechanism, refit
+from jam_dagster.mechanisms import TiltedModel, make_mechanism
 from jam_dagster.mechanisms import tilt as module
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.privacy import (
     Draws,
-    MemoryStore,
     Neighbours,
     SeededNoise,
     UnledgeredAccount,
@@ -188,23 +187,6 @@ def test_all_of_the_budget_is_spent_and_no_more():
         assert transcript.rho_spent <= 3.0 * (1 + 1e-12)
         if transcript.ended == "budget exhausted":
             assert transcript.rho_spent > 3.0 * (1 - 1e-6)
-
-
-def test_a_model_is_refitted_from_its_transcript_and_the_public_table():
-    result = run(SeededNoise(4), 3.0, degree=3)
-    again = refit(result.transcript, DOMAIN, table(60, 2))
-    assert isinstance(again, TiltedModel)
-    for clique in Workload.all_k_way(DOMAIN, 3).cliques:
-        assert again.marginal(clique).tobytes() == result.model.marginal(clique).tobytes()
-    with pytest.raises(DomainError, match="needs a public table"):
-        refit(result.transcript, DOMAIN)
-
-
-def test_a_run_that_stopped_goes_on_for_nothing():
-    store = MemoryStore()
-    first = run(SeededNoise(5), 3.0, store=store)
-    again = run(SeededNoise(99), 3.0, store=store)
-    assert first.model.marginal(("a", "b")).tobytes() == again.model.marginal(("a", "b")).tobytes()
 
 
 def test_public_tables_may_lack_attributes():

@@ -23,7 +23,7 @@ from jam_dagster.benchmark import (
 )
 from jam_dagster.benchmark.results import to_parquet
 from jam_dagster.benchmark.trial import describe
-from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import benchmark as module
 from jam_dagster.pipeline import build_benchmark, check_definitions
 from tests.benchmark.conftest import data as data
@@ -185,15 +185,6 @@ def test_only_rows_of_the_grid_as_it_is_now_are_drawn(
     assert {row["label"] for row in read_rows(tmp_path / "results.parquet")} == {one.title}
 
 
-def test_where_nothing_is_made_it_is_said_what_to_make(
-    data: Path, grid_file: Path, tmp_path: Path
-) -> None:
-    definitions = build_benchmark(load_grid(grid_file), out=tmp_path, data=data)
-
-    with pytest.raises(InputError, match="materialize benchmark_runs first"):
-        drawn(definitions)
-
-
 def failure_of(grid: Grid, out: Path, data: Path, **options: Any) -> tuple[str, int]:
     """Make the first run; return what is said of its failure, and how often it was retried."""
     assets = build_benchmark(grid, out=out, data=data, **options).assets or ()
@@ -243,16 +234,6 @@ def test_only_what_was_killed_is_retried(
     monkeypatch.setattr(run_process, "_COMMAND", (sys.executable, "-c", code))
 
     assert failure_of(load_grid(grid_file), tmp_path, data)[1] == times
-
-
-def test_a_run_that_takes_too_long_is_ended(data: Path, grid_file: Path, tmp_path: Path) -> None:
-    grid = load_grid(grid_file)
-
-    _, retried = failure_of(grid, tmp_path, data, limit_s=0.01)
-
-    assert not retried
-    (row,) = read_rows(tmp_path / "runs" / f"{grid.runs()[0].name}.parquet")
-    assert row["message"] == "it took more than 0.01 s"
 
 
 @pytest.mark.parametrize("key", ["out", "data"])

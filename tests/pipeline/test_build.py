@@ -25,7 +25,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.assets.metadata import column_schema
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.storage.store_place import holds_draws_of, stored_draws
-from jam_dagster.privacy import Budget, Ledger, epsilon_from_rho
+from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain, encode
@@ -339,13 +339,6 @@ def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
     assert drawn.events() == events
 
 
-@pytest.mark.slow
-def test_changed_number_of_private_records_needs_a_new_edition(drawn: Bench) -> None:
-    change(drawn.private, lambda table: table.head(-1))
-    message = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "with another number of private records" in message
-
-
 def test_store_without_the_draws_that_were_charged_is_refused(drawn: Bench) -> None:
     events = drawn.events()
     (drawn.releases / "people" / "archive").rename(drawn.home / "elsewhere")
@@ -365,15 +358,6 @@ def test_draws_that_lie_with_the_command_line_are_told(bench: Bench) -> None:
     message = failure(bench.run(UP_TO_SYNTHETIC))
     assert "`jam-dagster synthesize` charged it: its folder holds them" in message
     assert bench.kinds() == ["reserved", "charged"]
-
-
-@pytest.mark.slow
-def test_draws_that_this_ledger_never_charged_are_refused(drawn: Bench) -> None:
-    (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
-    drawn.ledger.grant("people", epsilon=5.0, delta=1e-9)
-    message = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "holds draws of release people, edition 1, that this ledger never charged" in message
-    assert drawn.kinds() == []
 
 
 def test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot(drawn: Bench) -> None:
@@ -401,25 +385,6 @@ def test_ledger_of_a_variable_that_is_not_set_is_refused(
     with pytest.raises(SpecificationError, match=r"JAM_LEDGER_THAT_NOBODY_SET.*is not set"):
         resource.open("people")
     assert not any("JAM_LEDGER" in path.name for path in bench.home.iterdir())
-
-
-@pytest.mark.slow
-def test_an_older_copy_of_the_ledger_pays_for_no_other_edition(drawn: Bench) -> None:
-    ledger = drawn.home / "ledger.sqlite"
-    now = ledger.read_bytes()
-    copy = drawn.home / "copy.sqlite"
-    before = Ledger(copy)
-    before.grant("people", epsilon=5.0, delta=1e-9)
-    ledger.write_bytes(copy.read_bytes())
-    new = PrivacySpec(epsilon=2.0, edition="2")
-
-    message = failure(drawn.run(["privacy_budget"], privacy=new))
-
-    assert "older copy of the ledger" in message
-    assert "release 'people', edition '1'" in message
-    assert drawn.kinds() == []
-    ledger.write_bytes(now)
-    assert drawn.run(["privacy_budget"], privacy=new).success
 
 
 @pytest.mark.slow

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.mechanisms import jam_pgm
+from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops import base as rounds
 from jam_dagster.pipeline import (
     DomainSpec,
@@ -142,39 +141,6 @@ def test_whom_it_protects_makes_another_release() -> None:
     assert len({spec(**privacy).digest(DOMAIN) for privacy in chosen}) == len(chosen)
 
 
-@pytest.mark.parametrize(
-    ("privacy", "named"),
-    [
-        ({"neighbours": "bounded"}, r"privacy\.neighbours must be one of replace_one, add_remove"),
-        (
-            {"records_share": 0},
-            r"privacy\.records_share must be a number, above 0 and below 1",
-        ),
-        (
-            {"records_share": 1},
-            r"privacy\.records_share must be a number, above 0 and below 1",
-        ),
-        ({"records_share": "much"}, r"privacy\.records_share must be a number"),
-    ],
-)
-def test_what_is_out_of_range_is_refused(privacy: dict[str, Any], named: str) -> None:
-    with pytest.raises(SpecificationError, match=named):
-        PrivacySpec(epsilon=1.0, **privacy)
-
-
-@pytest.mark.parametrize("k", [0, -1, 1.5, "many", True, None])
-def test_a_limit_out_of_range_is_refused(k: Any) -> None:
-    with pytest.raises(SpecificationError, match=r"privacy\.unit\.max_rows must be"):
-        UnitSpec("who", k)
-
-
-def test_a_unit_without_a_column_is_refused() -> None:
-    with pytest.raises(
-        SpecificationError, match=r"privacy\.unit\.column must be a text that is not empty"
-    ):
-        UnitSpec("", 3)
-
-
 def test_rows_that_no_budget_could_count_are_refused() -> None:
     """Sigma of the number of rows is k / sqrt(2 rho): within the limit, and beyond it."""
     rho = Budget(2.0, 1e-9).rho * (1 - 0.05) * 0.05
@@ -182,11 +148,6 @@ def test_rows_that_no_budget_could_count_are_refused() -> None:
     spec(unit=UnitSpec("who", most - 1))
     with pytest.raises(SpecificationError, match="lower max_rows"):
         spec(unit=UnitSpec("who", most + 1))
-
-
-def test_an_attribute_identifies_nobody() -> None:
-    with pytest.raises(DomainError, match="'town' identifies a person"):
-        spec(unit=UnitSpec("town"))
 
 
 def test_a_split_table_protects_records_only() -> None:
@@ -303,34 +264,6 @@ def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -
     message = failure(unit_bench.run(UP_TO_SYNTHETIC, **given))
     assert "has the column 'who', which identifies a person" in message
     assert not unit_bench.closed.exists()
-
-
-@pytest.mark.slow
-def test_a_release_that_stopped_goes_on_with_the_same_rows(
-    unit_bench: Bench, opened: list[MarginalSource], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = jam_pgm._Run.round
-
-    def stops(run: Any, index: int) -> Any:
-        if index == 2:
-            raise RuntimeError
-        return real(run, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(jam_pgm._Run, "round", stops)
-        assert not unit_bench.run(UP_TO_SYNTHETIC, **protects(2)).success
-    charged = unit_bench.kinds().count("charged")
-    assert charged >= 3
-
-    result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2))
-
-    assert result.success, failure(result)
-    before, after = map(table_of, opened)
-    pd.testing.assert_frame_equal(before, after)
-    steps = [call.step for call in run_of(unit_bench).transcript.calls]
-    assert len(steps) == len(set(steps))
-    paid = [event.step for event in unit_bench.events() if event.kind.value == "charged"]
-    assert sorted(paid) == sorted([*steps, "evaluation/means"])
 
 
 # --- neighbours

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import SpecificationError
 from jam_dagster.keys import UnitSpec
 from jam_dagster.pipeline import PrivacySpec
-from jam_dagster.tables import Domain, PreviousRelease, PublicSources, source_from_config
+from jam_dagster.tables import PreviousRelease, PublicSources, source_from_config
 from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure, together
 from tests.tiers import first_quick
 
@@ -158,13 +158,3 @@ def test_the_preview_shows_the_columns_of_the_domain(bench: Bench) -> None:
     preview = event.materialization.metadata["preview"].value
     assert str(preview).startswith("| sex | town | job | age |")
     assert "Annegret Quill" not in "\n".join(map(str, result.all_events))
-
-
-@pytest.mark.slow
-def test_a_domain_with_formulas_is_refused_before_it_is_reserved(bench: Bench) -> None:
-    towns = ["=1+1", "Aix", "Bern", "Cork"]
-    attributes = {"town": {"values": towns}, "sex": {"values": ["F", "M"]}}
-    result = bench.run(UP_TO_SYNTHETIC, domain=Domain.from_dict({"attributes": attributes}))
-    assert not result.success
-    assert "would run as a formula" in failure(result)
-    assert bench.kinds() == []

@@ -80,21 +80,6 @@ def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_public_table_is_learned_from(bench: Bench, several: PublicSources) -> None:
-    alone = source_from_config(str(bench.public))
-    assert bench.run(UP_TO_SYNTHETIC, public=alone, **TINY).success
-    public = ["public_records_census", "public_records_survey", "public_discretized"]
-    result = bench.run(public, public=several, **TINY)
-    assert result.success, failure(result)
-    assert isinstance(
-        result.asset_value(dg.AssetKey(["people", "public_discretized"])), PublicTables
-    )
-    # Its draws were made on another public table: that is noticed, and nothing is drawn.
-    again = bench.run(["jam_pgm"], public=several, **TINY)
-    assert "another public table" in failure(again)
-
-
-@pytest.mark.slow
 def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSources) -> None:
     domain = DomainSpec(identify="public")
     result = bench.run(
@@ -103,14 +88,6 @@ def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSo
     assert result.success, failure(result)
     found = result.asset_value(dg.AssetKey(["people", "domain"]))
     assert found.names == ("sex", "town", "age", "job")
-
-
-@pytest.mark.slow
-def test_a_table_of_nothing_that_is_wanted(bench: Bench, several: PublicSources) -> None:
-    pd.DataFrame({"colour": ["red"]}).to_csv(bench.home / "survey.csv", index=False)
-    result = bench.run(public=several, **TINY)
-    assert "Public table 'survey' has no column of the domain" in failure(result)
-    assert bench.kinds() == [] or "charged" not in bench.kinds()
 
 
 @pytest.mark.slow

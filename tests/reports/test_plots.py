@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import struct
 from itertools import combinations
 from xml.etree import ElementTree
 
@@ -185,24 +184,6 @@ def test_rendering_is_sound_whatever_the_labels_are() -> None:
     assert "url(" not in svg
 
 
-def test_png_is_half_as_large_again_on_white(release: SmallRelease) -> None:
-    chart = plots.budget_over_rounds(release.transcript)
-    image = plots.png(chart)
-    assert image.startswith(b"\x89PNG\r\n\x1a\n")
-    width = struct.unpack(">I", image[16:20])[0]
-    match = re.search(r'width="(\d+)"', plots.svg(chart))
-    assert match is not None
-    assert abs(width - 1.5 * int(match[1])) <= 2
-
-
-def test_no_rounds_is_an_empty_plot(release: SmallRelease) -> None:
-    from dataclasses import replace
-
-    empty = replace(release.transcript, rounds=())
-    assert plots.svg(plots.choices_per_round(empty)).startswith("<svg")
-    assert plots.png(plots.budget_over_rounds(empty))
-
-
 def test_many_cells_are_gathered_and_nothing_is_lost() -> None:
     values = CategoricalAttribute("v", tuple(range(501)), nullable=True)
     weights = np.arange(502.0)
@@ -269,32 +250,6 @@ def test_text_is_readable_on_its_ground() -> None:
 
 def test_a_page_can_find_every_colour_by_its_light_form() -> None:
     assert len({colour.light for colour in palette.ALL}) == len(palette.ALL)
-
-
-@pytest.mark.slow
-def test_plots_do_without_a_public_table(release: SmallRelease) -> None:
-    for attribute in release.domain.attributes:
-        clique = (attribute.name,)
-        chart = plots.one_way_comparison(
-            attribute,
-            synthetic=release.synthetic.marginal(clique),
-            public=None,
-            released=None,
-            records=release.transcript.records,
-        )
-        shown = texts(plots.svg(chart))
-        assert "synthetic" in shown
-        assert "public" not in shown
-    cliques = [("a", "b"), ("a", "c")]
-    error = WorkloadErrors(
-        "exact",
-        TableErrors(0.2, 0.3, dict(zip(cliques, (0.1, 0.3), strict=True))),
-        None,
-        TableErrors(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
-    )
-    shown = texts(plots.svg(plots.error_by_marginal(error)))
-    assert "error of the independent attributes" in shown
-    assert not any("public" in one for one in shown)
 
 
 @pytest.mark.slow

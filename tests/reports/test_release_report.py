@@ -244,12 +244,6 @@ def test_the_parts_of_the_budget_add_up(html: str, release: SmallRelease) -> Non
 
 
 @pytest.mark.slow
-def test_lost_draws_are_part_of_the_story(tiny: SmallRelease) -> None:
-    more = replace(tiny.transcript, rho_spent=tiny.transcript.rho_spent + 0.004)
-    assert "Lost draws 0.004" in Page(render(tiny, transcript=more)).words()
-
-
-@pytest.mark.slow
 def test_a_lost_measurement_is_told_as_lost(tiny: SmallRelease) -> None:
     (made,) = tiny.transcript.rounds
     transcript = transcript_of(tiny.domain, [lost(made)])
@@ -341,16 +335,6 @@ def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
     assert "Lost picks" in Page(render(tiny, history=history)).words()
 
 
-@pytest.mark.slow
-def test_a_public_table_that_was_released_before_is_called_so(tiny: SmallRelease) -> None:
-    facts = replace(FACTS, public_source="synthetic table of January", public_released=True)
-    words = Page(render(tiny, facts=facts)).words()
-    assert "and to an earlier release." in words
-    assert "this one used the last of them" in words
-    assert "is a release of the same dataset: synthetic table of January." in words
-    assert "this page included" not in words
-
-
 def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadErrors) -> None:
     words = Page(html).words()
     assert noisy.synthetic is not None
@@ -422,15 +406,6 @@ def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -
         verdict=verdict_of(None),
     )
     assert "Not releasable: the domain was read from the private table" in page
-
-
-@pytest.mark.slow
-def test_doubtful_settings_are_remarked(tiny: SmallRelease) -> None:
-    doubtful = replace(FACTS, delta=1 / RECORDS, epsilon=30.0, remarks=("T was tuned.",))
-    words = Page(render(tiny, facts=doubtful)).words()
-    assert "delta = 0.00025 is not below 1 / n" in words
-    assert "epsilon = 30 is large" in words
-    assert "T was tuned." in words
 
 
 @pytest.mark.slow

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.mechanisms import Transcript, WeightedTable, make_mechanism, refit
+from jam_dagster.mechanisms import WeightedTable, make_mechanism, refit
 from jam_dagster.mechanisms.loops import base as run_module
-from jam_dagster.models.weighted.fit import HistogramFit
-from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise, table
 from tests.mechanisms.conftest import histogram_run as run
@@ -101,17 +100,6 @@ def test_no_noise_is_expected_where_nobody_can_be(domain, private):
     assert noise.selections[0]["scores"][3] == pytest.approx(wanted, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", WEIGHING)
-def test_a_transcript_is_enough_to_fit_the_model_again(domain, private, public, name, tmp_path):
-    draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
-    workload = Workload.all_k_way(domain, 2)
-    made = make_mechanism(name).run(private, public, workload, draws)
-    made.transcript.save(tmp_path)
-    again = refit(Transcript.load(tmp_path), domain, public)
-    assert again.log_weights.tobytes() == made.model.log_weights.tobytes()
-    assert (again.cliques, again.total) == (made.model.cliques, made.model.total)
-
-
 def test_public_records_are_needed_and_asked_for(domain, private, public):
     made, _ = run("pmw_pub", private, public, [0])
     with pytest.raises(DomainError, match="needs a public table"):
@@ -121,15 +109,6 @@ def test_public_records_are_needed_and_asked_for(domain, private, public):
     other = Domain.from_sizes({"a": 2, "b": 3, "c": 3})
     with pytest.raises(DomainError, match="different domains"):
         run("pmw_pub", private, EncodedTable(other, public.columns), [0])
-
-
-@pytest.mark.parametrize("name", WEIGHING)
-def test_a_run_goes_on_from_what_is_stored(private, public, name):
-    store = MemoryStore()
-    first, _ = run(name, private, public, [1, 0, 0], store=store)
-    again, noise = run(name, private, public, [0, 0, 0], store=store)
-    assert not noise.measurements
-    assert again.model.log_weights.tobytes() == first.model.log_weights.tobytes()
 
 
 def test_answers_are_held_a_block_at_a_time(private, public, monkeypatch):
@@ -158,19 +137,3 @@ def test_mwem_refuses_a_domain_that_is_too_large(private):
     with pytest.raises(SpecificationError, match=r"1e\+08 cells.*pmw_pub"):
         make_mechanism("mwem").check(wide, workload, 1.0)
     make_mechanism("pmw_pub").check(wide, workload, 1.0)
-
-
-def test_sensitivities_are_those_of_the_neighbours(private, public):
-    noise = ScriptedNoise([0, 0])
-    neighbours = Neighbours("add_remove", 3)
-    draws = Draws(noise, UnledgeredAccount(1.0), neighbours=neighbours)
-    workload = Workload.all_k_way(private.domain, 1)
-    make_mechanism("pmw_pub", rounds=2).run(private, public, workload, draws)
-    assert {one["sensitivity"] for one in noise.selections} == {3.0}
-    kinds = {(call.kind, call.sensitivity) for call in draws.calls}
-    assert kinds == {("discrete Gaussian", 3.0), ("exponential mechanism", 3.0)}
-
-
-def test_fits_are_abstract():
-    with pytest.raises(TypeError):
-        HistogramFit(None, None, 1.0)  # type: ignore[abstract]

@@ -21,26 +21,9 @@ def exact(table, *cliques):
     ]
 
 
-@pytest.mark.slow
-def test_consistent_measurements_are_met(domain, private):
-    cliques = [("a", "b"), ("b", "c")]
-    model = estimate(domain, exact(private, *cliques), private.records, iterations=1000)
-    for clique in cliques:
-        np.testing.assert_allclose(model.marginal(clique), private.marginal(clique), atol=0.05)
-
-
 def test_no_measurement_gives_the_uniform_model(domain):
     model = estimate(domain, [], 12, iterations=50)
     np.testing.assert_allclose(model.marginal(("a", "b")), 2)
-
-
-@pytest.mark.slow
-def test_measurements_weigh_alike_whatever_their_noise(domain):
-    """Two measurements of one marginal meet halfway, though one claims far less noise."""
-    low = Measurement(("a",), "private", np.array([40.0, 60.0]), 100.0, 0)
-    high = Measurement(("a",), "private", np.array([60.0, 40.0]), 0.1, 1)
-    model = estimate(domain, [low, high], 100, iterations=500)
-    np.testing.assert_allclose(model.marginal(("a",)), [50, 50], atol=0.1)
 
 
 @pytest.mark.slow
@@ -114,10 +97,6 @@ def test_fit_is_the_same_in_processes_with_other_hash_seeds():
         for seed in ("1", "2")
     }
     assert len(outputs) == 1
-
-
-def test_uniform_model_has_no_cliques(domain):
-    assert FittedModel.uniform(domain, 5).cliques == ()
 
 
 def exported(kind):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import combinations
 
 import numpy as np
@@ -170,21 +168,6 @@ print(estimator.model.marginal(domain.names).tobytes().hex())
 import sys
 assert not {"jax", "mbi"} & set(sys.modules)
 """
-
-
-@pytest.mark.slow
-def test_fit_is_the_same_in_processes_with_other_hash_seeds_and_loads_no_jax():
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", FIT],
-            env={"PYTHONHASHSEED": seed, "PATH": ""},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
 
 
 @pytest.mark.parametrize(

@@ -101,20 +101,6 @@ def test_saved_model_answers_and_samples_the_same(domain, tmp_path, where):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_nothing_in_a_saved_model_is_pickled(model, tmp_path):
-    model.save(tmp_path)
-    with np.load(tmp_path / "potentials.npz", allow_pickle=False) as stored:
-        assert [stored[name].dtype for name in stored.files] == [np.float64] * 2
-
-
-@pytest.mark.parametrize("missing", ["model.json", "potentials.npz"])
-def test_loading_a_folder_without_a_model_says_so(model, tmp_path, missing):
-    model.save(tmp_path)
-    (tmp_path / missing).unlink()
-    with pytest.raises(InputError, match=missing):
-        FittedModel.load(tmp_path)
-
-
 PEOPLE = Domain(
     (
         CategoricalAttribute("sex", ("Female", "Male")),

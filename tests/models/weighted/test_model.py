@@ -142,33 +142,6 @@ def arrays(folder, **changes):
     np.savez(folder / "potentials.npz", **{k: v for k, v in held.items() if v is not None})
 
 
-DAMAGES = {
-    "no weights": lambda folder: (folder / "potentials.npz").unlink(),
-    "no array of weights": lambda folder: arrays(folder, log_weights=None),
-    "no column": lambda folder: arrays(folder, column_1=None),
-    "too few weights": lambda folder: arrays(folder, log_weights=np.zeros(2)),
-    "weights that are no numbers": lambda folder: arrays(folder, log_weights=np.full(3, np.nan)),
-    "no weight at all": lambda folder: arrays(folder, log_weights=np.full(3, -np.inf)),
-    "an infinite weight": lambda folder: arrays(folder, log_weights=np.array([0, np.inf, 0])),
-    "a text for weights": lambda folder: arrays(folder, log_weights=np.array(["a"] * 3)),
-    "a code outside the domain": lambda folder: arrays(folder, column_0=np.array([0, 1, 2])),
-    "columns of different length": lambda folder: arrays(folder, column_0=np.array([0, 1])),
-    "a negative total": lambda folder: rewritten(folder, total=-1.0),
-    "a clique of nobody": lambda folder: rewritten(folder, cliques=[["nobody"]]),
-    "another domain": lambda folder: rewritten(folder, domain={"a": 2}, whole_domain=True),
-    "half a file": lambda folder: (folder / "potentials.npz").write_bytes(b"PK\x03\x04"),
-    "no file": lambda folder: (folder / "model.json").write_text("{"),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
-def test_damaged_folders_are_refused(weighted, damage, tmp_path):
-    weighted.save(tmp_path)
-    damage(tmp_path)
-    with pytest.raises(InputError):
-        load_model(tmp_path)
-
-
 def test_a_domain_that_is_too_large_is_refused_with_the_remedy():
     wide = Domain.from_sizes(dict.fromkeys("abcde", 30))
     with pytest.raises(SpecificationError, match=r"2\.43e\+07 cells, more than the 4,194,304.*aim"):

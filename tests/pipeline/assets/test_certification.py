@@ -107,28 +107,6 @@ def test_a_model_that_was_changed_is_not_certified(drawn: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_ledger_that_was_altered_certifies_nothing(drawn: Bench) -> None:
-    import sqlite3
-
-    with sqlite3.connect(drawn.home / "ledger.sqlite") as connection:
-        connection.execute("DROP TRIGGER events_no_update")
-        connection.execute("UPDATE events SET units = units - 1 WHERE kind = 'charged'")
-    message = failure(drawn.run(["release_certificate"]))
-    assert "LedgerIntegrityError" in message
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
-def test_releases_under_either_relation_verify(bench: Bench, neighbours: str) -> None:
-    privacy = PrivacySpec(epsilon=2.0, neighbours=neighbours)  # type: ignore[arg-type]
-    wanted = [*UP_TO_SYNTHETIC, "workload_error", "release_certificate"]
-    result = bench.run(wanted, privacy=privacy, **PRIVATE)
-    assert result.success, failure(result)
-    assert failed(folder(bench), bench) == []
-    assert Certificate.load(folder(bench)).releasable
-
-
-@pytest.mark.slow
 def test_a_withdrawn_certificate_made_again_fails_its_check(drawn: Bench) -> None:
     assert drawn.run(["release_certificate"]).success
     certificate = Certificate.load(folder(drawn))

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -18,13 +17,12 @@ import pytest
 from upath import UPath
 
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, PrivacySpec
+from jam_dagster.pipeline import DatasetBudget, EvaluationSpec
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.yaml.resources import BudgetSpec
-from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
-from jam_dagster.tables import Domain, SqlSource, encode_parquet, source_from_config
+from jam_dagster.tables import Domain, encode_parquet, source_from_config
 from jam_dagster.tables.sources import parquet
 from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people
 
@@ -58,50 +56,6 @@ def said(result: dg.ExecuteInProcessResult) -> str:
         str(event.message) for event in result.all_events if event.is_step_failure
     )
     return re.sub(r"[0-9a-f-]{36}", "ID", message)
-
-
-@pytest.mark.slow
-def test_which_predicate_holds_is_not_told_and_asking_ends_soon(bench: Bench) -> None:
-    """The domain lists predicates, the last of which always holds, and asks for the first."""
-    always = {"town": "Aix", "job": "nurse"}
-    # What public data hold is named.
-    people(200, seed=2).assign(job="none").to_csv(bench.public, index=False)
-    first = [{"age": {"bins": [bin_]}, "sex": "F", "job": "clerk"} for bin_ in range(1, 5)]
-    answers = set()
-    for least in (1, 3):
-        table = pd.read_csv(bench.private)
-        edges = [0, 15, 30, 45, 60, 100]
-        table.assign(sex="F", job="clerk", age=edges[least]).to_csv(bench.private, index=False)
-        # The nurses of Aix are many, so that any run fails.
-        pd.concat([pd.read_csv(bench.private), table.query("job == 'nurse'")]).to_csv(
-            bench.private, index=False
-        )
-        shown = said(bench.run(UP_TO_SYNTHETIC, domain=asking(*first, always), evaluation=OFF))
-        answers.add(re.sub(r"\(pid: \d+\)|\d+\.\d+m?s", "", shown))
-        bench.private.write_text(table.to_csv(index=False))
-    assert len(answers) == 1
-    shown = answers.pop()
-    assert "PrivateValuesError" in shown
-    assert "OutsideDomainError" not in shown
-    assert "clerk" not in shown
-    assert "nurse" not in shown
-    assert bench.kinds()[-1] == "reserved"
-
-    # Its owner finds it, and nobody else.
-    assert len(failures(bench)) == 2
-    for path in failures(bench):
-        assert "sex F" in path.read_text()
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-    assert not bench.run(UP_TO_SYNTHETIC, domain=asking(*first, always), evaluation=OFF).success
-    refused = failure(bench.run(UP_TO_SYNTHETIC, evaluation=OFF))
-    assert "AttemptsError" in refused
-    assert "ledger acknowledge --ledger" in refused
-    assert len(failures(bench)) == 3
-    assert bench.ledger.acknowledge("people", reason="the domain was wrong") == 3
-    result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
-    assert result.success, failure(result)
 
 
 @pytest.mark.slow
@@ -166,34 +120,6 @@ def test_a_parquet_file_beyond_memory_is_counted_in_its_place(
     assert len(synthetic) == len(pd.read_parquet(path))
 
 
-@pytest.fixture
-def people_db(bench: Bench) -> str:
-    path = bench.home / "people.sqlite"
-    with sqlite3.connect(path) as connection:
-        pd.read_csv(bench.private).to_sql("people", connection, index=False)
-    return f"sqlite:///{path}"
-
-
-@pytest.mark.slow
-def test_another_where_is_refused_under_one_reservation(bench: Bench, people_db: str) -> None:
-    """The number of rows of any slice was told under one reservation, with nothing spent."""
-    whole = SqlSource(people_db, "select * from people")
-    sliced = SqlSource(people_db, "select * from people where sex = 'F'")
-    result = bench.run([*GIVEN, "privacy_budget"], private=whole, evaluation=OFF)
-    assert result.success, failure(result)
-    before = bench.events()
-    for selection in (["privacy_budget"], ["private_records"]):
-        refused = failure(bench.run(selection, private=sliced, evaluation=OFF))
-        assert "was reserved for another source" in refused
-        assert "sex = 'F'" not in refused
-    assert bench.events() == before
-    assert attempts(bench) == (0, 0)
-    # A corrected specification, from which nothing was drawn, may read it.
-    corrected = PrivacySpec(epsilon=1.9)
-    result = bench.run(UP_TO_SYNTHETIC, private=sliced, evaluation=OFF, privacy=corrected)
-    assert result.success, failure(result)
-
-
 def events_of(result: dg.ExecuteInProcessResult, bench: Bench) -> str:
     """Return what the event log and the releasable store hold of a run's private steps."""
     logged = "\n".join(
@@ -238,37 +164,6 @@ def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
     assert bench.run().success
     assert attempts(bench) == (2, 0)
     assert failures(bench) == []
-
-
-@pytest.mark.slow
-def test_nothing_is_read_once_there_were_too_many(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert bench.run([*GIVEN, "privacy_budget"]).success
-    key = ReleaseKey("people", "people", "x")
-    for _ in range(3):
-        with pytest.raises(ValueError, match="bad"), bench.ledger.opening(key):
-            raise ValueError("bad")
-
-    def read(*_: Any, **__: Any) -> None:
-        raise AssertionError("read")
-
-    monkeypatch.setattr("jam_dagster.tables.CsvSource._read_records", read)
-    message = failure(bench.run(["jam_pgm"]))
-    assert "AttemptsError" in message
-    assert "AssertionError" not in message
-
-
-@pytest.mark.slow
-def test_what_is_refused_before_anything_is_opened_is_no_attempt(bench: Bench) -> None:
-    assert "not in the store" in failure(bench.run(["jam_pgm"]))
-    # The step reserves by itself, for runs that leave the budget's out.
-    dearer = PrivacySpec(epsilon=9.0)
-    refused = failure(bench.run([*GIVEN, "private_records"], privacy=dearer))
-    assert "BudgetExceededError" in refused
-    assert "dataset" in refused
-    assert attempts(bench) == (0, 0)
-    assert bench.kinds() == []
 
 
 @pytest.mark.slow
@@ -332,18 +227,6 @@ def test_a_killed_step_leaves_its_attempt_open(bench: Bench) -> None:
     assert "AttemptsError" in failure(bench.run(UP_TO_SYNTHETIC))
     bench.ledger.acknowledge("people", reason="the machine was restarted")
     assert bench.run(UP_TO_SYNTHETIC).success
-
-
-def test_research_journals_nothing_and_names_nothing(bench: Bench) -> None:
-    research = PrivacySpec(epsilon=2.0, noise="numpy", seed=1)
-    table = pd.read_csv(bench.private)
-    table.assign(sex="X").to_csv(bench.private, index=False)
-    message = failure(bench.run(UP_TO_SYNTHETIC, privacy=research))
-    assert "PrivateValuesError" in message
-    assert "'sex'" not in message
-    assert not bench.ledger.exists
-    (path,) = failures(bench)
-    assert "attribute 'sex'" in path.read_text()
 
 
 @pytest.mark.slow
