@@ -65,10 +65,6 @@ def test_rounds_that_grow_dearer_are_expected_to_go_on_so() -> None:
     assert seconds_left(growing, ROUNDS) == pytest.approx(6 + 7 + 8 + 9 + 10)
 
 
-def test_a_dear_first_round_promises_no_free_ones() -> None:
-    assert seconds_left([11.0, 1.0, 1.0, 1.0, 1.0], ROUNDS) == pytest.approx(5 * 3.0)
-
-
 def test_nothing_is_promised_before_there_is_a_trend() -> None:
     assert seconds_left([], ROUNDS) is None
     assert seconds_left([1.0] * (ROUNDS_TO_ESTIMATE_FROM - 1), ROUNDS) is None
@@ -107,22 +103,10 @@ def test_a_terminal_shows_the_time_left() -> None:
     assert "about 40:00 left" in screen or "about 39:59 left" in screen
 
 
-def test_a_terminal_shows_no_time_before_it_can_be_known() -> None:
-    assert "left" not in shown(ROUNDS_TO_ESTIMATE_FROM - 1, terminal=True)
-
-
 def test_a_file_gets_a_line_a_round() -> None:
     lines = shown(4, terminal=False).splitlines()
 
     assert [line.split(":")[0] for line in lines] == [f"round {n}/10" for n in range(1, 5)]
-
-
-def test_where_nobody_knows_how_many_rounds_there_will_be_none_is_promised() -> None:
-    screen = shown(6, terminal=True, rounds=None)
-    assert "6/?" in screen
-    assert "left" not in screen
-    lines = shown(2, terminal=False, rounds=None).splitlines()
-    assert [line.split(":")[0] for line in lines] == ["round 1", "round 2"]
 
 
 def a_trial(epsilon: float) -> Trial:
@@ -145,18 +129,6 @@ def a_trial(epsilon: float) -> Trial:
         rho_spent=0.1,
         peak_memory_mb=100.0,
     )
-
-
-def test_trials_of_unknown_length_are_counted_whole() -> None:
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, color_system=None, width=200, markup=False)
-    with progress_of_trials(2, console) as (_, on_start, on_round, on_trial):
-        on_start(None)
-        on_round(0, a_round(2, 1.0))
-        on_trial(0, a_trial(1.0))
-        on_round(1, a_round(4, 1.0))
-
-    assert "1/2" in screen.getvalue()
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -122,12 +122,6 @@ def test_a_block_that_does_not_do_what_its_page_says_is_noticed(
         Workshop(tmp_path).run(block(text))
 
 
-def test_output_is_compared_with_what_was_printed(tmp_path: Path) -> None:
-    workshop = Workshop(tmp_path)
-    workshop.run(block("```python\nprint('a  1.234 b')\n```"))
-    workshop.run(block('```text title="output"\na 1.2... b\n```'))
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -141,14 +135,3 @@ def test_output_is_compared_with_what_was_printed(tmp_path: Path) -> None:
 )
 def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
     assert faults(block(f"```sh\n{command}\n```"))
-
-
-def test_a_comment_belongs_to_the_next_block_only() -> None:
-    found = blocks_in("<!-- not run: it hurts -->\n\n```sh\nfalse\n```\n```sh\ntrue\n```", PAGE)
-    assert [one.not_run for one in found] == ["it hurts", ""]
-    assert not block("<!-- not run: it hurts -->\nmuch\n```sh\nfalse\n```").not_run
-
-
-def test_a_block_that_is_never_closed_is_noticed() -> None:
-    with pytest.raises(AssertionError, match=r"page.md:1: .* never closed"):
-        blocks_in("```sh\ntrue\n", PAGE)

@@ -75,11 +75,6 @@ def test_every_file_that_a_page_shows_is_in_it(site: Path) -> None:
     assert "QueuedRunCoordinator" in (site / "production.html").read_text(encoding="utf-8")
 
 
-def test_a_page_that_fetches_is_noticed() -> None:
-    page = '<link rel="stylesheet" href="https://fonts.example/f.css"><img src="a.png">'
-    assert fetched(page) == ["https://fonts.example/f.css", "a.png"]
-
-
 def test_the_search_needs_no_server(site: Path) -> None:
     # A browser fetches no .json from a file:// page; as a script it does.
     assert (site / "search" / "search_index.js").exists()

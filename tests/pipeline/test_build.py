@@ -20,7 +20,6 @@ from jam_dagster.pipeline import (
     LedgerResource,
     MechanismSpec,
     PrivacySpec,
-    WorkloadSpec,
 )
 from jam_dagster.pipeline.assets.metadata import column_schema
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
@@ -173,14 +172,6 @@ def test_private_evaluation_is_charged_once_and_stored(bench: Bench) -> None:
     second = metadata(again, "workload_error")
     assert second["synthetic_mean"] == first["synthetic_mean"]
     assert (bench.releases / "people" / "workload_error.json").exists()
-
-
-@pytest.mark.slow
-def test_evaluation_off_has_no_error_at_all(bench: Bench) -> None:
-    keys = {key.path[-1] for key in bench.definitions(evaluation=OFF).resolve_all_asset_keys()}
-    assert "workload_error" not in keys
-    assert "release_report" in keys
-    assert "release_report_restricted" not in keys
 
 
 @pytest.mark.slow
@@ -527,14 +518,6 @@ def test_a_domain_drafted_from_private_data_is_restricted(bench: Bench) -> None:
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
     assert {path.suffix for path in modes} >= {".npz", ".html", ".parquet", ".csv", ".yaml"}
-
-
-@pytest.mark.slow
-def test_workload_may_be_a_list(bench: Bench) -> None:
-    workload = WorkloadSpec(cliques=[["job", "town"], ["age"]])
-    assert bench.run(UP_TO_SYNTHETIC, workload=workload).success
-    picked = Transcript.load(bench.releases / "people" / "jam_pgm.run" / "transcript").rounds
-    assert all(set(one.clique) <= {"job", "town"} or one.clique == ("age",) for one in picked)
 
 
 def test_the_job_runs_in_one_process_unless_the_code_location_is_to_run_it(bench: Bench) -> None:

@@ -213,26 +213,6 @@ def test_assets_stand_alone(bench: Bench) -> None:
     assert (bench.releases / "people" / "synthetic_records.csv").exists()
 
 
-def test_checks_follow_the_assets(bench: Bench) -> None:
-    def translate(spec: dg.AssetSpec) -> dg.AssetSpec:
-        return spec.replace_attributes(key=spec.key.with_prefix("x"))
-
-    spec = specification(bench)
-    found = {
-        one.asset_key
-        for check in build_release_checks(spec, translate=translate)
-        for one in check.check_specs
-    }
-    keys = {
-        one.key
-        for asset in build_release_assets(spec, translate=translate)
-        if isinstance(asset, dg.AssetsDefinition)
-        for one in asset.specs
-    }
-    assert found <= keys
-    assert {one.path[0] for one in found} == {"x"}
-
-
 def test_labels_of_the_pieces_are_checked(bench: Bench) -> None:
     def careless(spec: dg.AssetSpec) -> dg.AssetSpec:
         return spec.replace_attributes(tags={"jam/privacy": "public"})

@@ -18,7 +18,6 @@ import pytest
 import jam_dagster as jam
 from jam_dagster.certificates import Certificate
 from jam_dagster.errors import (
-    AttemptsError,
     BudgetExceededError,
     DomainError,
     InputError,
@@ -246,13 +245,6 @@ def test_a_release_lies_beside_its_ledger_and_repeats_for_nothing() -> None:
     assert any("drawn before" in message for message in again.messages)
 
 
-def test_a_new_ledger_grants_what_the_release_asks_for_and_says_so() -> None:
-    made = exact(ledger=Path("new.db"))
-
-    assert any("is new" in message for message in made.messages)
-    assert made.folder.is_relative_to(Path("new.db-releases").resolve())
-
-
 def test_a_table_that_changed_needs_an_edition() -> None:
     first = exact(evaluate="off")
     paid = spent()
@@ -277,26 +269,6 @@ def test_other_parameters_need_another_name() -> None:
     with pytest.raises(InputError, match=r"made with other parameters.* another release\."):
         exact(evaluate="off", epsilon=0.3)
     assert exact(evaluate="off", epsilon=0.3, release="smaller").folder.parent.name == "smaller"
-
-
-@pytest.mark.slow
-def test_asking_whether_a_table_changed_ends_soon() -> None:
-    exact(evaluate="off")
-    for _ in range(3):
-        with pytest.raises(InputError, match="another private table"):
-            exact(changed(), evaluate="off")
-    with pytest.raises(AttemptsError):
-        exact(evaluate="off")
-
-
-def test_a_table_that_does_not_fit_may_be_mended_before_the_first_draw() -> None:
-    broken = PRIVATE.assign(job=7)
-    with pytest.raises(PrivateValuesError):
-        exact(broken)
-    assert spent() == 0
-    (shown,) = Path("ledger.db-releases/people/1/restricted/failures").iterdir()
-    assert "job" in shown.read_text()
-    assert exact().releasable
 
 
 def test_what_is_kept_of_the_contents_is_keyed_and_the_owners() -> None:

@@ -145,18 +145,6 @@ def test_a_budget_that_runs_out_warns_and_then_refuses_and_a_sensor_tells_each_o
 
 
 @pytest.mark.slow
-def test_a_refusal_without_the_budgets_own_step_leaves_the_alert_too(months: Months) -> None:
-    months.bench.budget = enough_for(0.5)
-    alerts = Alerts(months.bench, months.definitions())
-    alerts.tick()
-    refused = months.run(JANUARY, [*GIVEN, "private_records"])
-    assert "BudgetExceededError" in failure(refused)
-    (alert,) = alerts.tick()
-    assert (alert.kind, alert.partition) == ("refused", JANUARY)
-    assert alert.remaining_rho == pytest.approx(0.5 * PRICE, rel=1e-5)
-
-
-@pytest.mark.slow
 def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:
     months.bench.budget = enough_for(1.5, period="year")
     first = months.run(JANUARY, BUDGET)
@@ -196,36 +184,6 @@ def test_static_partitions_warn_unless_all_that_are_left_fit(months: Months) -> 
     assert metadata_of(second, "privacy_budget")["outlook"] == (
         f"All partitions in sight fit, up to {MARCH}."
     )
-
-
-@pytest.mark.slow
-def test_a_release_without_partitions_is_refused_with_an_alert(bench: Bench) -> None:
-    alerts = Alerts(bench, bench.definitions())
-    alerts.tick()
-    passed = bench.run(BUDGET)
-    assert sufficed(passed).passed
-    assert alerts.tick() == []
-    bench.budget = None
-    refused = bench.run(BUDGET, privacy=PrivacySpec(epsilon=4.9, edition="2"))
-    assert "BudgetExceededError" in failure(refused)
-    (alert,) = alerts.tick()
-    assert (alert.kind, alert.partition, alert.edition) == ("refused", "", "2")
-    assert alert.partitions_that_still_fit is None
-
-
-@pytest.mark.slow
-def test_an_alert_that_could_not_be_sent_is_tried_again(months: Months) -> None:
-    months.bench.budget = enough_for(2.5)
-    alerts = Alerts(months.bench, months.definitions())
-    alerts.tick()
-    assert months.run(JANUARY, BUDGET).success
-    assert months.run(FEBRUARY, BUDGET).success
-    before = alerts.cursor
-    alerts.fails = 1
-    with pytest.raises(ConnectionError):
-        alerts.tick()
-    assert alerts.cursor == before
-    assert [one.partition for one in alerts.tick()] == [JANUARY, FEBRUARY]
 
 
 @pytest.mark.slow

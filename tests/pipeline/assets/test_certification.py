@@ -57,25 +57,6 @@ def test_a_release_leaves_a_certificate_that_verifies(drawn: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_the_evaluations_draw_is_certified_too(bench: Bench) -> None:
-    wanted = [*UP_TO_SYNTHETIC, "workload_error", "release_certificate"]
-    result = bench.run(wanted, **PRIVATE)
-    assert result.success, failure(result)
-    assert failed(folder(bench), bench) == []
-    certificate = Certificate.load(folder(bench))
-    assert [one.call.step for one in certificate.draws if one.share == "evaluation"] == [
-        "evaluation/means"
-    ]
-    charged = {event.step for event in bench.events() if event.kind.value == "charged"}
-    assert {one.call.step for one in certificate.draws} == charged
-
-    # Made again, for nothing, it says the same.
-    again = bench.run(wanted, **PRIVATE)
-    assert again.success, failure(again)
-    assert Certificate.load(folder(bench)) == certificate
-
-
-@pytest.mark.slow
 def test_research_is_certified_as_not_releasable(bench: Bench) -> None:
     research = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy")}
     result = bench.run([*UP_TO_SYNTHETIC, "release_certificate"], **research)

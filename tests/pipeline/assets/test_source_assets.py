@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import DatasetBudget, PrivacySpec, check_definitions
+from jam_dagster.pipeline import DatasetBudget, check_definitions
 from jam_dagster.tables import AssetSource, source_from_config
 from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, together
 
@@ -133,13 +133,6 @@ def test_what_does_not_fit_the_budget_is_not_opened(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_seeded_noise_reads_it_too(project: Project) -> None:
-    project.materialize(PEOPLE, SURVEY)
-    result = project.run(privacy=PrivacySpec(epsilon=2.0, noise="numpy"))
-    assert result.success, failure(result)
-
-
-@pytest.mark.slow
 def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     load_input = project.warehouse.load_input
@@ -156,16 +149,6 @@ def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project)
         in message
     )
     assert "Annegret Quill" not in message
-
-
-@pytest.mark.slow
-def test_what_was_never_made_is_asked_for(project: Project) -> None:
-    project.materialize(SURVEY)
-    message = failure(project.run())
-    assert (
-        "loading asset warehouse/people, which must have been materialized before, failed"
-        in message
-    )
 
 
 @pytest.mark.slow

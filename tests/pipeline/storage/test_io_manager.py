@@ -287,13 +287,6 @@ def test_private_errors_quote_nothing(closed: ReleaseStore) -> None:
     assert caught.value.__context__ is None
 
 
-def test_variables_in_the_root_are_expanded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("WHERE", str(tmp_path))
-    assert ReleaseStoreResource(root="${WHERE}/x").open().root == UPath(tmp_path / "x")
-
-
 @pytest.mark.parametrize("private", [True, False])
 def test_variables_in_the_root_are_shown_by_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, private: bool
