@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jam_dagster.cli.benchmark_split import split as split_command
-from jam_dagster.cli.console import echo, stderr
+from jam_dagster.cli.console import echo, group, stderr
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.benchmark import Grid, Outcome, Planned
 
-app = typer.Typer(
-    help="The papers' comparisons: mechanisms on splits at every epsilon, and their figures.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = group("The papers' comparisons: mechanisms on splits at every epsilon, and their figures.")
 
 WHAT, HOW = "What is run", "How"
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import echo, print_json, public_source, stderr
+from jam_dagster.cli.console import echo, group, print_json, public_source, tell
+from jam_dagster.cli.options import check_reason
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.certificates import Certificate, Finding
 
-app = typer.Typer(
-    help="What a release promises, what it cost, and whether that is true.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = group("What a release promises, what it cost, and whether that is true.")
 
 WhereArgument = Annotated[
     str,
@@ -164,10 +161,9 @@ def verify(
     else:
         _print_findings(findings, certificate)
         if opened is None and certificate.standing is not None:
-            stderr().print(
+            tell(
                 "The entries were not looked up in the ledger: give --ledger to be sure that it "
                 "was charged, and for what.",
-                soft_wrap=True,
             )
     if not passed:
         raise typer.Exit(1)
@@ -214,8 +210,7 @@ def withdraw(
     from jam_dagster.certificates import Certificate
     from jam_dagster.privacy import Ledger
 
-    if not reason.strip():
-        raise InputError("--reason must say why: it is all that the journal will know.")
+    check_reason(reason)
     certificate = Certificate.load(_path(where))
     if certificate.standing is None:
         raise InputError("No ledger was charged for this release: nothing knows of its certificate")
@@ -223,10 +218,9 @@ def withdraw(
     restricted = certificate.domain.restricted
     digest = certificate.key.digest if restricted else certificate.digest
     event = Ledger(ledger).withdraw(certificate.key, digest, reason=reason)
-    stderr().print(
+    tell(
         f"The certificate {certificate.digest[:12]} of the {certificate.key} of {event.dataset} "
         f"was withdrawn on {event.at[:10]}: {event.reason}",
-        soft_wrap=True,
     )
 
 

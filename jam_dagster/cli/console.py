@@ -65,6 +65,11 @@ class Commands(TyperGroup):
         sys.exit(status or 0)
 
 
+def group(about: str) -> typer.Typer:
+    """Return a group of commands, which shows its help where none of them is named."""
+    return typer.Typer(help=about, no_args_is_help=True, rich_markup_mode="markdown")
+
+
 def _status(error: Exception) -> int:
     if isinstance(
         error,
@@ -118,6 +123,11 @@ def _console(**options: Any) -> Console:
             return super().render_str(visible(text), **options)
 
     return LiteralConsole(highlight=False, markup=False, emoji=False, **options)
+
+
+def tell(line: str) -> None:
+    """Print what is no result, however long, as one line on standard error."""
+    stderr().print(line, soft_wrap=True)
 
 
 def echo(line: str, *, err: bool = False) -> None:

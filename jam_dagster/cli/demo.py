@@ -7,14 +7,10 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster.cli.console import stderr
+from jam_dagster.cli.console import group, tell
 from jam_dagster.errors import InputError
 
-app = typer.Typer(
-    help="Simulated people to try everything with.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = group("Simulated people to try everything with.")
 
 
 @app.command()
@@ -41,8 +37,7 @@ def data(
     private.to_csv(out / "private.csv", index=False)
     public.to_csv(out / "public.csv", index=False)
     health_survey_domain().save(out / "domain.yaml")
-    stderr().print(
+    tell(
         f"{out}: private.csv ({private_rows:,} simulated people), public.csv ({public_rows:,}), "
         "domain.yaml",
-        soft_wrap=True,
     )

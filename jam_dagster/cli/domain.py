@@ -7,14 +7,10 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster.cli.console import source, stderr
+from jam_dagster.cli.console import group, source, tell
 from jam_dagster.errors import InputError
 
-app = typer.Typer(
-    help="The attributes of the tables and their values.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = group("The attributes of the tables and their values.")
 
 
 @app.command()
@@ -138,16 +134,9 @@ def draft(
         draft = DraftedDomain(domain, ())
     draft.save(out)
     domain = draft.domain
-    console = stderr()
     count = len(domain.names)
-    console.print(
-        f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}",
-        soft_wrap=True,
-    )
+    tell(f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}")
     for remark in filter(None, (draft.remark, draft.hint, wide_attributes(domain))):
-        console.print(remark, soft_wrap=True, markup=False)
+        tell(remark)
     if domain.restricted:
-        console.print(
-            "It holds private values: neither it nor what is made with it may leave.",
-            soft_wrap=True,
-        )
+        tell("It holds private values: neither it nor what is made with it may leave.")

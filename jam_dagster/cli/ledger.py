@@ -6,11 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from jam_dagster.cli.console import print_json, stderr, stdout
+from jam_dagster.cli.console import group, print_json, stderr, stdout, tell
 from jam_dagster.cli.ledger_access import acknowledge, attempts_table, rebind
 from jam_dagster.cli.ledger_approval import approval_lines, approve
 from jam_dagster.cli.ledger_keys import app as key_app
 from jam_dagster.cli.ledger_move import move
+from jam_dagster.cli.options import (
+    DatasetOption,
+    EditionOption,
+    LedgerOption,
+    ReasonOption,
+    SliceOption,
+    check_reason,
+)
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,23 +28,11 @@ if TYPE_CHECKING:
     from jam_dagster.privacy import Balance, Event, Policy, Release
     from jam_dagster.privacy.ledger.journal import Access
 
-app = typer.Typer(
-    help="Who spent what on which protected dataset.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = group("Who spent what on which protected dataset.")
 
 app.command()(approve)
 app.command()(move)
 app.add_typer(key_app, name="key")
-
-LedgerOption = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE",
-        help="The ledger: a file, or postgresql://user@host/database; ${VARIABLES} are expanded.",
-    ),
-]
 
 
 @app.command()
@@ -214,11 +210,10 @@ def grant(
         approval=cast("ApprovalName | None", approval),
         reason=reason,
     )
-    stderr().print(
+    tell(
         f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}"
         f"{_policy_text(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
         f"{' Releases wait for approval.' if balance.approval else ''}",
-        soft_wrap=True,
     )
 
 
@@ -232,19 +227,17 @@ def upgrade(ledger: LedgerOption) -> None:
 
     opened = Ledger(ledger)
     opened.upgrade()
-    stderr().print(f"The ledger {opened.location} is up to date.", soft_wrap=True)
+    tell(f"The ledger {opened.location} is up to date.")
 
 
 @app.command()
 def close(
     ledger: LedgerOption,
-    dataset: Annotated[str, typer.Option(metavar="ID", help="The protected dataset.")],
+    dataset: DatasetOption,
     release: Annotated[str, typer.Option(metavar="NAME", help="The release.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")],
-    partition: Annotated[
-        str, typer.Option(metavar="NAME", help="Which slice of the data, if it is partitioned.")
-    ] = "",
-    edition: Annotated[str, typer.Option(metavar="NAME", help="Which edition of it.")] = "1",
+    reason: ReasonOption,
+    partition: SliceOption = "",
+    edition: EditionOption = "1",
     specification: Annotated[
         str,
         typer.Option(
@@ -266,8 +259,7 @@ def close(
     """
     from jam_dagster.privacy import Ledger, describe_rho
 
-    if not reason.strip():
-        raise InputError("--reason must say why: it is all that the journal will know.")
+    check_reason(reason)
     opened = Ledger(ledger)
     delta = opened.balance(dataset).delta
     known = opened.releases(dataset)
@@ -290,14 +282,13 @@ def close(
             f"edition {edition!r}. {_open_text(others)}"
         )
     if not still_open:
-        stderr().print(f"The {meant[-1].key} has ended before: nothing returns.", soft_wrap=True)
+        tell(f"The {meant[-1].key} has ended before: nothing returns.")
         return
     returned = still_open[0].close(reason)
     left = opened.balance(dataset).remaining
-    stderr().print(
+    tell(
         f"The {still_open[0].key} is closed; {describe_rho(returned, delta)} returns to "
         f"{dataset}, of which {describe_rho(left, delta)} is left.",
-        soft_wrap=True,
     )
 
 
@@ -319,10 +310,9 @@ def verify(ledger: LedgerOption) -> None:
 
     verification = Ledger(ledger).verify()
     if (opened := verification.accesses) is not None and opened.lines:
-        stderr().print(
+        tell(
             f"{opened.attempts} attempts to open private data, {opened.not_ended} of which did not "
             f"end well, all in order; the last line of their journal has the hash {opened.head}",
-            soft_wrap=True,
         )
     stderr().print(f"{verification.events} events, all in order; the last has the hash")
     typer.echo(verification.head)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from jam_dagster.cli.console import stderr
-from jam_dagster.errors import InputError
+from jam_dagster.cli.console import tell
+from jam_dagster.cli.options import (
+    DatasetOption,
+    LedgerOption,
+    ReasonOption,
+    SliceOption,
+    check_reason,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from jam_dagster.privacy.ledger.journal import Access
 
-_Ledger = Annotated[
-    str,
-    typer.Option(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database."),
-]
-_Dataset = Annotated[str, typer.Option(metavar="ID", help="The protected dataset.")]
-_Reason = Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")]
 
-
-def acknowledge(ledger: _Ledger, dataset: _Dataset, reason: _Reason) -> None:
+def acknowledge(ledger: LedgerOption, dataset: DatasetOption, reason: ReasonOption) -> None:
     r"""Let private data be opened again, after attempts to open them that did not end well.
 
     ```
@@ -37,23 +34,20 @@ def acknowledge(ledger: _Ledger, dataset: _Dataset, reason: _Reason) -> None:
     """
     from jam_dagster.privacy import Ledger
 
-    _check_reason(reason)
+    check_reason(reason)
     counted = Ledger(ledger).acknowledge(dataset, reason=reason)
-    stderr().print(
+    tell(
         f"{counted} attempt{'' if counted == 1 else 's'} to open {dataset} acknowledged."
         if counted
         else f"No attempt to open {dataset} counts: nothing is written.",
-        soft_wrap=True,
     )
 
 
 def rebind(
-    ledger: _Ledger,
-    dataset: _Dataset,
-    reason: _Reason,
-    partition: Annotated[
-        str, typer.Option(metavar="NAME", help="Which slice of the data, if it is partitioned.")
-    ] = "",
+    ledger: LedgerOption,
+    dataset: DatasetOption,
+    reason: ReasonOption,
+    partition: SliceOption = "",
 ) -> None:
     r"""Let releases be bound to other sources, for a file or a database that has moved.
 
@@ -68,14 +62,13 @@ def rebind(
     """
     from jam_dagster.privacy import Ledger
 
-    _check_reason(reason)
+    check_reason(reason)
     bound = Ledger(ledger).rebind(dataset, partition=partition, reason=reason)
     slice_ = f", partition {partition}" if partition else ""
-    stderr().print(
+    tell(
         f"{bound} release{'' if bound == 1 else 's'} of {dataset}{slice_} can be bound once more."
         if bound
         else f"No release of {dataset}{slice_} is bound to a source: nothing is written.",
-        soft_wrap=True,
     )
 
 
@@ -87,8 +80,3 @@ def attempts_table(attempts: list[Access], table: Table) -> Table:
         release = f"{one.release} [{one.partition}]" if one.partition else one.release
         table.add_row(one.at[:16].replace("T", " "), one.dataset, release, one.run_id, one.by)
     return table
-
-
-def _check_reason(reason: str) -> None:
-    if not reason.strip():
-        raise InputError("--reason must say why: it is all that the journal will know.")

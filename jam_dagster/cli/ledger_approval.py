@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import stderr
+from jam_dagster.cli.console import tell
+from jam_dagster.cli.options import (
+    DatasetOption,
+    EditionOption,
+    LedgerOption,
+    ReasonOption,
+    SliceOption,
+    check_reason,
+)
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,13 +22,8 @@ if TYPE_CHECKING:
 
 
 def approve(
-    ledger: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE", help="The ledger: a file, or postgresql://user@host/database."
-        ),
-    ],
-    dataset: Annotated[str, typer.Option(metavar="ID", help="The protected dataset.")],
+    ledger: LedgerOption,
+    dataset: DatasetOption,
     release: Annotated[str, typer.Option(metavar="NAME", help="The release.")],
     specification: Annotated[
         str,
@@ -30,14 +33,12 @@ def approve(
             "show it.",
         ),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")],
-    partition: Annotated[
-        str, typer.Option(metavar="NAME", help="Which slice of the data, if it is partitioned.")
-    ] = "",
+    reason: ReasonOption,
+    partition: SliceOption = "",
     all_partitions: Annotated[
         bool, typer.Option("--all-partitions", help="Every slice of the data, now and later.")
     ] = False,
-    edition: Annotated[str, typer.Option(metavar="NAME", help="Which edition of it.")] = "1",
+    edition: EditionOption = "1",
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -64,8 +65,7 @@ def approve(
     from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
     from jam_dagster.privacy.ledger.key import check_digest
 
-    if not reason.strip():
-        raise InputError("--reason must say why: it is all that the journal will know.")
+    check_reason(reason)
     # An approval is of exactly one specification: the beginning of a digest will not do.
     check_digest(specification, "--specification")
     if partition and all_partitions:
@@ -77,12 +77,11 @@ def approve(
     opened = Ledger(ledger)
     if withdraw:
         opened.withdraw_approval(key, reason=reason)
-        stderr().print(f"No longer approved: {key_text(key)}.", soft_wrap=True)
+        tell(f"No longer approved: {key_text(key)}.")
         return
     event = opened.approve(key, epsilon=epsilon, reason=reason)
-    stderr().print(
+    tell(
         f"Approved: {key_text(key)}. It may reserve {_limit(event, opened.balance(dataset))}.",
-        soft_wrap=True,
     )
 
 

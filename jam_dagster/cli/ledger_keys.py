@@ -7,20 +7,10 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster.cli.console import print_json, stderr
-from jam_dagster.errors import InputError
+from jam_dagster.cli.console import group, print_json, tell
+from jam_dagster.cli.options import LedgerOption, ReasonOption, check_reason
 
-app = typer.Typer(
-    help="The keys by which certificates are signed.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
-
-LedgerOption = Annotated[
-    str,
-    typer.Option(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database."),
-]
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")]
+app = group("The keys by which certificates are signed.")
 
 
 @app.command()
@@ -60,9 +50,8 @@ def new(
         out.unlink()
         raise
     fingerprint = opened.keys.all()[-1].fingerprint
-    stderr().print(
+    tell(
         f"The key {fingerprint} is known to {opened.location}; its private half is in {out}.",
-        soft_wrap=True,
     )
     typer.echo(public_pem(signer.public), nl=False)
 
@@ -121,9 +110,8 @@ def revoke(
     """
     from jam_dagster.privacy import Ledger
 
-    if not reason.strip():
-        raise InputError("--reason must say why: it is all that the journal will know.")
+    check_reason(reason)
     keys = Ledger(ledger).keys
     found = keys.find(key)
     keys.revoke(found.public, reason=reason)
-    stderr().print(f"The key {found.fingerprint} is revoked.", soft_wrap=True)
+    tell(f"The key {found.fingerprint} is revoked.")

@@ -6,22 +6,17 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster.cli.console import stderr
-from jam_dagster.errors import InputError
+from jam_dagster.cli.console import tell
+from jam_dagster.cli.options import LedgerOption, ReasonOption, check_reason
 
 
 def move(
-    ledger: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE", help="The ledger: a file, or postgresql://user@host/database."
-        ),
-    ],
+    ledger: LedgerOption,
     to: Annotated[
         str,
         typer.Option(metavar="FILE", help="Its new place: a file, or postgresql://..."),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")],
+    reason: ReasonOption,
 ) -> None:
     r"""Move a ledger to another place, such as from a file to PostgreSQL, and close the old one.
 
@@ -39,21 +34,18 @@ def move(
     from jam_dagster.privacy import Ledger
     from jam_dagster.privacy.private_store import carry_private_store, default_private_store
 
-    if not reason.strip():
-        raise InputError("--reason must say why: it is all that the journal will know.")
+    check_reason(reason)
     opened = Ledger(ledger)
     proof = opened.move(to, reason=reason)
-    stderr().print(
+    tell(
         f"The ledger is at {opened.moved_to} now, {proof.events} events, all in order. Name that "
         f"place wherever {opened.location} was named: the old one is closed. The last event has "
         "the hash",
-        soft_wrap=True,
     )
     typer.echo(proof.head)
     before, now = (default_private_store(one.file, one.place) for one in (opened, Ledger(to)))
     if not carry_private_store(before, now):
-        stderr().print(
+        tell(
             f"The private store {now} has another secret than {before}: name the latter with "
             "--private-store when a release is made again.",
-            soft_wrap=True,
         )

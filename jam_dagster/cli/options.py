@@ -39,6 +39,33 @@ PARTITION = typer.Option(
     metavar="NAME", rich_help_panel=Panel.BUDGET, help="The partition, where the release has some."
 )
 
+AS_JSON = typer.Option(
+    "--json",
+    rich_help_panel=Panel.OUTPUT,
+    help="Print the result as one JSON object, and nothing else, on standard output.",
+)
+
+LedgerOption = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="The ledger: a file, or postgresql://user@host/database; ${VARIABLES} are expanded.",
+    ),
+]
+DatasetOption = Annotated[str, typer.Option(metavar="ID", help="The protected dataset.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")]
+SliceOption = Annotated[
+    str, typer.Option(metavar="NAME", help="Which slice of the data, if it is partitioned.")
+]
+EditionOption = Annotated[str, typer.Option(metavar="NAME", help="Which edition of it.")]
+
+
+def check_reason(reason: str) -> None:
+    """Raise unless a reason says something."""
+    if not reason.strip():
+        raise InputError("--reason must say why: it is all that the journal will know.")
+
+
 Command = TypeVar("Command", bound=Callable[..., None])
 
 

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jam_dagster.cli.console import print_json, stderr, stdout, stdout_kept_clean
-from jam_dagster.cli.options import DEFINITION, PARTITION, release_options, with_release_options
+from jam_dagster.cli.console import print_json, stderr, stdout, stdout_kept_clean, tell
+from jam_dagster.cli.options import (
+    AS_JSON,
+    DEFINITION,
+    PARTITION,
+    release_options,
+    with_release_options,
+)
 from jam_dagster.cli.progress import progress_of_trials
 from jam_dagster.errors import InputError
 from jam_dagster.keys import Panel
@@ -80,14 +86,7 @@ def plan(
             "(which needs no network).",
         ),
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            rich_help_panel=Panel.OUTPUT,
-            help="Print the plan as one JSON object, and nothing else, on standard output.",
-        ),
-    ] = False,
+    as_json: Annotated[bool, AS_JSON] = False,
     **options: Any,
 ) -> None:
     r"""Plan a release: what it would take, cost and bring, from public data alone.
@@ -181,7 +180,7 @@ def _print_plan(made: Plan, plot: Path | None) -> None:
     for note in made.notes:
         console.print(f"Note: {note}", soft_wrap=True)
     for warning in made.warnings:
-        stderr().print(f"Warning: {warning}", soft_wrap=True)
+        tell(f"Warning: {warning}")
     if plot is not None:
         console.print(f"Plot: {plot}", soft_wrap=True)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import echo, print_json, stderr
+from jam_dagster.cli.console import echo, group, print_json, tell
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.privacy.private_copies import Judged
 
-app = typer.Typer(
-    help="Which private copies lie in the stores, and their removal.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = group("Which private copies lie in the stores, and their removal.")
 
 PrivateOption = Annotated[
     list[str] | None,
@@ -66,7 +62,7 @@ def list_copies(
     for one in found:
         echo(_line(one))
     size = sum(one.copy.size for one in found)
-    stderr().print(f"{len(found)} files, {_size_text(size)}.", soft_wrap=True)
+    tell(f"{len(found)} files, {_size_text(size)}.")
 
 
 @app.command()
@@ -124,9 +120,8 @@ def remove(
         )
         if asked:
             (kept if one.kept_because else chosen).append(one)
-    console = stderr()
     for one in kept:
-        console.print(f"Kept: {one.copy.path}: {one.kept_because}.", soft_wrap=True)
+        tell(f"Kept: {one.copy.path}: {one.kept_because}.")
     removed = 0
     for one in chosen:
         if not yes:
@@ -135,13 +130,13 @@ def remove(
             removed += 1
             echo(str(one.copy.path))
         else:
-            console.print(f"Kept: {one.copy.path} was written meanwhile.", soft_wrap=True)
+            tell(f"Kept: {one.copy.path} was written meanwhile.")
     if yes:
-        console.print(f"{removed} files removed.", soft_wrap=True)
+        tell(f"{removed} files removed.")
     elif chosen:
-        console.print(f"{len(chosen)} files would go; give --yes to remove them.", soft_wrap=True)
+        tell(f"{len(chosen)} files would go; give --yes to remove them.")
     else:
-        console.print("Nothing is to go.", soft_wrap=True)
+        tell("Nothing is to go.")
 
 
 def _judged(private: list[str] | None, out: list[Path] | None, ledger: str | None) -> list[Judged]:

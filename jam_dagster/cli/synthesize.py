@@ -11,6 +11,7 @@ import typer
 
 from jam_dagster.cli.console import echo, print_json, source, stderr, stdout_kept_clean
 from jam_dagster.cli.options import (
+    AS_JSON,
     DEFINITION,
     PARTITION,
     PRIVATE_STORE,
@@ -81,14 +82,7 @@ def synthesize(
             show_default="written with exact noise",
         ),
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            rich_help_panel=Panel.OUTPUT,
-            help="Print the result as one JSON object, and nothing else, on standard output.",
-        ),
-    ] = False,
+    as_json: Annotated[bool, AS_JSON] = False,
     **options: Any,
 ) -> None:
     r"""Make a synthetic table that is differentially private.
