@@ -15,7 +15,6 @@ from jam_dagster.benchmark.results import Row, to_parquet
 from jam_dagster.cli import app
 from tests.benchmark.conftest import data as data
 from tests.benchmark.conftest import grid_file as grid_file
-from tests.benchmark.rows import rows
 
 
 def called(*arguments: object) -> Result:
@@ -107,19 +106,6 @@ def test_what_is_wrong_is_one_line_and_status_2(
     assert done.exit_code == 2
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.slow
-def test_rows_become_figures(tmp_path: Path) -> None:
-    path = tmp_path / "rows.parquet"
-    path.write_bytes(to_parquet([one for one in rows() if one["split"] == "titanic"]))
-
-    done = called("figures", path, "--out", tmp_path / "figures")
-
-    assert done.exit_code == 0, done.output
-    written = done.stdout.splitlines()
-    assert written[0] == str(tmp_path / "figures" / "benchmark.html")
-    assert all(Path(one).stat().st_size > 0 for one in written)
 
 
 def test_who_interrupts_is_told_how_to_go_on(

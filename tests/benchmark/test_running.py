@@ -182,16 +182,6 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         read_rows(out)
 
 
-def test_another_table_is_not_taken_for_results(tmp_path: Path) -> None:
-    import pandas as pd
-
-    out = tmp_path / "mine.parquet"
-    pd.DataFrame({"key": ["a"]}).to_parquet(out)
-
-    with pytest.raises(InputError, match="does not hold runs"):
-        read_rows(out)
-
-
 def made(one: Planned, **columns: Any) -> dict[str, Any]:
     """Return the row of a run that took seven seconds."""
     return {
@@ -305,16 +295,6 @@ def test_what_cannot_be_is_refused(
 
     with pytest.raises(SpecificationError, match="must be"):
         run_grid(load_grid(grid_file), tmp_path / "rows.parquet", data=data, **arguments)
-
-
-def test_rows_are_written_with_what_they_lack_empty(tmp_path: Path) -> None:
-    path = tmp_path / "rows.parquet"
-    path.write_bytes(to_parquet([{"key": "a", "status": "failed"}]))
-
-    (row,) = read_rows(path)
-
-    assert row["key"] == "a"
-    assert row["epsilon"] is None
 
 
 def test_exact_errors_are_their_owners_alone(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jam_dagster.benchmark import SplitFiles
 from jam_dagster.errors import InputError
@@ -17,69 +15,7 @@ from jam_dagster.mechanisms.configuration import configured_mechanism
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
-from tests.examples import examples
-from tests.privacy.neighbours import RELATIONS
 from tests.tiers import gate
-
-SHORT = {
-    "jam_pgm": {"rounds": 4, "iterations": 20},
-    "aim": {"rounds": 8, "iterations": 20},
-    "mwem_pgm": {"rounds": 4, "iterations": 20},
-    "mst": {"iterations": 20},
-    "independent": {"iterations": 20},
-    "pmw_pub": {"rounds": 4},
-    "mwem": {"rounds": 4},
-    "pep": {"rounds": 4},
-    "pep_pub": {"rounds": 4},
-}
-
-
-@st.composite
-def problems(draw):
-    names = "abcd"[: draw(st.integers(1, 4))]
-    domain = Domain.from_sizes({name: draw(st.integers(1, 4)) for name in names})
-    cliques = draw(
-        st.lists(
-            st.sets(st.sampled_from(names), min_size=1), min_size=1, max_size=5, unique_by=tuple
-        )
-    )
-    cliques = list(dict.fromkeys(domain.canonical(clique) for clique in cliques))
-    weights = draw(st.lists(st.floats(0.1, 10), min_size=len(cliques), max_size=len(cliques)))
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
-    rows = draw(st.integers(1, 30))
-    columns = tuple(rng.integers(0, size, rows) for size in domain.shape)
-    return EncodedTable(domain, columns), Workload.of(domain, cliques, weights)
-
-
-@pytest.mark.parametrize("name", SHORT)
-@examples(15)
-@given(
-    problem=problems(),
-    rho=st.sampled_from([1e-6, 0.01, 1.0, 500.0]),
-    relation=st.sampled_from(RELATIONS),
-    seed=st.integers(0, 2**16),
-)
-def test_they_spend_what_they_have_and_sum_to_n(name, problem, rho, relation, seed):
-    private, workload = problem
-    account = UnledgeredAccount(rho)
-    draws = Draws(SeededNoise(seed), account, neighbours=relation)
-    result = make_mechanism(name, **SHORT[name]).run(private, private, workload, draws)
-    spent = sum(call.rho for call in result.transcript.calls)
-    assert account.spent <= rho
-    assert account.spent == pytest.approx(spent)
-    if result.transcript.ended == "no candidate fits":
-        # No weights could answer otherwise, so nothing is asked.
-        assert account.spent == 0 or not relation.records_public
-        assert not result.transcript.rounds
-    elif name != "jam_pgm":
-        # Nothing is measured for free, so nothing is left.
-        assert account.spent == pytest.approx(rho, rel=1e-6)
-    records = result.transcript.records
-    assert records == private.records or not relation.records_public
-    for clique in workload.downward_closure():
-        answer = result.model.marginal(clique)
-        assert answer.min() >= 0
-        assert answer.sum() == pytest.approx(records)
 
 
 @pytest.mark.slow

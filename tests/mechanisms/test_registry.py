@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import is_dataclass
 from pathlib import Path
 
@@ -141,39 +138,3 @@ def test_a_name_must_do_for_assets_and_files(tmp_path: Path) -> None:
 def test_an_unknown_mechanism_may_be_one_that_is_not_installed() -> None:
     with pytest.raises(SpecificationError, match="of another package, install the package"):
         make_mechanism("halves")
-
-
-@pytest.mark.slow
-def test_the_command_line_and_the_schema_take_what_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In processes of their own, as people have it."""
-    from tests.cli_bench import synthesize, write_tables
-
-    monkeypatch.chdir(tmp_path)
-    write_tables()
-    site = install(tmp_path / "site")
-    here = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(site), str(Path(__file__).parents[2])]),
-    }
-
-    def called(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments], env=here, capture_output=True, text=True, check=False
-        )
-
-    asked = [str(one) for one in synthesize("--noise", "numpy", "--mechanism", "halves")]
-    place = asked.index("rounds=2")
-    del asked[place - 1 : place + 1]
-    made = called("-m", "jam_dagster.cli", *asked)
-    assert made.returncode == 0, made.stderr
-    assert json.loads(Path("out/transcript/transcript.json").read_text())["mechanism"] == "halves"
-
-    code = (
-        "from jam_dagster.pipeline.yaml.schemas import VALUES; import json;"
-        "print(json.dumps(VALUES['mechanism']['then']['enum']))"
-    )
-    found = called("-c", code)
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)[-1] == "halves"

@@ -253,11 +253,6 @@ def test_a_folder_that_is_none_is_refused(
         build_benchmark(load_grid(grid_file), **folders)
 
 
-def test_a_limit_is_above_0(grid_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(SpecificationError, match="limit must be above 0"):
-        build_benchmark(load_grid(grid_file), out=tmp_path, limit_s=0.0)
-
-
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 @pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated")
 def test_the_component_takes_folders_of_the_environment_and_a_limit(

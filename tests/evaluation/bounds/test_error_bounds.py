@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 
 import numpy as np
 import pytest
@@ -249,20 +248,6 @@ def test_bounds_hold_in_repeated_runs(rho, neighbours, mechanism):
     assert np.mean([held for held, _, _ in rows]) >= 0.95
     supported = [ratio for _, ratio, kind in rows if kind == "supported"]
     assert 1 < np.median(supported) < 6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-def test_bounds_hold_on_titanic(epsilon):
-    from jam_dagster.benchmark import SplitFiles
-    from jam_dagster.privacy import Budget
-
-    if not os.environ.get("JAM_DATA"):
-        pytest.skip("JAM_DATA is not set")
-    split = SplitFiles("titanic").load()
-    workload = Workload.all_k_way(split.domain, 3)
-    rows = coverage(split.private, workload, Budget(epsilon, 1e-9).rho, range(5))
-    assert np.mean([held for held, _, _ in rows]) >= 0.95
 
 
 def test_noise_where_nobody_can_be_is_left_out(private, workload):
