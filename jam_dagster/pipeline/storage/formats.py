@@ -39,11 +39,12 @@ _DOMAIN_KEY = b"jam_dagster.domain"
 class Format(ABC):
     """How assets of one type are written and read.
 
-    `suffix` follows the asset's path. `marker` is, for a format that is a folder, the file in it
-    that is written last.
+    `kind` is the type of their values. `suffix` follows the asset's path. `marker` is, for a format
+    that is a folder, the file in it that is written last.
     """
 
     name: str
+    kind: type
     suffix: str
     marker: str = ""
 
@@ -51,9 +52,9 @@ class Format(ABC):
         """Return where an asset lies whose path without suffix is `base`."""
         return base.with_name(base.name + self.suffix)
 
-    @abstractmethod
     def holds(self, value: object) -> bool:
         """Whether `value` is of this format's type."""
+        return isinstance(value, self.kind)
 
     @abstractmethod
     def write(self, value: Any, path: UPath) -> None:
@@ -72,11 +73,8 @@ class CodesFormat(Format):
     """An encoded table: Parquet, with its domain in the schema."""
 
     name = "encoded tables"
+    kind = EncodedTable
     suffix = ".codes.parquet"
-
-    def holds(self, value: object) -> bool:
-        """Whether `value` is an encoded table."""
-        return isinstance(value, EncodedTable)
 
     def write(self, value: EncodedTable, path: UPath) -> None:
         """Write codes and domain."""
@@ -101,12 +99,9 @@ class PublicTablesFormat(Format):
     """Several encoded public tables: a folder with one file each, and the whole domain."""
 
     name = "public tables"
+    kind = PublicTables
     suffix = ".tables"
     marker = "tables.json"
-
-    def holds(self, value: object) -> bool:
-        """Whether `value` is several public tables."""
-        return isinstance(value, PublicTables)
 
     def write(self, value: PublicTables, path: UPath) -> None:
         """Write the tables, then their names in order."""
@@ -162,11 +157,8 @@ class DomainFormat(Format):
     """A domain: the YAML file that people declare domains with."""
 
     name = "domains"
+    kind = Domain
     suffix = ".yaml"
-
-    def holds(self, value: object) -> bool:
-        """Whether `value` is a domain."""
-        return isinstance(value, Domain)
 
     def write(self, value: Domain, path: UPath) -> None:
         """Write the domain."""
@@ -182,12 +174,9 @@ class RunFormat(Format):
     """What a mechanism made: a folder with the model, the transcript and the release."""
 
     name = "runs of a mechanism"
+    kind = ReleaseRun
     suffix = ".run"
     marker = RUN_FILE
-
-    def holds(self, value: object) -> bool:
-        """Whether `value` is a run of a mechanism."""
-        return isinstance(value, ReleaseRun)
 
     def write(self, value: ReleaseRun, path: UPath) -> None:
         """Write the run."""
@@ -202,11 +191,8 @@ class ErrorFormat(Format):
     """Workload errors: JSON."""
 
     name = "workload errors"
+    kind = WorkloadErrors
     suffix = ".json"
-
-    def holds(self, value: object) -> bool:
-        """Whether `value` is a workload error."""
-        return isinstance(value, WorkloadErrors)
 
     def write(self, value: WorkloadErrors, path: UPath) -> None:
         """Write the errors, marginal by marginal where they are known."""
@@ -247,11 +233,8 @@ class PageFormat(Format):
     """A report: one HTML page."""
 
     name = "HTML pages"
+    kind = str
     suffix = ".html"
-
-    def holds(self, value: object) -> bool:
-        """Whether `value` is text."""
-        return isinstance(value, str)
 
     def write(self, value: str, path: UPath) -> None:
         """Write the page."""
@@ -266,13 +249,10 @@ class CertificateFormat(Format):
     """A certificate: a folder with the document and its page."""
 
     name = "certificates"
+    kind = Certificate
     suffix = ""
     marker = FILE_NAME
     page = PAGE_NAME
-
-    def holds(self, value: object) -> bool:
-        """Whether `value` is a certificate."""
-        return isinstance(value, Certificate)
 
     def write(self, value: Certificate, path: UPath) -> None:
         """Write the page and the document."""
