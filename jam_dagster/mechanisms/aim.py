@@ -32,7 +32,7 @@ from jam_dagster.mechanisms.loops.graphical import (
 from jam_dagster.mechanisms.loops.scores import l1_distance, weighted_scores
 from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript
 from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
@@ -251,13 +251,9 @@ class _Run(GraphicalRun):
         scores = weighted_scores(
             self.errors(fitting), self.cells[fitting], self.sigma(rho_measure), weights
         )
-        place = self.select(
-            scores,
-            rho_select,
-            self.draws.neighbours.error_score(float(weights.max())),
-            lambda place: subject_of(self.closure[fitting[place]]),
-        )
-        clique = self.closure[fitting[place]]
+        sensitivity = self.draws.neighbours.error_score(float(weights.max()))
+        number = self.select_private(fitting, scores, rho_select, sensitivity)
+        clique = self.closure[number]
 
         before = self.model.marginal(clique)
         done = self.finish(
@@ -270,7 +266,7 @@ class _Run(GraphicalRun):
         )
         if done.measurement is not None:
             moved = l1_distance(self.model.marginal(clique), before)
-            if moved <= MEAN_ABSOLUTE_NORMAL * done.sigma * self.cells[self.number[clique]]:
+            if moved <= MEAN_ABSOLUTE_NORMAL * done.sigma * self.cells[number]:
                 # The model changed by less than the noise: the next round costs more.
                 self.share_of_a_round *= ANNEALED
         return done

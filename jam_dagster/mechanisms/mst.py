@@ -18,7 +18,7 @@ from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import Inputs, attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, GraphicalRun
 from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.graphical.estimator import Convergence, Weighting
 from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.models.measurement import Measurement
@@ -228,18 +228,15 @@ class _Run(GraphicalRun):
         ]
         if len(joining) == 1:
             # There is no choice; the single edge gets the share of all edges.
-            place, rho_select, rho_measure = 0, 0.0, self.draws.remaining
+            (number,), rho_select, rho_measure = joining, 0.0, self.draws.remaining
         else:
             share = self.share()
             rho_select = 0.5 * share
             rho_measure = share - rho_select
-            place = self.select(
-                self.pair_errors[np.array(joining) - self.singles],
-                rho_select,
-                self.draws.neighbours.error_score(),
-                lambda place: subject_of(self.closure[joining[place]]),
-            )
-        a, b = clique = self.closure[joining[place]]
+            scores = self.pair_errors[np.array(joining) - self.singles]
+            sensitivity = self.draws.neighbours.error_score()
+            number = self.select_private(joining, scores, rho_select, sensitivity)
+        a, b = clique = self.closure[number]
         whole = self.part[a] | self.part[b]
         self.part |= dict.fromkeys(sorted(whole), whole)
 

@@ -26,7 +26,7 @@ from jam_dagster.mechanisms.loops.graphical import (
 from jam_dagster.mechanisms.loops.scores import penalized_scores
 from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript
 from jam_dagster.tables import Clique, Domain, Workload
 
 if TYPE_CHECKING:
@@ -155,13 +155,9 @@ class _Run(GraphicalRun):
         rho_select = (1 - self.mechanism.alpha) * share
         rho_measure = share - rho_select
 
-        place = self.select(
-            penalized_scores(self.errors(fitting), self.cells[fitting]),
-            rho_select,
-            self.draws.neighbours.error_score(),
-            lambda place: subject_of(self.closure[fitting[place]]),
-        )
-        clique = self.closure[fitting[place]]
+        scores = penalized_scores(self.errors(fitting), self.cells[fitting])
+        sensitivity = self.draws.neighbours.error_score()
+        clique = self.closure[self.select_private(fitting, scores, rho_select, sensitivity)]
 
         return self.finish(
             clique,

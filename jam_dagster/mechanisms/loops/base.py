@@ -297,6 +297,16 @@ class MechanismRun(ABC):
         with self.stage("select"):
             return self.draws.select(step, scores, rho=rho, sensitivity=sensitivity, named=named)
 
+    def select_private(
+        self, numbers: Sequence[int], scores: np.ndarray, rho: float, sensitivity: float
+    ) -> int:
+        """Choose one of some private marginals by its score; return its number."""
+
+        def named(place: int) -> str:
+            return subject_of(self.closure[numbers[place]])
+
+        return numbers[self.select(scores, rho, sensitivity, named)]
+
     def measure(self, clique: Clique, rho: float) -> Measurement | None:
         """Measure a private marginal; None for a lost draw."""
         counts = self.private.marginal(clique) if self.counts is None else self.counts[clique]

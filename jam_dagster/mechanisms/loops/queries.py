@@ -20,7 +20,7 @@ from jam_dagster.mechanisms.loops.base import (
 )
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.tables import Domain, Workload
 
@@ -109,13 +109,8 @@ class QueryRun(MechanismRun):
         rho_measure = share - rho_select
 
         expected = MEAN_ABSOLUTE_NORMAL * self.sigma(rho_measure) * self.cells[numbers]
-        place = self.select(
-            self.errors(numbers) - expected,
-            rho_select,
-            self.draws.neighbours.error_score(),
-            lambda place: subject_of(self.closure[numbers[place]]),
-        )
-        number = numbers[place]
+        scores, sensitivity = self.errors(numbers) - expected, self.draws.neighbours.error_score()
+        number = self.select_private(numbers, scores, rho_select, sensitivity)
         clique = self.closure[number]
 
         done = self.finish(
