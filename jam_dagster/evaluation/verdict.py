@@ -169,6 +169,6 @@ def _advice(domain: Domain | None) -> tuple[str, ...]:
         "fewer columns: leave out those that nobody needs",
         f"{coarser}: {named}" if named else coarser,
         "a workload of lower degree",
-        "another mechanism: jam-dagster plan compares them on the public table",
+        "another mechanism: jam-dagster plan compares them on public data",
         "more epsilon",
     )

@@ -164,6 +164,16 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
     return "\n".join(str(event.step_failure_data.error) for event in failures)
 
 
+def told(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+    """Return what the event log tells of each asset that a run has made."""
+    return {
+        event.asset_key.path[-1]: {
+            name: value.value for name, value in event.materialization.metadata.items()
+        }
+        for event in result.get_asset_materialization_events()
+    }
+
+
 def write_tables(home: Path) -> None:
     people(600, seed=1).to_csv(home / "private.csv", index=False)
     people(200, seed=2).to_csv(home / "public.csv", index=False)

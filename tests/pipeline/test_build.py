@@ -29,7 +29,7 @@ from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain, encode
 from tests.moved import bind_again
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, Full, failure
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, Full, failure, told
 from tests.tiers import slow_rows
 
 GROUPS = {"schema", "values", "constraints", "measured_marginals"}
@@ -42,15 +42,6 @@ def synthetic(bench: Bench, *, restricted: bool = False) -> pd.DataFrame:
     return pd.read_parquet(root / "people" / "synthetic_records.parquet")
 
 
-def metadata(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
-    (event,) = (
-        event
-        for event in result.get_asset_materialization_events()
-        if event.asset_key == dg.AssetKey(["people", name])
-    )
-    return {key: value.value for key, value in event.materialization.metadata.items()}
-
-
 def test_a_job_opens_the_ledger_few_times(full: Full) -> None:
     assert full.connections <= 45
 
@@ -59,8 +50,8 @@ def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
     bench, result = full.bench, full.result
     checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
     assert set(checks) == GROUPS | {"releasable", "better_than_public", "budget_suffices"}
-    told = checks["schema"].metadata["expectations"].value.records
-    assert {one.data["expectation"] for one in told} >= {"columns", "row_count", "sex__dtype"}
+    listed = checks["schema"].metadata["expectations"].value.records
+    assert {one.data["expectation"] for one in listed} >= {"columns", "row_count", "sex__dtype"}
     broken = [one.check_name for one in checks.values() if not one.passed]
     # Warnings may come and go with the noise; what a consumer relies on may not.
     assert all(checks[name].severity is dg.AssetCheckSeverity.WARN for name in broken)
@@ -84,7 +75,7 @@ def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
         pd.read_csv(bench.releases / "people" / "synthetic_records.csv").astype(table.dtypes), table
     )
 
-    run = metadata(result, "jam_pgm")
+    run = told(result)["jam_pgm"]
     assert len(run["rounds"].records) == 3
     assert 0 < run["rho_spent"] <= run["rho_budget"]
     # Now that a draw is paid for.
@@ -93,7 +84,7 @@ def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
     assert run["picks_private"] + run["picks_public"] == 3
     for picture in ("budget_over_rounds", "choices_per_round"):
         assert "](data:image/png;base64," in run[picture]
-    made = metadata(result, "synthetic_records")
+    made = told(result)["synthetic_records"]
     assert made["dagster/row_count"] == 600
     # A table that has little to do with the model would be off by 1.
     assert 0 <= made["sampling_error_mean"] <= made["sampling_error_maximum"] < 0.5
@@ -105,7 +96,7 @@ def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
         "public_discretized",
     }
     assert {dep.column_name for dep in lineage} == {"job"}
-    error = metadata(result, "workload_error")
+    error = told(result)["workload_error"]
     assert "restricted" in error["note"]
     assert "](data:image/png;base64," in error["error_by_marginal"]
     assert not (bench.releases / "people" / "workload_error.json").exists()
@@ -124,7 +115,7 @@ def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
 
 
 def test_private_assets_tell_nothing_not_even_their_number_of_rows(full: Full) -> None:
-    raw, coded = (metadata(full.result, f"private_{name}") for name in ("records", "discretized"))
+    raw, coded = (told(full.result)[f"private_{name}"] for name in ("records", "discretized"))
     # What would lie in a store would have a path.
     harmless = {"dagster/column_schema"}
     assert set(raw) == harmless | {"source", "kept"}
@@ -160,7 +151,7 @@ def test_private_evaluation_is_charged_once_and_stored(bench: Bench) -> None:
     evaluation = EvaluationSpec(mode="private", share=0.2)
     result = bench.run(evaluation=evaluation)
     assert result.success, failure(result)
-    first = metadata(result, "workload_error")
+    first = told(result)["workload_error"]
     assert "error_by_marginal" not in first
     assert first["rho_spent"] == pytest.approx(0.2 * 0.0561305, rel=1e-4)
     events = bench.events()
@@ -169,7 +160,7 @@ def test_private_evaluation_is_charged_once_and_stored(bench: Bench) -> None:
     again = bench.run(["workload_error"], evaluation=evaluation)
     assert again.success, failure(again)
     assert bench.events() == events
-    second = metadata(again, "workload_error")
+    second = told(again)["workload_error"]
     assert second["synthetic_mean"] == first["synthetic_mean"]
     assert (bench.releases / "people" / "workload_error.json").exists()
 

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, told
 
 SEEDED: dict[str, Any] = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy", seed=7)}
 IDENTIFIED: dict[str, Any] = {"domain": replace(DOMAIN, identified_from="private")}
@@ -29,16 +29,6 @@ HARMLESS = {
 }
 
 
-def metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
-    return {
-        event.asset_key.path[-1]: {
-            name: value.value for name, value in event.materialization.metadata.items()
-        }
-        for event in result.get_asset_materialization_events()
-        if event.asset_key is not None
-    }
-
-
 def log(bench: Bench, result: dg.ExecuteInProcessResult) -> str:
     return "\n".join(entry.user_message for entry in bench.instance.all_logs(result.run_id))
 
@@ -48,7 +38,7 @@ def test_a_doubtful_configuration_is_warned_of(bench: Bench) -> None:
     doubtful = PrivacySpec(epsilon=2.0, delta=0.01, noise="numpy")
     result = bench.run(UP_TO_SYNTHETIC, privacy=doubtful)
     assert result.success, failure(result)
-    assert "delta = 0.01 is not below 1 / n" in metadata(result)["jam_pgm"]["warnings"]
+    assert "delta = 0.01 is not below 1 / n" in told(result)["jam_pgm"]["warnings"]
 
 
 @pytest.mark.slow
@@ -62,7 +52,7 @@ def test_what_may_not_leave_is_told_by_its_outcome_only(
 ) -> None:
     result = bench.run(**changes, **PRIVATE)
     assert result.success, failure(result)
-    shown = metadata(result)
+    shown = told(result)
     assert {name: set(shown[name]) - HARMLESS[name] for name in HARMLESS} == {
         name: set() for name in HARMLESS
     }
@@ -94,7 +84,7 @@ def test_what_may_not_leave_is_told_by_its_outcome_only(
 def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench) -> None:
     result = bench.run(**SEEDED)
     assert result.success, failure(result)
-    shown = metadata(result)
+    shown = told(result)
     assert shown["workload_error"]["note"] == "restricted: exact statistics of private data"
     assert shown["workload_error"]["synthetic_mean"] > 0
     assert "preview" not in shown["synthetic_records"]

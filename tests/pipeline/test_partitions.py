@@ -21,7 +21,7 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.tables import source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, together
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, together, told
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 
 # Dagster marks its own use of these as beta.
@@ -75,15 +75,6 @@ def months(bench: Bench) -> Months:
     return Months(bench)
 
 
-def metadata_of(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
-    (event,) = (
-        event
-        for event in result.get_asset_materialization_events()
-        if event.asset_key == dg.AssetKey(["people", name])
-    )
-    return {key: value.value for key, value in event.materialization.metadata.items()}
-
-
 @pytest.mark.slow
 def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) -> None:
     for month in (JANUARY, FEBRUARY):
@@ -92,7 +83,7 @@ def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) ->
         assert {event.partition for event in result.get_asset_materialization_events()} == {month}
         checks = result.get_asset_check_evaluations()
         assert {one.partition for one in checks} == {month}
-        told_checks = metadata_of(result, "release_report")["checks_told"]
+        told_checks = told(result)["release_report"]["checks_told"]
         assert told_checks > 10
     # The months hold one sex each, which the public table does not.
     first, second = months.synthetic(JANUARY), months.synthetic(FEBRUARY)
@@ -117,10 +108,10 @@ def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) ->
     events = months.bench.events()
     again = months.run(JANUARY, UP_TO_SYNTHETIC, evaluation=PRIVATE)
     assert again.success, failure(again)
-    assert metadata_of(again, "jam_pgm")["made_again"]
+    assert told(again)["jam_pgm"]["made_again"]
     pd.testing.assert_frame_equal(months.synthetic(JANUARY), first)
     report = months.run(FEBRUARY, ["release_report"], evaluation=PRIVATE)
-    assert metadata_of(report, "release_report")["checks_told"] == told_checks
+    assert told(report)["release_report"]["checks_told"] == told_checks
     page = months.bench.releases / "people" / "release_report" / f"{FEBRUARY}.html"
     assert "mean error of the synthetic and of the public table" in page.read_text()
     assert months.bench.events() == events

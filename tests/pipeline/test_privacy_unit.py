@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dagster as dg
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,7 +34,7 @@ from jam_dagster.tables import (
     SplitSource,
     source_from_config,
 )
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people, told
 from tests.tiers import gate, slow
 
 PERSONS, ROWS = 250, 600
@@ -84,15 +83,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[MarginalSource]:
 
 def run_of(bench: Bench) -> Any:
     return RunFormat().read(bench.releases / "people" / "jam_pgm.run")
-
-
-def metadata_of(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
-    """Return what each asset tells in the event log."""
-    return {
-        event.asset_key.path[-1]: dict(event.materialization.metadata)
-        for event in result.all_events
-        if event.is_step_materialization
-    }
 
 
 def table_of(private: MarginalSource) -> pd.DataFrame:
@@ -180,10 +170,10 @@ def test_a_release_of_persons(
     assert transcript.neighbours.to_dict() == {"relation": neighbours, "max_rows": 2}
     assert transcript.calls[0].step == "records"
     assert transcript.calls[0].rho == pytest.approx(0.05 * transcript.rho_budget)
-    shown = metadata_of(result)
+    shown = told(result)
     assert "dagster/row_count" not in shown["private_records"] | shown["private_discretized"]
-    assert shown["public_discretized"]["dagster/row_count"].value == 200
-    assert shown["synthetic_records"]["dagster/row_count"].value == transcript.records
+    assert shown["public_discretized"]["dagster/row_count"] == 200
+    assert shown["synthetic_records"]["dagster/row_count"] == transcript.records
     (description,) = unit_bench.releases.rglob("archive/*/release.json")
     assert json.loads(description.read_text())["records"] is None
     # The key that chooses rows lies closed in the private store, and nowhere else.
@@ -204,9 +194,9 @@ def test_one_row_of_each_person_replaced_leaves_their_number_public(unit_bench: 
     result = unit_bench.run(UP_TO_SYNTHETIC, **protects(1))
     assert result.success, failure(result)
     assert run_of(unit_bench).transcript.records == PERSONS
-    shown = metadata_of(result)
-    assert shown["synthetic_records"]["dagster/row_count"].value == PERSONS
-    assert shown["jam_pgm"]["records"].value == PERSONS
+    shown = told(result)
+    assert shown["synthetic_records"]["dagster/row_count"] == PERSONS
+    assert shown["jam_pgm"]["records"] == PERSONS
     # Before a draw is paid for it is shown nowhere.
     for asset in ("private_records", "private_discretized"):
         assert "dagster/row_count" not in shown[asset]
@@ -242,7 +232,7 @@ def test_seeded_noise_tells_no_number_of_rows(unit_bench: Bench) -> None:
     """Who knows the seed takes the noise off again, and the seed is no secret."""
     result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2, noise="numpy"))
     assert result.success, failure(result)
-    assert "dagster/row_count" not in metadata_of(result)["synthetic_records"]
+    assert "dagster/row_count" not in told(result)["synthetic_records"]
 
 
 @pytest.mark.parametrize("column", ["missing", *slow("whoever")])
@@ -298,7 +288,7 @@ def assert_released_alike(
             for path in bench.releases.rglob("*")
             if path.is_file()
         }
-        shown = metadata_of(result)
+        shown = told(result)
         # The second time, the ledger knows the release.
         del shown["privacy_budget"]
         return shown, found, opened[-1].records

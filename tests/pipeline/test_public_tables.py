@@ -7,7 +7,7 @@ import pytest
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import DomainSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables import PublicSources, PublicTables, source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, told
 
 # So little that what is free is chosen.
 TINY = {
@@ -51,16 +51,11 @@ def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
     assert result.success, failure(result)
     public = result.asset_value(dg.AssetKey(["people", "public_discretized"]))
     assert isinstance(public, PublicTables)
-    shown = {
-        event.asset_key.path[-1]: event.materialization.metadata
-        for event in result.get_asset_materialization_events()
-        if event.asset_key is not None
-    }
-    metadata = shown["public_discretized"]
-    assert metadata["census_lacks"].value == "job"
-    assert metadata["survey_lacks"].value == "sex, age"
-    assert metadata["dagster/row_count"].value == 250
-    lineage = metadata["dagster/column_lineage"].value.deps_by_column
+    metadata = told(result)["public_discretized"]
+    assert metadata["census_lacks"] == "job"
+    assert metadata["survey_lacks"] == "sex, age"
+    assert metadata["dagster/row_count"] == 250
+    lineage = metadata["dagster/column_lineage"].deps_by_column
     assert [dep.asset_key.path[-1] for dep in lineage["town"]] == [
         "public_records_census",
         "public_records_survey",

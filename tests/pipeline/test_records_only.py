@@ -17,8 +17,8 @@ from jam_dagster.privacy import Kind
 from jam_dagster.tables import CsvSource, DemoSource, PreviousRelease, source_from_config
 from tests.pipeline.assets.test_opening import attempts, said
 from tests.pipeline.assets.test_source_assets import FROM_ASSETS, PEOPLE, SURVEY, Project
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, write_tables
-from tests.pipeline.test_partitions import FEBRUARY, JANUARY, Months, metadata_of
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, told, write_tables
+from tests.pipeline.test_partitions import FEBRUARY, JANUARY, Months
 
 pytestmark = [
     pytest.mark.slow,
@@ -155,6 +155,6 @@ def test_a_release_is_drawn_on_the_one_before(bench: Bench) -> None:
     # What it was drawn on stays, though nothing was drawn.
     again = months.run(FEBRUARY, PRIOR)
     assert again.success, failure(again)
-    kept = metadata_of(again, "public_discretized")["public_source"]
+    kept = told(again)["public_discretized"]["public_source"]
     assert kept == "as this edition was drawn on"
     assert bench.ledger.balance("people").spent == 0

@@ -8,7 +8,7 @@ import pytest
 from jam_dagster.certificates import verify
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import DomainSpec, EvaluationSpec, MechanismSpec
-from tests.pipeline.conftest import Bench, failure
+from tests.pipeline.conftest import Bench, failure, told
 
 AIM = {
     "public": None,
@@ -30,11 +30,7 @@ def test_a_whole_release(bench: Bench) -> None:
     result = bench.run(**AIM)
 
     assert result.success, failure(result)
-    shown = {
-        event.asset_key.path[-1]: event.materialization.metadata
-        for event in result.get_asset_materialization_events()
-        if event.asset_key is not None
-    }
+    shown = told(result)
     assert "distributions" in shown["synthetic_records"]
     assert "synthetic_mean" in shown["workload_error"]
     assert "public_mean" not in shown["workload_error"]

@@ -18,13 +18,12 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
-from tests.pipeline.conftest import GIVEN, Bench, failure, people
+from tests.pipeline.conftest import GIVEN, Bench, failure, people, told
 from tests.pipeline.test_partitions import (
     FEBRUARY,
     JANUARY,
     MARCH,
     Months,
-    metadata_of,
     months,
 )
 
@@ -86,7 +85,7 @@ def test_a_budget_that_runs_out_warns_and_then_refuses_and_a_sensor_tells_each_o
 
     first = months.run(JANUARY, BUDGET)
     assert first.success, failure(first)
-    known = metadata_of(first, "privacy_budget")
+    known = told(first)["privacy_budget"]
     assert known["partitions_that_still_fit"] == 1
     # February's is due when February is over; March's is the first that does not fit.
     assert known["budget_lasts_until"] == "2026-04-01"
@@ -149,7 +148,7 @@ def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:
     months.bench.budget = enough_for(1.5, period="year")
     first = months.run(JANUARY, BUDGET)
     year = datetime.now(UTC).year
-    known = metadata_of(first, "privacy_budget")
+    known = told(first)["privacy_budget"]
     # February could be made now, and does not fit before the year is over.
     assert known["budget_lasts_until"] == "2026-03-01"
     assert known["budget_renews_on"] == f"{year + 1}-01-01"
@@ -165,7 +164,7 @@ def test_a_budget_that_lasts_passes(months: Months) -> None:
     )
     result = months.run(JANUARY, BUDGET)
     assert sufficed(result).passed
-    known = metadata_of(result, "privacy_budget")
+    known = told(result)["privacy_budget"]
     assert known["budget_lasts_until"] == "no end in sight"
     assert known["outlook"] == "Any number of partitions fits: they are disjoint."
 
@@ -175,13 +174,13 @@ def test_static_partitions_warn_unless_all_that_are_left_fit(months: Months) -> 
     changes: dict[str, Any] = {"partitions": {"static": [JANUARY, FEBRUARY, MARCH]}, "start": None}
     months.bench.budget = enough_for(2.5)
     first = months.run(JANUARY, BUDGET, **changes)
-    assert metadata_of(first, "privacy_budget")["budget_lasts_until"] == MARCH
+    assert told(first)["privacy_budget"]["budget_lasts_until"] == MARCH
     assert not sufficed(first).passed
     months.bench.ledger.grant("people", epsilon=enough_for(3.5).epsilon, delta=1e-9)
     months.bench.budget = None
     second = months.run(FEBRUARY, BUDGET, **changes)
     assert sufficed(second).passed
-    assert metadata_of(second, "privacy_budget")["outlook"] == (
+    assert told(second)["privacy_budget"]["outlook"] == (
         f"All partitions in sight fit, up to {MARCH}."
     )
 
@@ -269,7 +268,7 @@ def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
     bench.ledger.approve(ReleaseKey("people", "people", digest), reason="request")
     passed = bench.run(BUDGET)
     assert passed.success, failure(passed)
-    assert metadata_of(passed, "privacy_budget")["specification"] == digest
+    assert told(passed)["privacy_budget"]["specification"] == digest
     assert bench.kinds() == ["approved", "reserved"]
 
 

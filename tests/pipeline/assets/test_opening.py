@@ -24,7 +24,7 @@ from jam_dagster.pipeline.yaml.resources import BudgetSpec
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.tables import Domain, encode_parquet, source_from_config
 from jam_dagster.tables.sources import parquet
-from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people
+from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, told
 
 OFF = EvaluationSpec(mode="off")
 
@@ -91,10 +91,7 @@ def test_no_part_of_the_step_runs_without_the_rest(bench: Bench, part: str) -> N
 def test_no_row_or_code_of_the_private_table_is_stored(bench: Bench) -> None:
     result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     assert result.success, failure(result)
-    shown = {
-        event.asset_key.path[-1]: event.materialization.metadata
-        for event in result.get_asset_materialization_events()
-    }
+    shown = told(result)
     for name in ("private_records", "private_discretized"):
         assert "dagster/column_schema" in shown[name]
         assert "dagster/row_count" not in shown[name]

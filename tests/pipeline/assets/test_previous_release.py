@@ -36,9 +36,9 @@ from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
 from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, write_tables
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, told, write_tables
 from tests.pipeline.test_component import ATTRIBUTES, loaded
-from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, metadata_of
+from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months
 from tests.small_runs import small
 from tests.tiers import gate
 
@@ -121,7 +121,7 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
     pd.testing.assert_series_equal(
         drawn_on["sex"].map({0: "F", 1: "M"}), january["sex"], check_dtype=False
     )
-    codes = metadata_of(result, "public_discretized")
+    codes = told(result)["public_discretized"]
     assert (codes["previous_partition"], codes["previous_edition"]) == (JANUARY, "1")
     reports = months.bench.releases / "people" / "release_report"
     report = (reports / f"{FEBRUARY}.html").read_text()
@@ -132,7 +132,7 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
     assert 'id="history"' in report
     assert f'<th scope="row" class="name">{JANUARY}</th>' in report
     assert 'id="history"' not in (reports / f"{JANUARY}.html").read_text()
-    assert 0 < metadata_of(result, "jam_pgm")["share_measured_privately"] <= 1
+    assert 0 < told(result)["jam_pgm"]["share_measured_privately"] <= 1
     certified = months.bench.releases / "people" / "release_certificate" / FEBRUARY
     assert [one.message for one in verify(certified) if not one.passed] == []
     # Dagster knows the release of each partition as what the next depends on.
@@ -189,16 +189,14 @@ def test_a_release_keeps_what_it_was_drawn_on(february: Months) -> None:
             path.rename(path.with_name(f"old-{path.name}"))
     result = february.run(FEBRUARY, UP_TO_SYNTHETIC)
     assert result.success, failure(result)
-    assert (
-        metadata_of(result, "public_discretized")["public_source"] == "as this edition was drawn on"
-    )
+    assert told(result)["public_discretized"]["public_source"] == "as this edition was drawn on"
     pd.testing.assert_frame_equal(public_of(february, FEBRUARY), drawn_on)
     pd.testing.assert_frame_equal(february.synthetic(FEBRUARY), synthetic)
     assert february.bench.events() == events
     # A new edition is drawn on the new release.
     result = february.run(FEBRUARY, UP_TO_SYNTHETIC, privacy=second)
     assert result.success, failure(result)
-    assert metadata_of(result, "public_discretized")["previous_edition"] == "2"
+    assert told(result)["public_discretized"]["previous_edition"] == "2"
 
 
 @pytest.mark.slow
@@ -216,7 +214,7 @@ def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Mon
     assert f"synthetic table of partition {JANUARY}" not in report.read_text()
     assert str(months.bench.public) in report.read_text()
     result = months.run(MARCH, UP_TO_SYNTHETIC)
-    assert metadata_of(result, "public_discretized")["previous_partition"] == FEBRUARY
+    assert told(result)["public_discretized"]["previous_partition"] == FEBRUARY
 
 
 @pytest.mark.slow
