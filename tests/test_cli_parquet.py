@@ -11,10 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from jam_dagster.privacy import Ledger
 from jam_dagster.tables import ParquetSource, encode_parquet
 from jam_dagster.tables.sources import parquet as parquet_source
-from tests.cli_bench import NOISY, RELEASE, RESEARCH, Run, synthesize
+from tests.cli_bench import RESEARCH, Run, synthesize
 
 LIMITS = pytest.mark.parametrize("limit", [0, 1_000_000], ids=["streamed", "held"])
 
@@ -49,21 +48,6 @@ def test_the_release_is_that_of_the_same_table_in_a_csv_file(
     assert made["rows"] == 200
     assert made["workload_error"] == wanted["workload_error"]
     assert Path("again/synthetic.csv").read_bytes() == Path("out/synthetic.csv").read_bytes()
-
-
-@LIMITS
-def test_a_bad_value_in_the_last_row_group_is_found_before_any_charge(
-    run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
-) -> None:
-    _limit(monkeypatch, limit)
-
-    result = run(*synthesize(*RELEASE, *NOISY, private=_as_parquet(last_job=73194)))
-
-    assert result.exit_code == 2
-    assert "this message is always the same" in result.stderr
-    assert "73194" not in result.output
-    # What was reserved before the table was opened stays, for the same release of a mended table.
-    assert Ledger("ledger.db").balance("people").spent == 0
 
 
 @pytest.mark.slow

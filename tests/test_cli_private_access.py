@@ -190,21 +190,6 @@ def test_disjoint_partitions_do_not_read_a_file_with_two_names(run: Run) -> None
         assert made.exit_code == 0, made.output
 
 
-def test_another_edition_of_replace_one_neighbours_reads_the_same_source(run: Run) -> None:
-    write_database()
-    made = run(*synthesize(*RELEASE, *OFF, "--epsilon", "0.2", private=query("")))
-    assert made.exit_code == 0, made.output
-    other = [*RELEASE, *OFF, "--epsilon", "0.2", "--edition", "2", "--out", "other"]
-    sliced = query("where sex = 1")
-    refused = run(*synthesize(*other, "--release", "out", private=sliced))
-    assert refused.exit_code == 2
-    assert "would read another source than" in refused.stderr
-    grant = ("ledger", "grant", "--ledger", "ledger.db", "--dataset", "people", "--epsilon", 1)
-    assert run(*grant, "--delta", 1e-9, "--sources", "any").exit_code == 0
-    assert run(*synthesize(*other, "--release", "out", private=sliced)).exit_code == 0
-    assert run("ledger", "verify", "--ledger", "ledger.db").exit_code == 0
-
-
 def test_the_number_of_rows_is_not_shown_before_a_draw_is_paid(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from jam_dagster.benchmark import SplitFiles
-from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms import MECHANISMS, make_mechanism, sampling_generator
-from jam_dagster.mechanisms.configuration import configured_mechanism
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
@@ -36,11 +34,6 @@ def test_public_tables_are_nothing_to_who_learns_from_none(name, domain, private
         result = make_mechanism(name, **chosen).run(private, public, workload, draws)
         answers.append(result.model.marginal(("a", "b")).tolist())
     assert answers[0] == answers[1] == answers[2]
-
-
-def test_what_makes_no_table_is_refused_where_one_is_wanted():
-    with pytest.raises(InputError, match=r"gaussian answers marginals and makes no synthetic"):
-        configured_mechanism("gaussian", {})
 
 
 @pytest.mark.slow

@@ -247,15 +247,6 @@ def test_a_private_table_that_names_nobody_costs_nothing(unit_bench: Bench, colu
     assert set(unit_bench.kinds()) <= {"reserved"}
 
 
-@pytest.mark.slow
-def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -> None:
-    people(200, seed=2).assign(who="x").to_csv(unit_bench.public, index=False)
-    given = {**protects(2), "domain": DomainSpec(identify="public")}
-    message = failure(unit_bench.run(UP_TO_SYNTHETIC, **given))
-    assert "has the column 'who', which identifies a person" in message
-    assert not unit_bench.closed.exists()
-
-
 # --- neighbours
 
 
@@ -329,10 +320,3 @@ def test_nothing_that_leaves_depends_on_whether_there_is_anybody(
     one.to_csv(bench.private, index=False)
     given = protects_records()
     assert_released_alike(bench, opened, monkeypatch, one.iloc[:0], **given)
-
-
-@pytest.mark.slow
-def test_a_private_table_of_nobody_is_refused_where_their_number_is_public(bench: Bench) -> None:
-    people(1, seed=1).iloc[:0].to_csv(bench.private, index=False)
-    assert "this message is always the same" in failure(bench.run(UP_TO_SYNTHETIC))
-    assert bench.kinds() == ["reserved"]

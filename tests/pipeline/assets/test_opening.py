@@ -1,12 +1,8 @@
 """How a release opens private data: once, bound to a source, and journalled before."""
 
 import json
-import os
 import re
-import signal
 import stat
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -210,20 +206,6 @@ Engine.encode = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 with dg.DagsterInstance.ephemeral() as instance:
     Bench(Path(sys.argv[1]), instance).run(UP_TO_SYNTHETIC)
 """
-
-
-@pytest.mark.slow
-def test_a_killed_step_leaves_its_attempt_open(bench: Bench) -> None:
-    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=1)
-    command = [sys.executable, "-c", KILLED, str(bench.home)]
-    # The budget of the child's bench is the default, and differs from a configured one.
-    bench.ledger.grant("people", epsilon=5.0, delta=1e-9, attempts=1)
-    done = subprocess.run(command, check=False, env={**os.environ}, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert attempts(bench) == (1, 1)
-    assert "AttemptsError" in failure(bench.run(UP_TO_SYNTHETIC))
-    bench.ledger.acknowledge("people", reason="the machine was restarted")
-    assert bench.run(UP_TO_SYNTHETIC).success
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, epsilon_from_rho
+from jam_dagster.privacy.ledger.journal import append
 
 SHARES = Budget(0.5, 1e-9).shares(evaluation=0.05)
 
@@ -242,6 +243,17 @@ def test_names_can_be_written_and_read(path, name):
         Ledger(path).grant(name, epsilon=1, delta=1e-9)
     with pytest.raises(SpecificationError, match="protected dataset must"):
         ReleaseKey(name, "release", "x")
+
+
+def test_a_failed_transaction_leaves_nothing(ledger):
+    def grant_and_fail():
+        with ledger._backend.writing() as connection:
+            append(connection, Kind.GRANTED, "ghost", units=1, epsilon=1.0, delta=1e-9)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        grant_and_fail()
+    assert ledger.datasets() == ("people",)
 
 
 def test_datasets_are_apart(ledger, key):

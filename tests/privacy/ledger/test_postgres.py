@@ -87,18 +87,6 @@ def test_a_standby_is_claimed_and_written_by_nobody():
 
 
 @pytest.mark.slow
-def test_a_failed_transaction_leaves_nothing(ledger):
-    def grant_and_fail():
-        with ledger._backend.writing() as connection:
-            append(connection, Kind.GRANTED, "ghost", units=1, epsilon=1.0, delta=1e-9)
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        grant_and_fail()
-    assert ledger.datasets() == ("people",)
-
-
-@pytest.mark.slow
 def test_a_ledger_that_another_process_holds(ledger, url, monkeypatch):
     monkeypatch.setattr(ledger_server, "BUSY_SECONDS", 0.05)
     with psycopg.connect(url) as holder:

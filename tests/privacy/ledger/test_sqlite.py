@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.privacy import Kind, Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.privacy.ledger import sqlite as ledger_file
-from jam_dagster.privacy.ledger.journal import append, events
+from jam_dagster.privacy.ledger.journal import events
 
 KEY = ReleaseKey("people", "yearly", "x")
 SHARES = {"mechanism": 0.001}
@@ -118,17 +118,6 @@ def test_another_database_is_refused_without_its_password(url):
 def test_what_looks_like_a_url_and_is_none():
     with pytest.raises(SpecificationError, match="neither a path nor a URL"):
         Ledger("://people")
-
-
-def test_a_failed_transaction_leaves_nothing(ledger):
-    def grant_and_fail():
-        with ledger._backend.writing() as connection:
-            append(connection, Kind.GRANTED, "ghost", units=1, epsilon=1.0, delta=1e-9)
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        grant_and_fail()
-    assert ledger.datasets() == ("people",)
 
 
 def test_the_schema_is_strict_and_portable(ledger, path):

@@ -79,12 +79,6 @@ def test_take_by_indices_and_by_mask():
     assert table.take([]).records == 0
 
 
-def test_an_empty_table_counts_zero():
-    table = random_table({"a": 2, "b": 3}, rows=0)
-    assert table.records == 0
-    assert table.marginal(("a", "b")).tolist() == [[0, 0, 0], [0, 0, 0]]
-
-
 def test_a_digest_tells_which_table_has_which_column():
     codes = np.zeros(4, dtype=np.uint8)
     domain = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
