@@ -11,8 +11,8 @@ from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
 from jam_dagster.privacy import DirectoryStore
 from jam_dagster.tables import Domain
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
-from tests.pipeline.test_build import metadata, synthetic
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, told
+from tests.pipeline.test_build import synthetic
 
 # One worker draws the release that all of them begin with.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("drawn")]
@@ -81,12 +81,12 @@ def test_release_says_whether_it_was_made_again(
     bench: Bench, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = bench.run(UP_TO_SYNTHETIC)
-    assert metadata(first, "jam_pgm")["made_again"] is False
+    assert told(first)["jam_pgm"]["made_again"] is False
     private = pd.read_csv(bench.private)
     private.assign(sex="F").to_csv(bench.private, index=False)
     table = synthetic(bench)
     again = bench.run(UP_TO_SYNTHETIC)
-    assert metadata(again, "jam_pgm")["made_again"] is True
+    assert told(again)["jam_pgm"]["made_again"] is True
     pd.testing.assert_frame_equal(synthetic(bench), table)
     output = [
         record.user_message
@@ -117,7 +117,7 @@ def test_tables_over_different_domains_are_refused(
 def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
     result = bench.run([*UP_TO_SYNTHETIC, "release_report"], evaluation=PRIVATE)
     assert result.success, failure(result)
-    shown = metadata(result, "workload_error")
+    shown = told(result)["workload_error"]
     assert shown["mode"] == "off"
     assert shown["rho_spent"] == pytest.approx(spent, rel=1e-4)
     assert "unknown" in shown["note"]
