@@ -142,6 +142,9 @@ class Sampling:
         Whether the seed is the first 16 bytes of `measurements`, as in every release.
     search
         The settings of the search for rows, with its workload; None: rows were sampled alone.
+    chunk_rows
+        The most rows that were sampled at a time, each time with a generator of its own; None: all
+        rows were sampled at once.
     """
 
     rows: int
@@ -149,9 +152,10 @@ class Sampling:
     seed: str
     derived: bool
     search: Mapping[str, Any] | None = None
+    chunk_rows: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the facts as a certificate holds them: a search only where there is one."""
+        """Return the facts as a certificate holds them, without what there is none of."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

@@ -20,6 +20,7 @@ from jam_dagster.mechanisms import Model, Transcript, load_model
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.tables import Domain, MarginalSource, PublicSources
 from jam_dagster.tables.sources.public import encode_public, read_public
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -110,6 +111,12 @@ class Held:
         """The domain."""
         self._intact("domain")
         return Domain.from_dict(parse_yaml(read_text_bytes(self.path("domain")).decode()))
+
+    @cached_property
+    def table(self) -> TableFile:
+        """The published table, of one that was sampled a chunk at a time."""
+        self._intact("table")
+        return TableFile(self.path("table"))
 
     @cached_property
     def errors(self) -> Mapping[str, Any] | None:

@@ -167,6 +167,7 @@ def _sampling(transcript: Transcript, measured: str, seed: int | None) -> Sampli
         seed=measured[: 2 * SEED_BYTES] if seed is None else f"{seed:x}",
         derived=seed is None,
         search=transcript.search,
+        chunk_rows=transcript.chunk_rows,
     )
 
 
@@ -322,7 +323,7 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     Parameters
     ----------
     **places
-        ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
+        ``table``: the published table; ``domain``: the domain file; ``transcript``, ``model``:
         folders of `Transcript.save` and `Model.save`; ``report``, ``checks``: the pages;
         ``validations``: what Great Expectations reports; ``errors``: the file of errors measured
         with noise, never of exact ones. None is left out.

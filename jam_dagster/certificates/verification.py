@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
 from jam_dagster.certificates.draw_faults import draw_faults
@@ -36,14 +34,16 @@ from jam_dagster.certificates.withdrawal import withdrawal_faults
 from jam_dagster.certificates.wording import setting_fault
 from jam_dagster.common.files import read_text_bytes
 from jam_dagster.errors import JamError, SpecificationError
-from jam_dagster.mechanisms import MECHANISMS, sample_rows, sampling_generator
+from jam_dagster.mechanisms import MECHANISMS, release_rows
 from jam_dagster.mechanisms.discovery import OWN_PACKAGE
+from jam_dagster.mechanisms.loops.rows import chunk_sizes
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.trust import same_package
 from jam_dagster.privacy import Budget, units_down
 from jam_dagster.privacy.ledger.key import fingerprint_of
 from jam_dagster.privacy.shares import MECHANISM
-from jam_dagster.tables import PublicSources, Workload, decode
+from jam_dagster.tables import PublicSources, Workload
+from jam_dagster.tables.sources.table_file import ChunkFormat
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -410,23 +410,42 @@ def _table_faults(held: Held) -> Iterator[str]:
     if sampling.search != held.transcript.search:
         yield "the table has another search for rows than the transcript says"
         return
-    path = held.path("table")
-    # Each row ends, and its cells are apart, by a byte.
-    most = path.stat().st_size // len(held.domain.columns)
-    if sampling.rows > most:
-        yield f"{path} is too small for its number of rows, {sampling.rows:,}: at most {most:,} fit"
+    if sampling.chunk_rows != held.transcript.chunk_rows:
+        yield "the table has another number of rows a chunk than the transcript says"
         return
+    in_chunks = sampling.chunk_rows is not None
+    path = held.path("table")
+    if in_chunks:
+        sizes = held.table.sizes
+        if sum(sizes) != sampling.rows or sizes != chunk_sizes(held.transcript):
+            yield f"{path} has chunks of other numbers of rows than the transcript says"
+            return
+    else:
+        # Each row ends, and its cells are apart, by a byte.
+        most = path.stat().st_size // len(held.domain.columns)
+        if sampling.rows > most:
+            yield (
+                f"{path} is too small for its number of rows, {sampling.rows:,}: at most {most:,}"
+                " fit"
+            )
+            return
+    seed = None
     if sampling.derived:
         derived = measurements_hash(held.transcript).hexdigest()[: 2 * SEED_BYTES]
         if sampling.seed != derived:
             yield "the seed does not follow from the measurements"
             return
-        rng = sampling_generator(held.transcript)
     else:
         if held.certificate.noise == "exact":
             yield "the table of a release must be sampled with the derived seed"
-        rng = np.random.default_rng(int(sampling.seed, 16))
-    table = decode(sample_rows(held.model, held.transcript, rng), rng)
-    if table_digest(table) != held.certificate.files["table"].sha256:
+        seed = int(sampling.seed, 16)
+    sampled = release_rows(held.model, held.transcript, seed)
+    if in_chunks:
+        form, pairs = ChunkFormat(held.domain), zip(sampled, held.table.chunks(), strict=True)
+        same = all(form.stored(chunk.table).equals(found) for chunk, found in pairs)
+    else:
+        (whole,) = sampled
+        same = table_digest(whole.table) == held.certificate.files["table"].sha256
+    if not same:
         other = f" (made with another {', '.join(held.foreign)})" if held.foreign else ""
         yield f"sampling the model again gives another table than the published one{other}"

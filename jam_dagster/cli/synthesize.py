@@ -108,12 +108,12 @@ def synthesize(
         --out release
     ```
 
-    In the folder lie the synthetic table (synthetic.csv), its domain, its checks
-    (checks.html), the report (report.html), the certificate (certificate.html, and
-    certificate.json for `certificate verify`), the transcript and the model; in `restricted/`,
-    what may not leave. A release that was interrupted goes on where it stopped
-    when the same command is given again: no draw is paid
-    twice.
+    In the folder lie the synthetic table (synthetic.csv; synthetic.parquet of more than
+    a million rows), its domain, its checks (checks.html), the report (report.html), the
+    certificate (certificate.html, and certificate.json for `certificate verify`), the
+    transcript and the model; in `restricted/`, what may not leave. A release that was
+    interrupted goes on where it stopped when the same command is given again: no draw is
+    paid twice.
     """
     from jam_dagster.release import SynthesisRequest
 
@@ -167,7 +167,7 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     helps = [f"What may help: {'; '.join(verdict.advice)}."] if verdict.advice else []
     for name, note in zip_longest(["Verdict"], (verdict.headline, *verdict.notes, *helps)):
         echo(f"{name or '':<20}{note}")
-    lines = {"Synthetic table": f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"}
+    lines = {"Synthetic table": f"{made.table_path} ({made.rows:,} rows)"}
     if made.report is not None:
         lines["Report"] = str(made.report)
     if made.certificate is not None:

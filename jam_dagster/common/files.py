@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 OWNER_ONLY = 0o600
 """The mode of a file with private values or their exact statistics: readable by its owner only."""
 
+
+_COPIED_BYTES = 2**22
 
 MOST_TEXT_BYTES = 2**26
 """The most bytes that are read of a file of JSON, YAML or HTML, which a stranger may have made."""
@@ -66,21 +70,29 @@ def write_once(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None
     mine.unlink(missing_ok=True)
 
 
-def write_whole(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None:
+def copy_whole(source: Path | UPath, path: Path | UPath) -> None:
+    """Copy a file, of which little is held in memory, as `write_whole` writes one."""
+    with source.open("rb") as file:
+        write_whole(path, iter(partial(file.read, _COPIED_BYTES), b""))
+
+
+def write_whole(path: Path | UPath, content: bytes | Iterator[bytes], *, mode: int = 0o666) -> None:
     """Write a file so that a crash leaves either the whole file, synced to disk, or none."""
+    parts = (content,) if isinstance(content, bytes) else content
     if not isinstance(path, Path):
-        path.write_bytes(content)
+        with path.open("wb") as file:
+            file.writelines(parts)
         return
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
+        draft.replace(path)
     except BaseException:
         # On a full disk, an unfinished draft would take the remaining room.
-        partial.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:

@@ -14,7 +14,12 @@ from jam_dagster.mechanisms.gaussian import Gaussian
 from jam_dagster.mechanisms.gem import Gem, GemPub
 from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.jam_pgm import JamPgm
-from jam_dagster.mechanisms.loops.rows import sample_rows, with_search
+from jam_dagster.mechanisms.loops.rows import (
+    release_rows,
+    sample_rows,
+    with_chunks,
+    with_search,
+)
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, sampling_generator
 from jam_dagster.mechanisms.mst import Mst
 from jam_dagster.mechanisms.mwem import Mwem
@@ -76,7 +81,9 @@ __all__ = [
     "make_mechanism",
     "mechanism_class",
     "refit",
+    "release_rows",
     "sample_rows",
     "sampling_generator",
+    "with_chunks",
     "with_search",
 ]

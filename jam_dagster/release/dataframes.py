@@ -34,6 +34,7 @@ from jam_dagster.release.synthesize import SynthesisRequest
 from jam_dagster.release.synthesize import synthesize as run_release
 from jam_dagster.tables import Domain, FrameSource, PublicSources, Source, source_from_config
 from jam_dagster.tables.sources.frame import ARROW_STREAM
+from jam_dagster.tables.sources.table_file import first_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +97,10 @@ class FrameRelease:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The synthetic table, with the dtypes that the domain states."""
+        """The synthetic table, with the dtypes that the domain states.
+
+        More than a million rows are read from their file each time.
+        """
         return self._made.table.copy(deep=False)
 
     @property
@@ -206,7 +210,8 @@ class FrameRelease:
             "messages": " ".join(self.messages),
         }
         # What may not leave is not shown: a notebook is saved with what it shows.
-        shown = made.table.head(_SHOWN_ROWS) if self.releasable else made.table.iloc[:0, :0]
+        shown = first_rows(made.sampled)
+        shown = shown.head(_SHOWN_ROWS) if self.releasable else shown.iloc[:0, :0]
         return card(
             "Synthetic table",
             facts,

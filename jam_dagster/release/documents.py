@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jam_dagster.certificates import Certificate, RequestedBudget, certify
+from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
-from jam_dagster.evaluation.bounds.error_bounds import known_bounds
-from jam_dagster.evaluation.quality import measured_quality
+from jam_dagster.evaluation.bounds.error_bounds import has_bounds, known_bounds
+from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import EncodedTable, MarginalSource
+from jam_dagster.tables.codes.block_counts import can_be_counted, count_blocks
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,10 +38,35 @@ class Documents:
     spec: ReleaseSpec
     funding: Funding
 
+    def counts(
+        self, run: ReleaseRun, codes: Iterable[EncodedTable], *, evaluated: bool
+    ) -> MarginalSource:
+        """Count the chunks of a synthetic table: all marginals by which a release is told.
+
+        Parameters
+        ----------
+        run
+            The run of the table.
+        codes
+            The chunks. They are kept where classifiers learn from rows, or the marginals are too
+            many.
+        evaluated
+            Whether the whole workload is wanted; else it is counted where bounds need it.
+        """
+        domain = run.model.domain
+        told = [*columns_and_pairs(domain), *map(domain.canonical, run.model.cliques)]
+        if evaluated or has_bounds(run.transcript):
+            told += self.spec.workload.build(domain).downward_closure()
+        learned = evaluated and self.spec.evaluation.target is not None
+        if not learned and can_be_counted(domain, told):
+            return count_blocks(codes, domain, told, records=run.transcript.records)
+        columns = zip(*(chunk.columns for chunk in codes), strict=True)
+        return EncodedTable(domain, tuple(map(np.concatenate, columns)))
+
     def report(
         self,
         run: ReleaseRun,
-        synthetic: EncodedTable,
+        synthetic: MarginalSource,
         public: MarginalSource | None,
         *,
         checks: Sequence[ExpectationResult] = (),
@@ -103,7 +133,7 @@ class Documents:
     def verdict(
         self,
         run: ReleaseRun,
-        synthetic: EncodedTable,
+        synthetic: MarginalSource,
         error: WorkloadErrors | None,
         *,
         checks: Sequence[ExpectationResult] = (),
@@ -193,15 +223,19 @@ class Documents:
         )
 
 
-def checks_of(run: ReleaseRun, table: pd.DataFrame) -> TableChecks:
+def checks_of(run: ReleaseRun, table: pd.DataFrame | TableFile) -> TableChecks:
     """Check a run's synthetic table against its domain and the measurements.
 
     The checks that were made last are kept: the pages of a release tell the same ones.
     """
+    key: tuple[str, bytes | None]
     # Great Expectations takes seconds to import, and a code location should load in less.
     from jam_dagster.evaluation.expectations.validation import contents_of, validate
 
-    key = run.digest, contents_of(table)
+    if isinstance(table, TableFile):
+        key = run.digest, sha256_of(table.path).encode()
+    else:
+        key = run.digest, contents_of(table)
     if None in key or key not in _LAST_CHECKS:
         made = validate(
             table,

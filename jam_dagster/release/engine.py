@@ -18,24 +18,26 @@ from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadErrors, workload_error
 from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.workload_error import MEANS_STEP
-from jam_dagster.mechanisms import Round, sample_rows, sampling_generator, with_search
+from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.documents import Documents
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
-from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
+from jam_dagster.release.run import RUN_ATTRIBUTE, ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
     FrameSource,
     MarginalSource,
     RecordsOnly,
-    decode,
     private_values,
     seeded_key,
 )
 from jam_dagster.tables.codes.spreadsheet import check_cells
+from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from jam_dagster.release.funding import Funding
@@ -45,10 +47,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """A synthetic table."""
+    """A synthetic table; of one in chunks, its counts in place of its codes, and its file."""
 
-    codes: EncodedTable
-    table: pd.DataFrame
+    codes: MarginalSource
+    table: pd.DataFrame | TableFile
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,7 @@ class Engine(Documents):
         self,
         public: MarginalSource | None,
         keep: Callable[[Drawn], None],
+        path: Path,
         stage: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext(),
     ) -> ReleaseErrors:
         """Open the private table, once, for all that the release draws from it.
@@ -177,6 +180,8 @@ class Engine(Documents):
             The encoded public tables, if there are any.
         keep
             Is given what was drawn before the errors are measured, which may fail.
+        path
+            Where a table in chunks is written, as Parquet.
         stage
             Entered with the name of each stage.
 
@@ -191,7 +196,7 @@ class Engine(Documents):
             with stage("mechanism"):
                 run, repeated = self.run(private, public)
             with stage("sample"):
-                sample = sample_of(run)
+                sample = self.sample(run, path)
                 keep(Drawn(run, repeated, sample))
             with stage("evaluate"):
                 errors = self.evaluate(run, private, sample.codes, public)
@@ -265,8 +270,9 @@ class Engine(Documents):
                 " at no cost, from its stored draws. If the private table has changed since, raise"
                 " privacy.edition (--edition)."
             )
-            if (found.transcript.search is not None) != spec.sampling.search:
-                how = "alone" if found.transcript.search is None else "and searched"
+            searched = found.transcript.search is not None
+            if found.transcript.chunk_rows is None and searched != spec.sampling.search:
+                how = "and searched" if searched else "alone"
                 self.progress.notify(
                     f"Its rows were sampled {how}, and are made the same way again:"
                     " sampling.search counts for the next edition."
@@ -282,9 +288,26 @@ class Engine(Documents):
             parts = {one.name: getattr(result, one.name) for one in fields(result)}
             if spec.sampling.search:
                 parts["transcript"] = with_search(result.transcript, spec.workload.to_dict())
+            parts["transcript"] = with_chunks(parts["transcript"])
             made = ReleaseRun(**parts, release=identity)
             self.place.keep(made)
         return found or made, found is not None
+
+    def sample(self, run: ReleaseRun, path: Path) -> Sample:
+        """Sample the synthetic table of a run, from its measurements alone: always the same one."""
+        chunks = release_rows(run.model, run.transcript)
+        if run.transcript.chunk_rows is None:
+            (whole,) = chunks
+            return Sample(whole.codes, whole.table)
+
+        def written() -> Iterator[EncodedTable]:
+            marked = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
+            with marked.writing(path) as write:
+                for chunk in chunks:
+                    write(chunk.table)
+                    yield chunk.codes
+
+        return Sample(self.counts(run, written(), evaluated=True), TableFile(path))
 
     def begin(self, private: MarginalSource, public: MarginalSource | None) -> None:
         """Claim the place for this release, once its data are those of earlier draws.
@@ -314,7 +337,7 @@ class Engine(Documents):
         self,
         run: ReleaseRun,
         private: MarginalSource,
-        synthetic: EncodedTable,
+        synthetic: MarginalSource,
         public: MarginalSource | None,
     ) -> ReleaseErrors:
         """Measure the workload errors, as the specification's mode says.
@@ -354,13 +377,6 @@ class Engine(Documents):
             errors = WorkloadErrors.unknown(draws)
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
         return ReleaseErrors(**known, run=run.digest)
-
-
-def sample_of(run: ReleaseRun) -> Sample:
-    """Sample the synthetic table of a run, from its measurements alone: always the same one."""
-    rng = sampling_generator(run.transcript)
-    codes = sample_rows(run.model, run.transcript, rng)
-    return Sample(codes, decode(codes, rng))
 
 
 @contextmanager

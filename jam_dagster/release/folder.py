@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from upath import UPath
 
-from jam_dagster.certificates import released_files, render_certificate
+from jam_dagster.certificates import released_files, render_certificate, write_table
 from jam_dagster.common.files import check_folder
 from jam_dagster.errors import InputError
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from jam_dagster.certificates import Certificate
     from jam_dagster.evaluation import WorkloadErrors
 
@@ -26,7 +29,7 @@ class ReleaseFolder:
     """What lies where in the folder of one release.
 
     ===================  =========================================================================
-    ``synthetic.csv``    the synthetic table
+    ``synthetic.csv``    the synthetic table; more than a million rows are ``synthetic.parquet``
     ``domain.yaml``      the attributes and their values
     ``release.json``     which release this is: its name, its parameters, its specification
     ``draws/``           every charged outcome, so that no draw is ever paid twice
@@ -50,6 +53,7 @@ class ReleaseFolder:
 
     OUTPUTS = (
         "synthetic.csv",
+        "synthetic.parquet",
         "domain.yaml",
         "draws",
         "transcript",
@@ -67,7 +71,8 @@ class ReleaseFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
-        self.table = self.path / "synthetic.csv"
+        self.csv = self.path / "synthetic.csv"
+        self.parquet = self.path / "synthetic.parquet"
         self.domain = self.path / "domain.yaml"
         self.release = self.path / "release.json"
         self.transcript = UPath(self.path / "transcript")
@@ -78,6 +83,19 @@ class ReleaseFolder:
         self.errors = self.path / "errors.json"
         self.certificate = self.path / "certificate.json"
         self.restricted = self.path / "restricted"
+
+    @property
+    def table(self) -> Path:
+        """The synthetic table, in the file that it was written to."""
+        return self.parquet if self.parquet.exists() else self.csv
+
+    def write_table(self, table: pd.DataFrame | TableFile) -> None:
+        """Write the synthetic table, unless it lies here already, and remove any other."""
+        if isinstance(table, TableFile):
+            self.csv.unlink(missing_ok=True)
+        else:
+            self.parquet.unlink(missing_ok=True)
+            write_table(table, self.csv)
 
     @property
     def name(self) -> str:

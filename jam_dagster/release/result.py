@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.tables.sources.table_file import TableFile
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -20,8 +22,8 @@ class Synthesis:
 
     Parameters
     ----------
-    table
-        The synthetic table, with the dtypes that the domain states.
+    sampled
+        The synthetic table, with the dtypes that the domain states, or its file.
     errors
         The workload errors.
     verdict
@@ -54,7 +56,7 @@ class Synthesis:
         The certificate, to be verified; the page beside it is for reading.
     """
 
-    table: pd.DataFrame = field(repr=False)
+    sampled: pd.DataFrame | TableFile = field(repr=False)
     errors: WorkloadErrors
     verdict: Verdict
     sampling_error: float
@@ -70,6 +72,18 @@ class Synthesis:
     checks: Sequence[ExpectationResult] = ()
     checks_page: Path | None = None
     certificate: Path | None = None
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The synthetic table, with the dtypes that the domain states."""
+        return self.sampled.read() if isinstance(self.sampled, TableFile) else self.sampled
+
+    @property
+    def table_path(self) -> Path:
+        """The file of the synthetic table."""
+        if isinstance(self.sampled, TableFile):
+            return Path(str(self.sampled.path))
+        return self.output / "synthetic.csv"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``synthesize --json`` prints them."""

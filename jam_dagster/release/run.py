@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
 
+RUN_ATTRIBUTE = "jam_dagster.run"
+"""What a synthetic table is marked with: the digest of the run that made it."""
+
 RUN_FILE = "run.json"
 """The file in a run's folder that is written last, and says of which release the run is."""
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from jam_dagster.certificates import write_table
 from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, SpecificationError
@@ -39,7 +38,8 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms import Round
     from jam_dagster.release.run import ReleaseErrors, ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables import Domain, EncodedTable
+    from jam_dagster.tables import Domain, MarginalSource
+    from jam_dagster.tables.sources.table_file import TableFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,10 +271,10 @@ class _Whole:
 
         def keep(drawn: Drawn) -> None:
             self._warn(drawn.run)
-            write_table(drawn.sample.table, self.folder.table)
+            self.folder.write_table(drawn.sample.table)
             made.append(drawn)
 
-        errors = engine.draw(public, keep, stage)
+        errors = engine.draw(public, keep, self.folder.parquet, stage)
         self.folder.write_errors(errors)
         (drawn,) = made
         run, sample = drawn.run, drawn.sample
@@ -286,7 +286,7 @@ class _Whole:
         with stage("certificate"):
             releasable = self._certify(engine, run, errors, public, fresh=not drawn.repeated)
         return Synthesis(
-            table=sample.table,
+            sampled=sample.table,
             errors=errors,
             sampling_error=sampling_distance(run.model, sample.codes).mean,
             seconds=self.watch.total(),
@@ -365,7 +365,7 @@ class _Whole:
         ):
             self.progress.notify(f"Warning: {warning}")
 
-    def _check(self, run: ReleaseRun, table: pd.DataFrame) -> list[ExpectationResult]:
+    def _check(self, run: ReleaseRun, table: pd.DataFrame | TableFile) -> list[ExpectationResult]:
         if not self.request.with_checks:
             return []
         found = checks_of(run, table)
@@ -383,7 +383,7 @@ class _Whole:
         self,
         engine: Engine,
         run: ReleaseRun,
-        synthetic: EncodedTable,
+        synthetic: MarginalSource,
         public: Public | None,
         checks: list[ExpectationResult],
         errors: ReleaseErrors,

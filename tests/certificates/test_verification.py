@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,9 @@ from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, refit
 from jam_dagster.mechanisms.loops import rows
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Ledger, NoiseCall
-from tests.certificates.conftest import Released
+from jam_dagster.tables import Domain
+from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
+from tests.certificates.conftest import Released, released
 from tests.cli_bench import RESEARCH, Run, synthesize
 from tests.tiers import gate
 
@@ -400,11 +403,66 @@ def test_a_search_without_end_is_not_begun(made: Released, monkeypatch: pytest.M
 def test_no_more_rows_are_sampled_than_the_table_can_hold(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verification, "sample_rows", pytest.fail)
+    monkeypatch.setattr(verification, "release_rows", pytest.fail)
     made.rewrite("transcript/transcript.json", lambda it: it.update(records=10**12))
     made.forge(lambda it: replace(it, records=10**12, sampling=replace(it.sampling, rows=10**12)))
     message = refused(made, "the table, sampled again")
     assert "synthetic.csv is too small for its number of rows, 1,000,000,000,000" in message
+
+
+@pytest.fixture(scope="module")
+def chunks_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of 200 rows, sampled 100 at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "MOST_AT_ONCE", 150)
+        patch.setattr(rows, "CHUNK_ROWS", 100)
+        return released(tmp_path_factory.mktemp("chunks"))
+
+
+@pytest.fixture
+def chunks(tmp_path: Path, chunks_folder: Path) -> Released:
+    shutil.copytree(chunks_folder, tmp_path / "copy")
+    return Released(tmp_path / "copy")
+
+
+def test_a_table_in_chunks_is_sampled_again(chunks: Released) -> None:
+    sampling = chunks.document()["sampling"]
+    assert (sampling["rows"], sampling["chunk_rows"]) == (200, 100)
+    assert "search" not in sampling
+    assert chunks.failed() == set()
+    table = TableFile(chunks.folder / "synthetic.parquet")
+    assert table.sizes == [100, 100]
+    assert not (chunks.folder / "synthetic.csv").exists()
+
+
+def _one_cell(folder: Path) -> None:
+    table = TableFile(folder / "synthetic.parquet")
+    first, second = table.chunks()
+    second.loc[99, "sex"] = 1 - second.loc[99, "sex"]
+    with ChunkFormat(Domain.load(folder / "domain.yaml")).writing(table.path) as write:
+        for chunk in (first, second):
+            write(chunk)
+
+
+def _one_chunk(folder: Path) -> None:
+    table = TableFile(folder / "synthetic.parquet")
+    table.read().to_parquet(table.path)
+
+
+@pytest.mark.parametrize("change", [_one_cell, _one_chunk])
+def test_another_table_in_chunks(chunks: Released, change: Callable[[Path], None]) -> None:
+    change(chunks.folder)
+    chunks.forge()
+    assert chunks.failed(ledger=False) == {"the table, sampled again"}
+
+
+@pytest.mark.parametrize("asked", [99, 200, 10**7, "many"])
+def test_chunks_of_other_rows(chunks: Released, asked: object) -> None:
+    chunks.rewrite("transcript/transcript.json", lambda it: it.update(chunk_rows=asked))
+    chunks.forge()
+    assert chunks.failed(ledger=False) == {"the table, sampled again"}
+    chunks.forge(lambda it: replace(it, sampling=replace(it.sampling, chunk_rows=asked)))
+    assert "the table, sampled again" in chunks.failed(ledger=False)
 
 
 def test_a_transcript_of_too_many_rounds_is_not_read(made: Released) -> None:

@@ -18,12 +18,12 @@ from jam_dagster.errors import (
     PrivateStepError,
     PrivateValuesError,
 )
-from jam_dagster.mechanisms import sampling_generator
+from jam_dagster.mechanisms import release_rows, sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import Engine, ReleaseSpec
 from jam_dagster.release.documents import checks_of
-from jam_dagster.release.engine import Drawn, Progress, sample_of
+from jam_dagster.release.engine import Drawn, Progress
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.place import Place
@@ -119,7 +119,7 @@ def ledger(tmp_path: Path) -> Ledger:
     return made
 
 
-def test_research_takes_all_steps_in_memory() -> None:
+def test_research_takes_all_steps_in_memory(tmp_path: Path) -> None:
     spec = specification()
     engine = research(spec)
     records = public_records(spec)
@@ -130,7 +130,7 @@ def test_research_takes_all_steps_in_memory() -> None:
     engine.reserve()
     kept: list[Drawn] = []
     with engine.funding.exclusive():
-        errors = engine.draw(public, kept.append)
+        errors = engine.draw(public, kept.append, tmp_path / "table.parquet")
     (drawn,) = kept
     run, sample = drawn.run, drawn.sample
     page = engine.report(run, sample.codes, public, error=errors, restricted=True)
@@ -151,12 +151,12 @@ def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:
     for _ in range(2):
         engine = research(spec)
         run, _ = engine.run(engine.encode(DOMAIN), None if spec.public is None else _public(spec))
-        tables.append(sample_of(run).table)
+        tables.append(next(release_rows(run.model, run.transcript)).table)
 
     pd.testing.assert_frame_equal(*tables)
     other = research(specification(seed=4))
     run, _ = other.run(other.encode(DOMAIN), _public(spec))
-    assert not sample_of(run).table.equals(tables[0])
+    assert not next(release_rows(run.model, run.transcript)).table.equals(tables[0])
 
 
 def test_rows_are_searched_where_the_specification_asks_for_it() -> None:
@@ -165,7 +165,7 @@ def test_rows_are_searched_where_the_specification_asks_for_it() -> None:
         engine = research(specification(search=search))
         run, _ = engine.run(engine.encode(DOMAIN), _public(engine.spec))
         runs.append(run)
-        tables.append(sample_of(run).codes)
+        tables.append(next(release_rows(run.model, run.transcript)).codes)
     searched, alone = tables
 
     assert runs[0].digest == runs[1].digest
@@ -189,7 +189,10 @@ def test_a_table_stays_as_it_was_made_whatever_the_setting_is_later(first: bool)
     again, found = later.run(private, public)
 
     assert found
-    pd.testing.assert_frame_equal(sample_of(again).table, sample_of(run).table)
+    pd.testing.assert_frame_equal(
+        next(release_rows(again.model, again.transcript)).table,
+        next(release_rows(run.model, run.transcript)).table,
+    )
     assert "sampling.search counts for the next edition" in notified[-1]
 
 

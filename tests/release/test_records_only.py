@@ -17,11 +17,11 @@ from jam_dagster.errors import (
     PrivateValuesError,
     SourceBindingError,
 )
-from jam_dagster.mechanisms import Transcript
+from jam_dagster.mechanisms import Transcript, release_rows
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest, synthesize
-from jam_dagster.release.engine import Engine, sample_of
+from jam_dagster.release.engine import Engine
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
@@ -98,7 +98,7 @@ def test_values_change_nothing_that_is_released(hostile: Callable[..., pd.DataFr
     for private in (table(ROWS, 1), hostile(table(ROWS, 1))):
         engine = research(prior(private))
         run, _ = engine.run(engine.private_side(DOMAIN), public_of(engine.spec))
-        tables.append(sample_of(run).table)
+        tables.append(next(release_rows(run.model, run.transcript)).table)
     pd.testing.assert_frame_equal(*tables)
 
 
@@ -127,7 +127,7 @@ def test_an_evaluation_is_charged_before_it_says_whether_values_fit(
     with engine.opened("making the release"):
         counted = engine.private_side(DOMAIN)
         run, _ = engine.run(counted, public)
-    synthetic = sample_of(run).codes
+    synthetic = next(release_rows(run.model, run.transcript)).codes
     assert ledger.balance("people").spent == 0
 
     with pytest.raises(PrivateValuesError), engine.opened("evaluating"):
@@ -149,7 +149,9 @@ def test_an_evaluation_of_values_that_fit_is_measured(ledger: Ledger) -> None:  
     public = public_of(spec)
     counted = engine.private_side(DOMAIN)
     run, _ = engine.run(counted, public)
-    errors = engine.evaluate(run, counted, sample_of(run).codes, public)
+    errors = engine.evaluate(
+        run, counted, next(release_rows(run.model, run.transcript)).codes, public
+    )
     assert errors.synthetic is not None
     assert errors.call is not None
 

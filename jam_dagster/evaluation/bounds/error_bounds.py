@@ -33,11 +33,16 @@ SHARES = {"selections": 0.45, "measurements": 0.45, "records": 0.1}
 """The division of the failure probability; the last part is unused if n is public."""
 
 
+def has_bounds(transcript: Transcript) -> bool:
+    """Return whether a release's mechanism gives bounds."""
+    return _rule_of(transcript) is not None
+
+
 def known_bounds(
     transcript: Transcript, domain: Domain, workload: Workload, *, released: MarginalSource
 ) -> ErrorBounds | None:
     """Return the `error_bounds` of a release; None if its mechanism gives none."""
-    if _rule_of(transcript) is None:
+    if not has_bounds(transcript):
         return None
     return error_bounds(transcript, domain, workload, released=released)
 

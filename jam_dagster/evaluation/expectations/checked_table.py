@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.evaluation.cell_codes import cell_codes, cell_counts, cell_numbers
@@ -20,6 +22,7 @@ from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import DECIMAL_DTYPE
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -30,15 +33,85 @@ FALSE_ALARM_LEVEL = 0.001
 """The false-alarm level of all one-way marginals together."""
 
 
+@dataclass
+class Counted:
+    """What is counted of a table that comes in chunks.
+
+    Parameters
+    ----------
+    rows
+        Number of rows.
+    cells
+        The counts of each attribute's cells; values outside it are not counted.
+    nulls
+        Number of missing values of each attribute.
+    """
+
+    rows: int = 0
+    cells: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    nulls: Counter[str] = field(default_factory=Counter)
+
+
 @dataclass(frozen=True, eq=False)
 class CheckedTable:
-    """A synthetic table, and the released facts that it is compared with."""
+    """A synthetic table, and the released facts that it is compared with.
+
+    Of a table that comes in chunks, `synthetic` has the rows that tell: those that are at fault,
+    and one of each cell of each attribute. `counted` has what the whole table counts.
+    """
 
     synthetic: pd.DataFrame
     domain: Domain
     records: int
     transcript: Transcript
     model: MarginalSource
+    counted: Counted | None = None
+
+    @classmethod
+    def of(
+        cls,
+        table: pd.DataFrame | TableFile,
+        domain: Domain,
+        records: int,
+        transcript: Transcript,
+        model: MarginalSource,
+    ) -> CheckedTable:
+        """Return a table with all its rows, or with those of its chunks that tell."""
+        facts = (domain, records, transcript, model)
+        if not isinstance(table, TableFile):
+            return cls(table, *facts)
+        counted = Counted()
+        telling = [cls(chunk, *facts)._telling(counted) for chunk in table.chunks()]
+        return cls(pd.concat(telling), *facts, counted)
+
+    def _telling(self, counted: Counted) -> pd.DataFrame:
+        """Return the rows of a chunk that tell, and count it."""
+        before_chunk = counted.rows
+        counted.rows += len(self.synthetic)
+        telling = np.zeros(len(self.synthetic), dtype=bool)
+        for place in range(len(self.domain.forbidden)):
+            if (broken := self.broken(place)) is not None:
+                telling |= broken
+        for attribute in self.domain.attributes:
+            name = attribute.name
+            if name not in self.once:
+                continue
+            codes = cell_codes(self.synthetic[name], attribute)
+            counts = np.bincount(codes + 1, minlength=attribute.size + 1)[1:]
+            before = counted.cells.setdefault(name, np.zeros(attribute.size, dtype=np.int64))
+            if (counts[before == 0] > 0).any():
+                _, first = np.unique(codes, return_index=True)
+                telling[first] = True
+            before += counts
+            counted.nulls[name] += int(self.synthetic[name].isna().sum())
+            telling |= codes < 0
+        found = self.synthetic[telling]
+        return found.set_axis(np.flatnonzero(telling) + before_chunk)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the whole table."""
+        return len(self.synthetic) if self.counted is None else self.counted.rows
 
     @cached_property
     def once(self) -> set[str]:
@@ -54,7 +127,9 @@ class CheckedTable:
             if released is None:
                 continue
             counts = np.zeros(attribute.size)
-            if attribute.name in self.once:
+            if self.counted is not None:
+                counts = self.counted.cells.get(attribute.name, counts).astype(np.float64)
+            elif attribute.name in self.once:
                 counts = cell_counts(self.synthetic[attribute.name], attribute).astype(np.float64)
             agreements[attribute.name] = one_way_agreement(
                 released,

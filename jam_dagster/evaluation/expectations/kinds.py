@@ -67,6 +67,9 @@ class Observed(NamedTuple):
     unexpected: int | None = None
 
 
+_PERCENT = ("unexpected_percent", "unexpected_percent_nonmissing")
+
+
 @dataclass(frozen=True)
 class Expectation(ABC):
     """An expectation of a table; its class is a kind of expectations."""
@@ -113,6 +116,9 @@ class Expectation(ABC):
     def asked(self) -> Asked:
         """Return what Great Expectations is asked."""
 
+    def complete(self, outcome: dict[str, Any]) -> None:  # noqa: B027  # Most have nothing to say.
+        """Let what was found of the rows that tell be said of the whole table."""
+
     @abstractmethod
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         """Return what Great Expectations found, in words and numbers."""
@@ -158,7 +164,12 @@ class _RowCount(Expectation):
 
     def asked(self) -> Asked:
         records = self.table.records
-        return Asked("ExpectTableRowCountToEqual", {"value": records}, f"{records:,} rows")
+        told = len(self.table.synthetic) - self.table.rows
+        return Asked("ExpectTableRowCountToEqual", {"value": records + told}, f"{records:,} rows")
+
+    def complete(self, outcome: dict[str, Any]) -> None:
+        outcome["result"]["observed_value"] = self.table.rows
+        outcome["expectation_config"]["kwargs"]["value"] = self.table.records
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         rows = outcome["result"]["observed_value"]
@@ -198,6 +209,21 @@ class _OfRows(Expectation):
 
     fault: ClassVar[str]
     quoted: ClassVar[bool] = False
+
+    def complete(self, outcome: dict[str, Any]) -> None:
+        result, counted = outcome["result"], self.table.counted
+        if counted is None or "element_count" not in result:
+            return
+        rows, unexpected = counted.rows, result["unexpected_count"]
+        missing = counted.nulls[str(self.spec.subject)]
+        result["element_count"] = rows
+        if "missing_count" in result:
+            result["missing_count"] = missing
+            result["missing_percent"] = 100.0 * missing / rows
+            result["unexpected_percent_total"] = 100.0 * unexpected / rows
+            rows -= missing
+        percent = 100.0 * unexpected / rows if rows else None
+        result |= {name: percent for name in _PERCENT if name in result}
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         result: Mapping[str, Any] = outcome["result"]
@@ -294,7 +320,8 @@ class _Impossible(_OfRows):
         """
         specs = cls.of_table(table.domain)
         broken = {spec.name: table.broken(int(spec.subject or 0)) for spec in specs}
-        return pd.DataFrame({name: rows for name, rows in broken.items() if rows is not None})
+        known = {name: rows for name, rows in broken.items() if rows is not None}
+        return pd.DataFrame(known, index=table.synthetic.index)
 
     def asked(self) -> Asked:
         values = {"column": self.spec.name, "value_set": [False]}

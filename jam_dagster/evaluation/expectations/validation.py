@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.domain.domain import Domain
+    from jam_dagster.tables.sources.table_file import TableFile
 
 # Facts that differ from run to run, and local paths: they are left out of the results.
 _OF_THE_RUN = (
@@ -58,7 +59,7 @@ class TableChecks:
 
 
 def validate(
-    synthetic: pd.DataFrame,
+    synthetic: pd.DataFrame | TableFile,
     domain: Domain,
     *,
     records: int,
@@ -66,7 +67,7 @@ def validate(
     model: MarginalSource,
 ) -> TableChecks:
     """Check a synthetic table with Great Expectations."""
-    table = CheckedTable(synthetic, domain, records, transcript, model)
+    table = CheckedTable.of(synthetic, domain, records, transcript, model)
     specs = expectation_names(domain)
     expectations = [EXPECTATION_KINDS[spec.kind](spec, table) for spec in specs]
     suites = {
@@ -134,6 +135,9 @@ def _run_great_expectations(suites: Mapping[str, list[Expectation]]) -> list[dic
         for result in run.run_results.values():
             validation = _without_the_run(result.to_json_dict())
             outcomes = _by_name(validation)
+            for one in expectations:
+                if one.table.counted is not None:
+                    one.complete(outcomes[one.spec.name])
             # The order of results differs from the suite's.
             validation["results"] = [outcomes[one.spec.name] for one in expectations]
             validations.append(validation)
@@ -152,7 +156,7 @@ def _great_expectation(one: Expectation) -> Any:
     )
 
 
-def _by_name(validation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _by_name(validation: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the outcomes of a suite by the names of their expectations."""
     return {one["expectation_config"]["meta"]["name"]: one for one in validation["results"]}
 

@@ -1,19 +1,55 @@
-"""The rows of a release: sampled, searched where the transcript says so, and repaired."""
+"""The rows of a release: sampled, searched where the transcript says so, repaired and decoded.
+
+Many rows are sampled a chunk at a time, each chunk with a generator of its own, so memory does not
+grow with them. The transcript says so, because the chunks decide which rows there are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms.loops.transcript import Transcript, sampling_generator
+from jam_dagster.mechanisms.loops.transcript import (
+    Transcript,
+    sampling_generator,
+    sampling_seed,
+)
 from jam_dagster.models.base import Model
 from jam_dagster.models.row_search import RowSearch, search_rows
-from jam_dagster.tables import EncodedTable, Workload
+from jam_dagster.tables import EncodedTable, Workload, decode
 from jam_dagster.tables.codes.repair import repaired
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_AT_ONCE = 1_000_000
+"""The most rows that are sampled at once, as the search for rows needs them."""
+
+CHUNK_ROWS = 250_000
+"""The most rows of a chunk. Smaller ones round more: expectations become whole rows in each."""
+
+LEAST_CHUNK_ROWS = 100
+"""The least that a transcript may say: who verifies a release samples every chunk again."""
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """Some rows of a release, one after the other.
+
+    Parameters
+    ----------
+    codes
+        The rows as they were sampled and repaired.
+    table
+        The rows with their values.
+    """
+
+    codes: EncodedTable
+    table: pd.DataFrame
 
 
 def with_search(
@@ -32,6 +68,61 @@ def with_search(
     """
     settings = (search or RowSearch()).to_dict()
     return replace(transcript, search={**settings, "workload": dict(workload)})
+
+
+def with_chunks(transcript: Transcript) -> Transcript:
+    """Return a transcript by which rows are sampled a chunk at a time, where they are many.
+
+    They are not searched: a search reaches few of them.
+    """
+    if transcript.records <= MOST_AT_ONCE:
+        return transcript
+    return replace(transcript, chunk_rows=CHUNK_ROWS, search=None)
+
+
+def release_rows(
+    model: Model, transcript: Transcript, seed: int | None = None
+) -> Iterator[SampledRows]:
+    """Yield the table of a run a chunk at a time: the same for the same transcript.
+
+    Parameters
+    ----------
+    model, transcript
+        Of the run.
+    seed
+        Of the generators; None: the release's own, `sampling_seed`.
+
+    Raises
+    ------
+    InputError
+        If the transcript describes no search or no chunks that can be made.
+    """
+    seed = sampling_seed(transcript) if seed is None else seed
+    if transcript.chunk_rows is None:
+        rng = np.random.default_rng(seed)
+        codes = sample_rows(model, transcript, rng)
+        yield SampledRows(codes, decode(codes, rng))
+        return
+    start = 0
+    for number, rows in enumerate(chunk_sizes(transcript)):
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+        codes = sample_rows(model, transcript, rng, rows)
+        yield SampledRows(codes, decode(codes, rng, before=start))
+        start += rows
+
+
+def chunk_sizes(transcript: Transcript) -> list[int]:
+    """Return the numbers of rows of the chunks, which differ by one at most."""
+    most = transcript.chunk_rows
+    whole_number = isinstance(most, int) and not isinstance(most, bool)
+    if most is None or not whole_number or not LEAST_CHUNK_ROWS <= most <= MOST_AT_ONCE:
+        raise InputError(
+            f"The transcript's chunk_rows must be a whole number from {LEAST_CHUNK_ROWS} to"
+            f" {MOST_AT_ONCE:,}, got {most!r}."
+        )
+    number = -(-transcript.records // most)
+    whole, more = divmod(transcript.records, number)
+    return [whole + (place < more) for place in range(number)]
 
 
 def sample_rows(

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from upath import UPath
 
+_SAMPLING = frozenset({"search", "chunk_rows"})
+"""What a transcript says of its rows only where they are not sampled alone and at once."""
+
 MOST_ROUNDS = 100_000
 """The most rounds of a run. Who verifies a release reads and fits each of them again."""
 
@@ -136,6 +139,8 @@ class Transcript:
     search
         The settings of the search for rows, with its workload, by which the table of a release is
         made; None: rows are sampled alone.
+    chunk_rows
+        The most rows that are sampled at a time; None: all rows are sampled at once.
     """
 
     mechanism: str
@@ -152,6 +157,7 @@ class Transcript:
     calls: tuple[NoiseCall, ...]
     workload_digest: str
     search: Mapping[str, Any] | None = None
+    chunk_rows: int | None = None
 
     def __repr__(self) -> str:
         picks = " and ".join(f"{count} {source}" for source, count in self.picks.items())
@@ -248,8 +254,9 @@ class Transcript:
         description["neighbours"] = self.neighbours.to_dict()
         description["calls"] = [call.to_dict() for call in self.calls]
         description["rounds"] = rounds
-        if self.search is None:
-            del description["search"]
+        for name in _SAMPLING:
+            if description[name] is None:
+                del description[name]
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **tables)
         write_whole(directory / "measurements.npz", buffer.getvalue())
@@ -275,7 +282,7 @@ class Transcript:
             raise
         except ValueError as damaged:
             raise InputError(f"{path} is damaged ({damaged}): restore it") from None
-        missing = {one.name for one in fields(cls)} - {"search"} - description.keys()
+        missing = {one.name for one in fields(cls)} - _SAMPLING - description.keys()
         if missing:
             raise InputError(
                 f"{path} lacks {', '.join(sorted(missing))}: restore it, or read it with the "
@@ -322,13 +329,17 @@ NOTHING_HELPS = "nothing more helps"
 
 
 def sampling_generator(transcript: Transcript) -> np.random.Generator:
-    """Return the generator that samples a release's table, a function of the release.
+    """Return the generator that samples a release's table, a function of the release."""
+    return np.random.default_rng(sampling_seed(transcript))
 
-    Its seed is derived from the measurements. They are differentially private, so the seed is, too.
+
+def sampling_seed(transcript: Transcript) -> int:
+    """Return the seed of a release's table, a function of the release.
+
+    It is derived from the measurements. They are differentially private, so the seed is, too.
     Sampling again gives the published table.
     """
-    digest = measurements_hash(transcript).digest()
-    return np.random.default_rng(int.from_bytes(digest[:16]))
+    return int.from_bytes(measurements_hash(transcript).digest()[:16])
 
 
 def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._Hash:

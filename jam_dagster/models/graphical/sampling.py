@@ -11,10 +11,10 @@ import numpy as np
 
 from jam_dagster.errors import InputError
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits
-from jam_dagster.tables import EncodedTable
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model
+    from jam_dagster.tables import MarginalSource
 
 # Cells that are summed up at a time: 8 MB, which the last cache holds.
 _BLOCK_CELLS = 1 << 20
@@ -36,7 +36,7 @@ class SamplingDistance:
 
 
 def sampling_distance(
-    model: Model, table: EncodedTable, cliques: Iterable[Sequence[str]] | None = None
+    model: Model, table: MarginalSource, cliques: Iterable[Sequence[str]] | None = None
 ) -> SamplingDistance:
     """Measure the rounding error of a table that was sampled from a model."""
     if table.domain.digest != model.domain.digest:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 
 from jam_dagster.evaluation import WorkloadErrors, verdict_of
 from jam_dagster.pipeline.assets.asset_options import release_asset
@@ -18,7 +17,9 @@ from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.documents import checks_of
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
-from jam_dagster.tables import MarginalSource, encode
+from jam_dagster.tables import MarginalSource
+from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.sources.table_file import TableFile
 
 RESTRICTED = "restricted: exact statistics of private data"
 
@@ -69,7 +70,7 @@ def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
     def report(
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
-        synthetic_records: pd.DataFrame,
+        synthetic_records: TableFile,
         **inputs: Any,
     ) -> str:
         return _page(
@@ -89,7 +90,7 @@ def _page(
     graph: ReleaseGraph,
     context: dg.AssetExecutionContext,
     run: ReleaseRun,
-    synthetic: pd.DataFrame,
+    synthetic: TableFile,
     public: MarginalSource | None,
     *,
     error: WorkloadErrors | None,
@@ -104,7 +105,12 @@ def _page(
     checks = checks_of(run, synthetic).results
     page = engine.report(
         run,
-        encode(synthetic, domain, private=False),
+        engine.counts(
+            run,
+            each_encoded(synthetic.chunks(), domain, private=False),
+            # Without a public table, the error is compared with a uniform one's.
+            evaluated=public is None,
+        ),
         public,
         checks=checks,
         error=error,

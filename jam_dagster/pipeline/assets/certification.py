@@ -3,7 +3,6 @@
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 
 from jam_dagster.certificates import Certificate, released_files
 from jam_dagster.common.yaml_text import write_yaml
@@ -24,6 +23,7 @@ from jam_dagster.pipeline.storage.formats import (
 from jam_dagster.pipeline.storage.identity import check_report, check_tables
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import MarginalSource
+from jam_dagster.tables.sources.table_file import TableFile
 
 NAME = "release_certificate"
 
@@ -46,7 +46,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     def release_certificate(
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
-        synthetic_records: pd.DataFrame,
+        synthetic_records: TableFile,
         **inputs: Any,
     ) -> Certificate:
         step = ReleaseStep(graph, context)
@@ -66,11 +66,12 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         report = step.beside("release_report", PageFormat.suffix)
         check_report(graph, mechanism_run, report)
         domain = mechanism_run.model.domain
+        in_chunks = mechanism_run.transcript.chunk_rows is not None
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
         store.write(kept, write_yaml(domain.to_dict()).encode())
         files = released_files(
-            table=step.beside("synthetic_records", ".csv"),
+            table=synthetic_records.path if in_chunks else step.beside("synthetic_records", ".csv"),
             domain=kept,
             transcript=run / "transcript",
             model=run / "model",

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pandas as pd
 
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.evaluation import (
@@ -21,6 +20,7 @@ from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.documents import checks_of
 from jam_dagster.release.run import ReleaseRun
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -79,7 +79,7 @@ def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinitio
     )
     def expectations(
         context: dg.AssetCheckExecutionContext,
-        synthetic_records: pd.DataFrame,
+        synthetic_records: TableFile,
         mechanism_run: ReleaseRun,
     ) -> Iterator[dg.AssetCheckResult]:
         store: ReleaseStore = getattr(context.resources, store_key)
@@ -111,7 +111,7 @@ def _validated(
     graph: ReleaseGraph,
     store: "ReleaseStore",
     partition: str,
-    table: pd.DataFrame,
+    table: TableFile,
     run: ReleaseRun,
 ) -> "tuple[list[ExpectationResult], UPath]":
     """Validate the table, write the page and the results beside it, and return both."""
@@ -204,7 +204,7 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     )
     def releasable(
         context: dg.AssetCheckExecutionContext,
-        synthetic_records: pd.DataFrame,
+        synthetic_records: TableFile,
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
         check_tables(graph, mechanism_run, graph.partition_of(context), synthetic=synthetic_records)

@@ -22,7 +22,8 @@ from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.tables import EncodedTable, MarginalSource
+from jam_dagster.tables import MarginalSource
+from jam_dagster.tables.sources.table_file import first_rows
 
 # Pictures lie in the event log, which should stay small; the report has them all.
 PICTURED_ATTRIBUTES = 4
@@ -90,10 +91,10 @@ def sample_metadata(
         metadata |= table_metadata(graph, name, domain)
     if graph.tells_data(name) or graph.neighbours.records_public:
         # Seeded noise around a private number tells it to everyone who knows the seed.
-        metadata["dagster/row_count"] = len(sample.table)
+        metadata["dagster/row_count"] = sample.codes.records
     if not graph.tells_data(name):
         return metadata | graph.withheld_note()
-    metadata["preview"] = preview(sample.table)
+    metadata["preview"] = preview(first_rows(sample.table))
     metadata |= sampling_error_metadata(sampling_distance(run.model, sample.codes))
     pictured = "distributions" if public is None else "compared_with_public"
     metadata[pictured] = _comparisons(run, sample.codes, public)
@@ -101,7 +102,7 @@ def sample_metadata(
 
 
 def _comparisons(
-    run: ReleaseRun, synthetic: EncodedTable, public: MarginalSource | None
+    run: ReleaseRun, synthetic: MarginalSource, public: MarginalSource | None
 ) -> dg.MarkdownMetadataValue:
     """Picture some attributes, those measured on the private table first."""
     domain = run.model.domain

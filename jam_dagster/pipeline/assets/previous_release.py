@@ -15,7 +15,7 @@ import numpy as np
 from jam_dagster.certificates import released_files
 from jam_dagster.certificates.reliance import reliance_faults
 from jam_dagster.errors import InputError, PrivateStepError
-from jam_dagster.mechanisms import sample_rows
+from jam_dagster.mechanisms import release_rows
 from jam_dagster.pipeline.assets.descriptions import (
     MECHANISM_RUN,
     PUBLIC_CODES,
@@ -24,9 +24,11 @@ from jam_dagster.pipeline.assets.descriptions import (
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS
 from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat, TableFormat
-from jam_dagster.pipeline.storage.identity import RUN_ATTRIBUTE
 from jam_dagster.pipeline.storage.store_place import StorePlace
+from jam_dagster.release.run import RUN_ATTRIBUTE
 from jam_dagster.tables import EncodedTable, encode
+from jam_dagster.tables.codes.encode import encode_chunks
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +75,7 @@ def public_table(
     if quotable:
         metadata["previous_run"] = run.digest
     _check_sampled(graph, run, table, before)
-    codes = encode(table, first.domain, private=not quotable)
+    codes = _encoded(table, first.domain, private=not quotable)
     return graph.spec.previous.table(codes, first), metadata
 
 
@@ -188,7 +190,7 @@ def _archive(step: ReleaseStep, domain: Domain) -> StorePlace | None:
     return step.place(domain)
 
 
-def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, Any, UPath]:
+def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPath]:
     """Return the run, the synthetic table and the run's folder, once they are of one release."""
     graph = step.graph
     store, partition = step.store(MECHANISM_RUN), step.partition
@@ -202,9 +204,10 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, Any, UPath]:
             f"{name} needs the release of {before}: materialize it first. Nothing was charged."
         )
     with store.guarded(f"reading the release of {before}"):
-        table = TableFormat().read(files)
+        table = TableFile(files)
+        mark = table.attrs.get(RUN_ATTRIBUTE)
         made = ((RunFormat().read(folder), folder) for folder in folders)
-        of_table = (one for one in made if table.attrs.get(RUN_ATTRIBUTE) == one[0].digest)
+        of_table = (one for one in made if mark == one[0].digest)
         run, folder = next(of_table, (None, None))
     if run is None or folder is None or run.release.key.partition != before:
         raise InputError(
@@ -234,15 +237,19 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, Any, UPath]:
     return run, table, folder
 
 
-def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, before: str) -> None:
+def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: TableFile, before: str) -> None:
     """Raise unless a synthetic table is what is sampled from the model of its run.
 
     The mark on a table stays when its values are replaced, and private values that were put there
     would become public ones.
     """
-    sampled = sample_rows(run.model, run.transcript)
     try:
-        same = _same(encode(table, run.model.domain, private=True), sampled)
+        same, start = len(table) == run.transcript.records, 0
+        codes = _encoded(table, run.model.domain, private=True)
+        for chunk in release_rows(run.model, run.transcript) if same else ():
+            rows = slice(start, start + chunk.codes.records)
+            found = EncodedTable(codes.domain, tuple(column[rows] for column in codes.columns))
+            same, start = same and _same(found, chunk.codes), rows.stop
     except (InputError, PrivateStepError):
         same = False
     if not same:
@@ -251,6 +258,10 @@ def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, be
             f" its run made: the file was changed since. Materialize synthetic_records of {before}"
             f" first, which costs nothing. Nothing was charged."
         )
+
+
+def _encoded(table: TableFile, domain: Domain, *, private: bool) -> EncodedTable:
+    return encode_chunks(table.chunks(), domain, records=len(table), private=private)
 
 
 def _same(one: EncodedTable, other: EncodedTable) -> bool:

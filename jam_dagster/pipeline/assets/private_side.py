@@ -1,6 +1,8 @@
 """The one step that opens the private table, and the assets that it makes."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dagster as dg
@@ -25,6 +27,7 @@ from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.engine import Drawn, Engine
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.tables import Domain, MarginalSource, Source
+from jam_dagster.tables.sources.table_file import TableFile
 
 _Made = Iterator[dg.MaterializeResult[Any]]
 
@@ -50,28 +53,30 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         )
         _reserve(step, engine, public, inputs.get(PUBLIC_RECORDS))
         kept: list[Drawn] = []
-        errors: ReleaseErrors | None = None
-        failed: Exception | None = None
-        try:
-            with engine.funding.exclusive():
-                errors = engine.draw(public, kept.append)
-        except Exception as error:
-            if not kept:
-                raise
-            failed = error
-        # The private table is closed. What is paid for stays, even if the evaluation failed.
-        (drawn,) = kept
-        yield from _private_tables(graph, source, domain)
-        yield from _outcomes(step, drawn, public)
-        if failed is not None:
-            raise failed
-        if errors is not None and "workload_error" in graph.names:
-            yield dg.MaterializeResult(
-                asset_key=graph.key("workload_error"),
-                value=errors,
-                metadata=tidy(error_metadata(graph, errors)),
-            )
-            _alert_if_worse(step, drawn.run, errors)
+        # Of a table in chunks, until the store has it.
+        with TemporaryDirectory(prefix="jam-") as folder:
+            errors: ReleaseErrors | None = None
+            failed: Exception | None = None
+            try:
+                with engine.funding.exclusive():
+                    errors = engine.draw(public, kept.append, Path(folder, "table.parquet"))
+            except Exception as error:
+                if not kept:
+                    raise
+                failed = error
+            # The private table is closed. What is paid for stays, even if the evaluation failed.
+            (drawn,) = kept
+            yield from _private_tables(graph, source, domain)
+            yield from _outcomes(step, drawn, public)
+            if failed is not None:
+                raise failed
+            if errors is not None and "workload_error" in graph.names:
+                yield dg.MaterializeResult(
+                    asset_key=graph.key("workload_error"),
+                    value=errors,
+                    metadata=tidy(error_metadata(graph, errors)),
+                )
+                _alert_if_worse(step, drawn.run, errors)
 
     return private_side
 
@@ -147,14 +152,20 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
         metadata=tidy({**run_metadata(graph, run), "made_again": drawn.repeated}),
     )
     name = "synthetic_records"
-    mark(run, sample.table)
     store, csv = step.store(name), step.beside(name, ".csv")
-    store.write(csv, table_csv(sample.table))
+    shown: dict[str, Any] = {}
+    if isinstance(sample.table, TableFile):
+        # Of a table with fewer rows that lay here before.
+        csv.unlink(missing_ok=True)
+    else:
+        mark(run, sample.table)
+        store.write(csv, table_csv(sample.table))
+        shown["csv"] = dg.MetadataValue.path(store.shown(csv))
     yield dg.MaterializeResult(
         asset_key=graph.key(name),
         value=sample.table,
         metadata={
-            "csv": dg.MetadataValue.path(store.shown(csv)),
+            **shown,
             **sample_metadata(graph, run, sample, public),
         },
     )

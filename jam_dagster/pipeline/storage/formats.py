@@ -13,7 +13,7 @@ import yaml
 from jam_dagster.certificates import Certificate, render_certificate
 from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.certificates.page import PAGE_NAME
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import copy_whole, write_whole
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import TargetUtility
 from jam_dagster.privacy import NoiseCall
@@ -28,6 +28,7 @@ from jam_dagster.tables import Domain, EncodedTable, PublicTables
 from jam_dagster.tables.domain.text_dtype import from_arrow
 from jam_dagster.tables.sources.columns import exact_columns, with_texts
 from jam_dagster.tables.sources.public import encoded_tables
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,18 +134,21 @@ class TableFormat(Format):
         """Whether `value` is a data frame."""
         import pandas as pd
 
-        return isinstance(value, pd.DataFrame)
+        return isinstance(value, pd.DataFrame | TableFile)
 
-    def write(self, value: pd.DataFrame, path: UPath) -> None:
+    def write(self, value: pd.DataFrame | TableFile, path: UPath) -> None:
         """Write the table, without its index; cells of no common type as texts."""
         import pyarrow as pa
 
+        if isinstance(value, TableFile):
+            copy_whole(value.path, path)
+            return
         typed = with_texts(exact_columns(value.copy(deep=False)))
         _write_parquet(pa.Table.from_pandas(typed, preserve_index=False), path)
 
-    def without_types(self, value: pd.DataFrame) -> pd.DataFrame:
+    def without_types(self, value: pd.DataFrame | TableFile) -> pd.DataFrame | TableFile:
         """Return each cell of an object column as a text."""
-        return with_texts(value)
+        return value if isinstance(value, TableFile) else with_texts(value)
 
     def read(self, path: UPath) -> pd.DataFrame:
         """Read the table."""

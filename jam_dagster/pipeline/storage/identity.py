@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.evaluation import WorkloadErrors
-from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+from jam_dagster.release.run import RUN_ATTRIBUTE, ReleaseErrors, ReleaseRun
 from jam_dagster.reports.release_report import run_of_page
 from jam_dagster.tables import MarginalSource
 
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
     from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.tables import Domain
-
-# Attributes of data frames stay with a table in its Parquet file.
-RUN_ATTRIBUTE = "jam_dagster.run"
+    from jam_dagster.tables.sources.table_file import TableFile
 
 
 def mark(run: ReleaseRun, table: pd.DataFrame) -> None:
-    """Write on a synthetic table that a run made it."""
+    """Write on a synthetic table that a run made it; its Parquet file keeps that."""
     table.attrs[RUN_ATTRIBUTE] = run.digest
 
 
@@ -77,7 +75,7 @@ def check_tables(
     run: ReleaseRun,
     partition: str,
     *,
-    synthetic: pd.DataFrame | None = None,
+    synthetic: TableFile | None = None,
     public: MarginalSource | None = None,
     error: WorkloadErrors | None = None,
 ) -> None:

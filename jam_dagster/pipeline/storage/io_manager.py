@@ -17,9 +17,10 @@ from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import JamError, SourceError, SpecificationError
 from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escape_leading_slash
 from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, value_of_variable
-from jam_dagster.pipeline.storage.formats import FORMATS, Format
+from jam_dagster.pipeline.storage.formats import FORMATS, Format, TableFormat
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.tables import secret_key
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -213,6 +214,8 @@ class ReleaseStore(dg.UPathIOManager):
                 f"Asset {context.asset_key.to_user_string()} is not in the store"
                 f" ({self.shown(path)}.*): materialize it first."
             )
+        if isinstance(found, TableFormat) and context.dagster_type.typing_type is TableFile:
+            return TableFile(found.path(path))
         with self.guarded(f"reading {context.asset_key.to_user_string()}"):
             return found.read(found.path(path))
 

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
+from jam_dagster.tables.codes.marginals import HELD_CELLS, Columns, Counts, MarginalCounter
 from jam_dagster.tables.domain.domain import Clique, Domain
-
-if TYPE_CHECKING:
-    from jam_dagster.tables.codes.table import EncodedTable
 
 # Of a block of several marginals: its counts stay in the second-level cache while rows are added.
 _BLOCK_CELLS = 1 << 16
@@ -57,6 +54,15 @@ class CountedTable:
         """
         return {tuple(clique): self._summed(tuple(clique)) for clique in cliques}
 
+    @property
+    def cells(self) -> int:
+        """The number of counts that are held."""
+        return sum(counts.size for counts in self.blocks.values())
+
+    def holds(self, cliques: Iterable[Clique]) -> bool:
+        """Return whether some block holds each marginal."""
+        return all(self._blocks_with(clique) for clique in cliques)
+
     def check(self, cliques: Iterable[Clique]) -> None:
         """Raise the error of `marginals` if no block holds one of them."""
         for clique in cliques:
@@ -77,7 +83,7 @@ class CountedTable:
                 f"marginal {clique} is not in the order of the domain: use"
                 f" {self.domain.canonical(clique)}"
             )
-        found = set.intersection(set(self._order), *(self._with[name] for name in clique))
+        found = self._blocks_with(clique)
         if not found:
             raise InputError(
                 f"the marginal of {', '.join(clique)} was not counted: only the marginals of the"
@@ -85,6 +91,9 @@ class CountedTable:
                 " source that keeps rows, such as Parquet"
             )
         return self._order[min(found)]
+
+    def _blocks_with(self, clique: Clique) -> set[int]:
+        return set.intersection(set(self._order), *(self._with[name] for name in clique))
 
     @cached_property
     def _order(self) -> dict[int, Clique]:
@@ -112,14 +121,19 @@ def covering_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
     """
     wanted = sorted(dict.fromkeys(map(tuple, cliques)), key=lambda one: (-len(one), one))
     whole = _whole(wanted)
-    if sum(domain.size(clique) for clique in whole) > _MOST_CELLS:
-        cells = sum(domain.size(clique) for clique in whole)
+    cells = sum(domain.size(clique) for clique in whole)
+    if cells > _MOST_CELLS:
         raise InputError(
             f"the marginals that the release may ask for have {cells:,} cells, more than the"
             f" {_MOST_CELLS:,} that are counted in one pass: give a workload of fewer attributes,"
             " fewer bins, or a source that keeps rows, such as Parquet"
         )
     return _merged(domain, whole) or whole
+
+
+def can_be_counted(domain: Domain, cliques: Iterable[Clique]) -> bool:
+    """Return whether one pass can count the blocks of some marginals."""
+    return sum(domain.size(one) for one in _whole(sorted(cliques, key=len)[::-1])) <= _MOST_CELLS
 
 
 def _whole(wanted: Sequence[Clique]) -> list[Clique]:
@@ -176,17 +190,29 @@ def _addition(domain: Domain, block: Clique, left: Mapping[Clique, None], most: 
     return best
 
 
+class Codes(Protocol):
+    """Records, as their codes."""
+
+    @property
+    def columns(self) -> Columns:
+        """One array of codes per attribute."""
+
+
 def count_blocks(
-    tables: Iterable[EncodedTable], domain: Domain, cliques: Iterable[Clique]
+    tables: Iterable[Codes],
+    domain: Domain,
+    cliques: Iterable[Clique],
+    *,
+    records: int = np.iinfo(np.int64).max,
 ) -> CountedTable:
-    """Count records that come in chunks, in one pass; no record is kept."""
-    # How many records will come is not known.
+    """Count at most `records` records that come in chunks, in one pass; none is kept."""
     blocks = covering_blocks(domain, cliques)
-    counter = MarginalCounter(domain, [(), *blocks], records=np.iinfo(np.int64).max)
+    counter = MarginalCounter(domain, [(), *blocks], records=records)
     for table in tables:
         counter.add(table.columns)
     counts = counter.counts()
     records = int(counts.pop(()))
     fits = records <= np.iinfo(np.int32).max
-    dtype = np.int32 if fits else np.int64
-    return CountedTable(domain, records, {one: counts[one].astype(dtype) for one in blocks})
+    dtype: type[np.signedinteger[Any]] = np.int32 if fits else np.int64
+    held = {one: counts[one].astype(dtype, copy=False) for one in blocks}
+    return CountedTable(domain, records, held)

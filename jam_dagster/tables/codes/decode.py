@@ -17,7 +17,7 @@ from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.times import TimeAttribute
 
 
-def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
+def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) -> pd.DataFrame:
     """Decode codes to values; ``encode(decode(x)) == x``.
 
     A number is drawn uniformly from its bin, or from what the attribute says of it in `within`
@@ -31,6 +31,8 @@ def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
         Codes.
     rng
         Draws the numbers within the bins, and random keys.
+    before
+        Number of rows of the table that come before, by which rows are numbered.
 
     Returns
     -------
@@ -58,7 +60,7 @@ def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
             hours = columns[attribute.hour_from]
             bins = codes.astype(np.intp)
             columns[attribute.name] = attribute.at_hours(columns[attribute.name], bins, hours)
-    return with_derived(pd.DataFrame(columns), domain.plan, list(domain.columns), rng)
+    return with_derived(pd.DataFrame(columns), domain.plan, list(domain.columns), rng, before)
 
 
 def _categories(codes: npt.NDArray[Any], attribute: CategoricalAttribute) -> pd.Series[Any]:

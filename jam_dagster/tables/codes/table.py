@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import InputError, OutsideDomainError
-from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
+from jam_dagster.tables.codes.block_counts import CountedTable, count_blocks
+from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
 from jam_dagster.tables.domain.domain import Clique, Domain
+
+_MANY = 1_000_000
+"""Records that take longer to count than their counts take to be summed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,7 @@ class EncodedTable:
 
     domain: Domain
     columns: tuple[npt.NDArray[np.integer[Any]], ...]
+    _held: CountedTable | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.names):
@@ -122,6 +127,8 @@ class EncodedTable:
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
         """Count several marginals in one pass over the records (see `MarginalCounter`).
 
+        Of a million records or more, the counts are kept for later calls.
+
         Parameters
         ----------
         cliques
@@ -136,7 +143,16 @@ class EncodedTable:
         InputError
             As `marginal`.
         """
-        counter = MarginalCounter(self.domain, cliques, records=self.records)
+        wanted = [tuple(clique) for clique in cliques]
+        if self.records >= _MANY and sum(map(self.domain.size, wanted)) <= HELD_CELLS:
+            held = self._held
+            if held is None or not held.holds(wanted):
+                counted = count_blocks([self], self.domain, wanted, records=self.records)
+                if held is None or counted.cells > held.cells:
+                    object.__setattr__(self, "_held", counted)
+                held = counted
+            return held.marginals(wanted)
+        counter = MarginalCounter(self.domain, wanted, records=self.records)
         counter.add(self.columns)
         return counter.counts()
 

@@ -159,11 +159,15 @@ def with_derived(
     plan: Iterable[PlannedColumn],
     order: Sequence[str],
     rng: np.random.Generator,
+    before: int = 0,
 ) -> pd.DataFrame:
-    """Return a table of attributes with its derived columns, in an order of all columns."""
+    """Return a table of attributes with its derived columns, in an order of all columns.
+
+    `before` rows of the table come before these.
+    """
     columns = {str(name): table[name] for name in table.columns}
     for one in plan:
-        columns[one.name] = _computed(one, table, columns, rng)
+        columns[one.name] = _computed(one, table, columns, rng, before)
     return pd.DataFrame({name: columns[name] for name in order}, index=table.index)
 
 
@@ -210,6 +214,7 @@ def _computed(
     table: pd.DataFrame,
     columns: Mapping[str, pd.Series[Any]],
     rng: np.random.Generator,
+    before: int = 0,
 ) -> pd.Series[Any]:
     parts, length = [], 0
     for start in range(0, max(len(table), 1), _ROWS):
@@ -218,7 +223,7 @@ def _computed(
         def read(name: str, rows: slice = slice(start, start + count)) -> Cells:
             return read_cells(name, columns[name].iloc[rows])
 
-        cells = evaluated(one.tree, Rows(start, count, read, rng))
+        cells = evaluated(one.tree, Rows(before + start, count, read, rng))
         if cells.kind == "text":
             length += sum(map(len, cells.values))
             if length > _MOST_TEXT:

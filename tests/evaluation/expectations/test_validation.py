@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from jam_dagster.evaluation import ExpectationResult, expectation_names
-from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL
+from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
 from jam_dagster.evaluation.expectations.validation import (
     TableChecks,
     contents_of,
@@ -25,11 +26,12 @@ from jam_dagster.evaluation.expectations.validation import (
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.tables import CategoricalAttribute, Combinations, Domain, NotNull, Order
 from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.sources.table_file import TableFile
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 
 
 def check(
-    release: SmallRelease, table: pd.DataFrame, transcript: Transcript | None = None
+    release: SmallRelease, table: pd.DataFrame | TableFile, transcript: Transcript | None = None
 ) -> dict[str, ExpectationResult]:
     checks = validate(
         table,
@@ -50,6 +52,12 @@ def check(
         if result.unexpected is not None:
             assert result.passed == (result.unexpected == 0)
     return {result.name: result for result in results}
+
+
+def in_chunks(table: pd.DataFrame, folder: Path) -> TableFile:
+    path = folder / "table.parquet"
+    table.to_parquet(path, index=False, row_group_size=1000)
+    return TableFile(path)
 
 
 def failed(results: dict[str, ExpectationResult]) -> set[str]:
@@ -174,11 +182,29 @@ BROKEN: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], set[str], str]] 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_table_broken_in_one_way_fails_in_that_way(release: SmallRelease, fault: str) -> None:
+def test_a_table_broken_in_one_way_fails_in_that_way(
+    release: SmallRelease, fault: str, tmp_path: Path
+) -> None:
     change, expected, message = BROKEN[fault]
     results = check(release, change(release.table.copy()))
     assert failed(results) == expected
     assert any(message in results[name].message for name in expected)
+    assert check(release, in_chunks(change(release.table.copy()), tmp_path)) == results
+
+
+def test_a_table_in_chunks_has_the_results_of_the_whole(
+    release: SmallRelease, tmp_path: Path
+) -> None:
+    whole = with_values("income", slice(990, 1010), 99.6)(release.table.copy())
+    facts: dict[str, Any] = {
+        "records": RECORDS,
+        "transcript": release.transcript,
+        "model": release.model,
+    }
+    table = in_chunks(whole, tmp_path)
+    assert len(CheckedTable.of(table, release.domain, *facts.values()).synthetic) < 50
+    checks = [validate(one, release.domain, **facts) for one in (whole, table)]
+    assert checks[0] == checks[1]
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,10 +12,14 @@ from jam_dagster.mechanisms import (
     JamPgm,
     MechanismResult,
     Transcript,
+    release_rows,
     sample_rows,
     sampling_generator,
+    with_chunks,
     with_search,
 )
+from jam_dagster.mechanisms.loops import rows
+from jam_dagster.mechanisms.loops.transcript import sampling_seed
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.models.row_search import RowSearch
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
@@ -28,9 +34,9 @@ def made(private, public) -> MechanismResult:
 
 
 def test_rows_are_sampled_alone_where_nothing_is_said(made):
-    rows = sample_rows(made.model, made.transcript)
+    found = sample_rows(made.model, made.transcript)
     plain = made.model.sample(made.transcript.records, sampling_generator(made.transcript))
-    assert rows.to_frame().equals(plain.to_frame())
+    assert found.to_frame().equals(plain.to_frame())
 
 
 def test_a_search_is_stored_with_the_transcript_and_made_again(made, tmp_path):
@@ -60,6 +66,33 @@ def test_a_transcript_without_a_search_does_not_name_it(made, tmp_path):
 def test_rows_and_generator_may_be_given(made):
     transcript = with_search(made.transcript, {"degree": 1})
     assert sample_rows(made.model, transcript, np.random.default_rng(3), 11).records == 11
+
+
+def test_many_rows_come_in_chunks_of_their_own_seeds(made, tmp_path, monkeypatch):
+    (whole,) = release_rows(made.model, made.transcript)
+    assert whole.codes.to_frame().equals(sample_rows(made.model, made.transcript).to_frame())
+    assert with_chunks(made.transcript) is made.transcript
+    limits = {"MOST_AT_ONCE": made.transcript.records - 1, "CHUNK_ROWS": 5, "LEAST_CHUNK_ROWS": 1}
+    for name, limit in limits.items():
+        monkeypatch.setattr(rows, name, limit)
+    with_chunks(with_search(made.transcript, {"degree": 1})).save(tmp_path)
+    again = Transcript.load(tmp_path)
+    assert (again.chunk_rows, again.search) == (5, None)
+    chunks = list(release_rows(made.model, again))
+    sizes = [chunk.codes.records for chunk in chunks]
+    assert sum(sizes) == made.transcript.records
+    assert max(sizes) <= 5
+    assert max(sizes) - min(sizes) <= 1
+    # The second chunk is what it is without the first.
+    seed = np.random.SeedSequence(sampling_seed(again), spawn_key=(1,))
+    alone = sample_rows(made.model, again, np.random.default_rng(seed), sizes[1])
+    assert chunks[1].codes.to_frame().equals(alone.to_frame())
+
+
+@pytest.mark.parametrize("chunk_rows", [True, 0, 99, 10**7, "many"])
+def test_what_no_chunks_are_is_named(made, chunk_rows):
+    with pytest.raises(InputError, match="chunk_rows must be a whole number from 100"):
+        next(release_rows(made.model, replace(made.transcript, chunk_rows=chunk_rows)))
 
 
 @pytest.mark.parametrize(

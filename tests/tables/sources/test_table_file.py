@@ -1,0 +1,64 @@
+"""Synthetic tables in a Parquet file, a chunk of rows at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.tables import Domain, EncodedTable, decode
+from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile, first_rows
+
+DOMAIN = Domain.from_dict(
+    {
+        "attributes": {
+            "job": {"values": ["baker", "pilot"], "nullable": True},
+            "kind": {"values": [1, "two"], "dtype": "object", "nullable": True},
+            "flag": {"values": [True, False], "dtype": "object", "nullable": True},
+            "group": {"values": ["a", "b"], "dtype": "category", "nullable": True},
+            "age": {"edges": [0, 10, 20], "integer": True, "nullable": True, "dtype": "Int64"},
+            "day": {"edges": ["2020-01-01", "2020-02-01", "2020-03-01"], "unit": "day"},
+        },
+        "derived": {"number": "row()", "upper": {"expression": "job", "dtype": "object"}},
+    }
+)
+
+
+def chunk(code: int, rows: int = 3, before: int = 0) -> pd.DataFrame:
+    columns = tuple(np.full(rows, min(code, size - 1)) for size in DOMAIN.shape)
+    table = EncodedTable(DOMAIN, columns)
+    return decode(table, np.random.default_rng(0), before=before)
+
+
+def test_no_chunk_decides_a_type(tmp_path: Path) -> None:
+    """The first chunk has one value a column, the second nothing but missing values."""
+    form = ChunkFormat(DOMAIN, {"mark": "ours"})
+    given = [chunk(0), chunk(2, rows=2, before=3), chunk(1, before=5)]
+    with form.writing(tmp_path / "table.parquet") as write:
+        for one in given:
+            write(one)
+    table = TableFile(tmp_path / "table.parquet")
+    found = list(table.chunks())
+    assert (len(table), table.sizes) == (8, [3, 2, 3])
+    assert table.attrs == {"mark": "ours"}
+    assert first_rows(table).equals(found[0])
+    assert all(one.dtypes.equals(found[0].dtypes) for one in found)
+    assert all(form.stored(one).equals(other) for one, other in zip(given, found, strict=True))
+    whole = table.read()
+    assert whole["number"].tolist() == list(range(1, 9))
+    assert whole["flag"].dropna().tolist() == [True] * 3 + [False] * 3
+    assert whole["kind"].dropna().tolist() == ["1"] * 3 + ["two"] * 3
+    assert whole["job"].isna().tolist() == [False] * 3 + [True] * 2 + [False] * 3
+
+
+def test_a_table_that_is_not_whole_is_not_there(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with ChunkFormat(DOMAIN).writing(tmp_path / "table.parquet") as write:
+            write(chunk(0))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
