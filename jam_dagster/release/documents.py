@@ -18,6 +18,7 @@ from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import EncodedTable, MarginalSource
 from jam_dagster.tables.codes.block_counts import can_be_counted, count_blocks
+from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -62,6 +63,14 @@ class Documents:
             return count_blocks(codes, domain, told, records=run.transcript.records)
         columns = zip(*(chunk.columns for chunk in codes), strict=True)
         return EncodedTable(domain, tuple(map(np.concatenate, columns)))
+
+    def counts_of(self, run: ReleaseRun, table: TableFile, *, evaluated: bool) -> MarginalSource:
+        """Return the counts of a stored synthetic table, kept or counted again; see `counts`."""
+        key = run.digest, sha256_of(table.path)
+        if key not in _LAST_COUNTS:
+            codes = each_encoded(table.chunks(), run.model.domain, private=False)
+            return self.counts(run, codes, evaluated=evaluated)
+        return _LAST_COUNTS[key]
 
     def report(
         self,
@@ -248,5 +257,13 @@ def checks_of(run: ReleaseRun, table: pd.DataFrame | TableFile) -> TableChecks:
         _LAST_CHECKS[key] = made
     return _LAST_CHECKS[key]
 
+
+def keep_counts(run: ReleaseRun, table: TableFile, counts: MarginalSource) -> None:
+    """Keep the counts of the table that was made last: a later step of this process tells them."""
+    _LAST_COUNTS.clear()
+    _LAST_COUNTS[run.digest, sha256_of(table.path)] = counts
+
+
+_LAST_COUNTS: dict[tuple[str, str], MarginalSource] = {}
 
 _LAST_CHECKS: dict[tuple[str, bytes | None], TableChecks] = {}

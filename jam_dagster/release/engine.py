@@ -20,7 +20,7 @@ from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
-from jam_dagster.release.documents import Documents
+from jam_dagster.release.documents import Documents, keep_counts
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import RUN_ATTRIBUTE, ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
@@ -307,7 +307,9 @@ class Engine(Documents):
                     write(chunk.table)
                     yield chunk.codes
 
-        return Sample(self.counts(run, written(), evaluated=True), TableFile(path))
+        counts, table = self.counts(run, written(), evaluated=True), TableFile(path)
+        keep_counts(run, table, counts)
+        return Sample(counts, table)
 
     def begin(self, private: MarginalSource, public: MarginalSource | None) -> None:
         """Claim the place for this release, once its data are those of earlier draws.

@@ -28,6 +28,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.keys import OPTIONS
 from jam_dagster.mechanisms import Transcript
+from jam_dagster.mechanisms.loops import rows
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.privacy import Ledger
 from jam_dagster.release.dataframes import ReleaseOptions
@@ -90,6 +91,17 @@ def exact(private: Any = PRIVATE, public: Any = PUBLIC, **given: Any) -> jam.Fra
 
 
 # --- in memory, for research
+
+
+def test_a_table_in_chunks_is_read_from_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MOST_AT_ONCE", 150)
+    monkeypatch.setattr(rows, "CHUNK_ROWS", 100)
+    made = exact(folder="many")
+    assert made.table.equals(pd.read_parquet("many/synthetic.parquet"))
+    assert len(made.table) == 200
+    assert made.table.iloc[0].tolist() != made.table.iloc[100].tolist()
+    assert "synthetic" in made._repr_html_().lower()
+    assert exact(folder="many").table.equals(made.table)
 
 
 def test_counts_make_the_release_that_rows_make() -> None:

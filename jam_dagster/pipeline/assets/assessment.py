@@ -18,7 +18,6 @@ from jam_dagster.release.documents import checks_of
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.tables import MarginalSource
-from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.sources.table_file import TableFile
 
 RESTRICTED = "restricted: exact statistics of private data"
@@ -105,12 +104,8 @@ def _page(
     checks = checks_of(run, synthetic).results
     page = engine.report(
         run,
-        engine.counts(
-            run,
-            each_encoded(synthetic.chunks(), domain, private=False),
-            # Without a public table, the error is compared with a uniform one's.
-            evaluated=public is None,
-        ),
+        # Without a public table, the error is compared with a uniform one's.
+        engine.counts_of(run, synthetic, evaluated=public is None),
         public,
         checks=checks,
         error=error,
