@@ -214,7 +214,7 @@ class ReleaseStore(dg.UPathIOManager):
                 f"Asset {context.asset_key.to_user_string()} is not in the store"
                 f" ({self.shown(path)}.*): materialize it first."
             )
-        if isinstance(found, TableFormat) and context.dagster_type.typing_type is TableFile:
+        if isinstance(found, TableFormat) and _takes_file(context):
             return TableFile(found.path(path))
         with self.guarded(f"reading {context.asset_key.to_user_string()}"):
             return found.read(found.path(path))
@@ -319,6 +319,15 @@ def _not_stored(key: dg.AssetKey, path: str) -> SourceError:
     return SourceError(
         f"Asset {key.to_user_string()} is not in the store ({path}.*): materialize it first."
     )
+
+
+def _takes_file(context: dg.InputContext) -> bool:
+    """Return whether an input is annotated as the file of a table, which is read in chunks."""
+    try:
+        return bool(context.dagster_type.typing_type is TableFile)
+    except dg.DagsterInvariantViolationError:
+        # An input outside a run has no type.
+        return False
 
 
 def _safe(segment: str) -> str:
