@@ -44,15 +44,8 @@ class Documents:
     ) -> MarginalSource:
         """Count the chunks of a synthetic table: all marginals by which a release is told.
 
-        Parameters
-        ----------
-        run
-            The run of the table.
-        codes
-            The chunks. They are kept where classifiers learn from rows, or the marginals are too
-            many.
-        evaluated
-            Whether the whole workload is wanted; else it is counted where bounds need it.
+        The workload is counted where it is `evaluated`, or bounds need it. Codes are kept where
+        classifiers learn from rows, or the marginals are too many.
         """
         domain = run.model.domain
         told = [*columns_and_pairs(domain), *map(domain.canonical, run.model.cliques)]

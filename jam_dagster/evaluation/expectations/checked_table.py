@@ -35,17 +35,7 @@ FALSE_ALARM_LEVEL = 0.001
 
 @dataclass
 class Counted:
-    """What is counted of a table that comes in chunks.
-
-    Parameters
-    ----------
-    rows
-        Number of rows.
-    cells
-        The counts of each attribute's cells; values outside it are not counted.
-    nulls
-        Number of missing values of each attribute.
-    """
+    """What a table in chunks counts: its rows, and each attribute's cells and missing values."""
 
     rows: int = 0
     cells: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)

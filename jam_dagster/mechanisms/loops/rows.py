@@ -38,15 +38,7 @@ LEAST_CHUNK_ROWS = 100
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Some rows of a release, one after the other.
-
-    Parameters
-    ----------
-    codes
-        The rows as they were sampled and repaired.
-    table
-        The rows with their values.
-    """
+    """Some rows of a release, as they were sampled and repaired, and with their values."""
 
     codes: EncodedTable
     table: pd.DataFrame

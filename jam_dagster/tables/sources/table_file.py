@@ -30,13 +30,7 @@ _WITH_GAPS = {"bool": "boolean", "int64": "Int64", "uint64": "UInt64"}
 
 @dataclass(frozen=True)
 class TableFile:
-    """A synthetic table in a Parquet file, with a chunk of its rows in each row group.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
+    """A synthetic table in a Parquet file, with a chunk of its rows in each row group."""
 
     path: Path | UPath
 
@@ -91,12 +85,7 @@ def _sizes(file: Any) -> list[int]:
 class ChunkFormat:
     """The columns of a synthetic table in Parquet, with types that no chunk of its rows decides.
 
-    Parameters
-    ----------
-    domain
-        The domain of the table.
-    attrs
-        What the table is marked with.
+    The table is marked with `attrs`, as a data frame is.
     """
 
     domain: Domain
