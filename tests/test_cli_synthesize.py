@@ -19,9 +19,9 @@ import yaml
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import MECHANISMS, Aim
+from jam_dagster.mechanisms.loops import rows
 from jam_dagster.privacy import DirectoryStore, Kind, Ledger
 from jam_dagster.release import SynthesisRequest
-from jam_dagster.release import engine as steps
 from jam_dagster.tables import CsvSource, EncodedTable, decode
 from tests.cli_bench import KEYS, NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
 from tests.full_disk import on_a_full_disk
@@ -230,7 +230,7 @@ def test_a_failed_check_fails_nothing(run: Run, monkeypatch: pytest.MonkeyPatch)
     def cut(synthetic: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
         return decode(synthetic, rng).head(150)
 
-    monkeypatch.setattr(steps, "decode", cut)
+    monkeypatch.setattr(rows, "decode", cut)
 
     result = run(*synthesize(*RESEARCH, "--checks"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -17,6 +17,9 @@ from jam_dagster.tables.domain.domain import Clique, Domain
 # Of a block of several marginals: its counts stay in the second-level cache while rows are added.
 _BLOCK_CELLS = 1 << 16
 _MOST_MERGED = 4
+MANY = 1_000_000
+"""Records that take longer to count than their counts take to be summed."""
+
 # An engine that counts in one pass holds all blocks: 4 GiB, 8 bytes each.
 _MOST_CELLS = 1 << 29
 
@@ -70,7 +73,7 @@ class CountedTable:
 
     def _summed(self, clique: Clique) -> Counts:
         if not clique:
-            return np.array(self.records)
+            return np.array(self.records, _counts_dtype(self.records))
         block = self._block_of(clique)
         others = tuple(axis for axis, name in enumerate(block) if name not in clique)
         counts = self.blocks[block]
@@ -198,6 +201,10 @@ class Codes(Protocol):
         """One array of codes per attribute."""
 
 
+def _counts_dtype(records: int) -> type[np.signedinteger[Any]]:
+    return np.int32 if records <= np.iinfo(np.int32).max else np.int64
+
+
 def count_blocks(
     tables: Iterable[Codes],
     domain: Domain,
@@ -212,7 +219,29 @@ def count_blocks(
         counter.add(table.columns)
     counts = counter.counts()
     records = int(counts.pop(()))
-    fits = records <= np.iinfo(np.int32).max
-    dtype: type[np.signedinteger[Any]] = np.int32 if fits else np.int64
+    dtype = _counts_dtype(records)
     held = {one: counts[one].astype(dtype, copy=False) for one in blocks}
     return CountedTable(domain, records, held)
+
+
+@dataclass
+class KeptCounts:
+    """The counts of a table that were made last, for later calls."""
+
+    held: CountedTable | None = None
+
+    def marginals(
+        self,
+        domain: Domain,
+        cliques: Sequence[Clique],
+        chunks: Callable[[], Iterable[Codes]],
+        records: int,
+    ) -> dict[Clique, Counts]:
+        """Return marginals from what is held, or count the chunks of the table."""
+        if self.held is not None and self.held.holds(cliques):
+            return self.held.marginals(cliques)
+        counted = count_blocks(chunks(), domain, cliques, records=records)
+        more = self.held is None or counted.cells > self.held.cells
+        if more and counted.cells <= HELD_CELLS:
+            self.held = counted
+        return counted.marginals(cliques)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jam_dagster.errors import SourceError
+from jam_dagster.tables.codes.block_counts import KeptCounts
 from jam_dagster.tables.codes.chunks import ChunkedTable
 from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
-from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
+from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.domain import Clique, Domain
 
@@ -23,8 +24,8 @@ class ParquetTable:
     """A `MarginalSource` that counts marginals from a Parquet file or folder.
 
     Constructing it reads and encodes every record once, so that every fault of the table appears
-    before any count or charge. Each call of `marginals` is one more pass. Memory is the counts and
-    one chunk of records, whatever the number of records.
+    before any count or charge. A call of `marginals` is one more pass, unless the counts that were
+    made last tell. Memory is the counts and one chunk of records, whatever the number of records.
 
     Parameters
     ----------
@@ -47,6 +48,7 @@ class ParquetTable:
     source: ChunkedTable
     private: bool = True
     records: int = field(init=False)
+    _kept: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", sum(one.records for one in self._chunks()))
@@ -65,17 +67,24 @@ class ParquetTable:
         SourceError
             The table can no longer be read, or its number of records has changed.
         """
-        counter = MarginalCounter(self.domain, cliques, records=self.records)
+        wanted = [tuple(clique) for clique in cliques]
+        if sum(map(self.domain.size, wanted)) <= HELD_CELLS:
+            return self._kept.marginals(self.domain, wanted, self._unchanged, self.records)
+        counter = MarginalCounter(self.domain, wanted, records=self.records)
+        for chunk in self._unchanged():
+            counter.add(chunk.columns)
+        return counter.counts()
+
+    def _unchanged(self) -> Iterator[EncodedTable]:
         seen = 0
         for chunk in self._chunks():
-            counter.add(chunk.columns)
+            yield chunk
             seen += chunk.records
         if seen != self.records:
             raise SourceError(
                 f"{self.source.describe()} changed while its marginals were counted: run again"
                 " while no process writes to it"
             )
-        return counter.counts()
 
     def _chunks(self) -> Iterator[EncodedTable]:
         chunks = self.source.chunks(self.domain.names, private=self.private)

@@ -12,12 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import InputError, OutsideDomainError
-from jam_dagster.tables.codes.block_counts import CountedTable, count_blocks
+from jam_dagster.tables.codes.block_counts import MANY, KeptCounts
 from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
 from jam_dagster.tables.domain.domain import Clique, Domain
-
-_MANY = 1_000_000
-"""Records that take longer to count than their counts take to be summed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +37,7 @@ class EncodedTable:
 
     domain: Domain
     columns: tuple[npt.NDArray[np.integer[Any]], ...]
-    _held: CountedTable | None = field(default=None, init=False, repr=False)
+    _kept: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.names):
@@ -144,14 +141,8 @@ class EncodedTable:
             As `marginal`.
         """
         wanted = [tuple(clique) for clique in cliques]
-        if self.records >= _MANY and sum(map(self.domain.size, wanted)) <= HELD_CELLS:
-            held = self._held
-            if held is None or not held.holds(wanted):
-                counted = count_blocks([self], self.domain, wanted, records=self.records)
-                if held is None or counted.cells > held.cells:
-                    object.__setattr__(self, "_held", counted)
-                held = counted
-            return held.marginals(wanted)
+        if self.records >= MANY and sum(map(self.domain.size, wanted)) <= HELD_CELLS:
+            return self._kept.marginals(self.domain, wanted, lambda: [self], self.records)
         counter = MarginalCounter(self.domain, wanted, records=self.records)
         counter.add(self.columns)
         return counter.counts()

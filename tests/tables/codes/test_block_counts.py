@@ -10,6 +10,7 @@ import pytest
 from jam_dagster.errors import InputError
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from jam_dagster.tables.codes import block_counts
+from jam_dagster.tables.codes import table as codes
 from jam_dagster.tables.codes.block_counts import count_blocks, covering_blocks
 
 SIZES = (2, 3, 40, 5, 300, 7, 2)
@@ -66,3 +67,15 @@ def test_too_many_cells_are_refused_before_a_row_is_read(monkeypatch: pytest.Mon
 
     with pytest.raises(InputError, match=r"more than the 10,000 that are counted in one pass"):
         count_blocks(rows(), DOMAIN, combinations(DOMAIN.names, 3))
+
+
+def test_a_large_table_keeps_its_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = table(100)
+    wanted = rows.marginals(ASKED)
+    monkeypatch.setattr(codes, "MANY", 100)
+    counted = rows.marginals(ASKED)
+    assert all((counted[one] == wanted[one]).all() for one in ASKED)
+    assert {one.dtype for one in counted.values()} == {one.dtype for one in wanted.values()}
+    monkeypatch.setattr(block_counts, "count_blocks", pytest.fail)
+    counted[ASKED[-1]][...] = 0
+    assert (rows.marginal(ASKED[-1]) == wanted[ASKED[-1]]).all()
