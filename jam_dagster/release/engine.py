@@ -24,6 +24,7 @@ from jam_dagster.release.documents import Documents, keep_counts
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import RUN_ATTRIBUTE, ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
+    CountedTable,
     Domain,
     EncodedTable,
     FrameSource,
@@ -327,8 +328,10 @@ class Engine(Documents):
         """Return a digest of the private records, where nothing else shows that they changed.
 
         A file is the same under its path, and its owner knows when it changes. A table in memory
-        may be another in every call.
+        may be another in every call, and a database that is counted in place takes new rows.
         """
+        if isinstance(private, CountedTable):
+            return private.contents()
         source, unit = self.spec.private, self.spec.privacy.protection.unit
         if not isinstance(source, FrameSource) or isinstance(private, RecordsOnly):
             return None

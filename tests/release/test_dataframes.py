@@ -275,6 +275,25 @@ def test_a_table_that_changed_needs_an_edition() -> None:
     Ledger("ledger.db").verify()
 
 
+def test_a_database_that_took_other_rows_needs_an_edition() -> None:
+    def fill(table: pd.DataFrame) -> DuckDbSource:
+        Path("people.duckdb").unlink(missing_ok=True)
+        with duckdb.connect("people.duckdb") as connection:
+            connection.register("rows", table)
+            connection.execute("create table people as from rows")
+        return DuckDbSource("people.duckdb", "from people")
+
+    first = exact(fill(PRIVATE), evaluate="off")
+    paid = spent()
+    with pytest.raises(InputError, match="with another private table: restore the old data"):
+        exact(fill(changed()), evaluate="off")
+    assert spent() == paid
+    assert len(Ledger("ledger.db").open_attempts("people")) == 1
+    # The order of rows is no part of a table.
+    again = exact(fill(PRIVATE[::-1]), evaluate="off")
+    pd.testing.assert_frame_equal(again.table, first.table)
+
+
 @pytest.mark.slow
 def test_other_parameters_need_another_name() -> None:
     exact(evaluate="off")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,6 +58,14 @@ class CountedTable:
             No block holds a marginal, a name is unknown, or the order is not the domain's.
         """
         return {tuple(clique): self._summed(tuple(clique)) for clique in cliques}
+
+    def contents(self) -> str:
+        """Return a SHA-256 of all counts; it must be keyed before it is stored."""
+        digest = hashlib.sha256(f"{self.records}\n".encode())
+        for block in sorted(self.blocks):
+            digest.update(json.dumps(block).encode())
+            digest.update(np.ascontiguousarray(self.blocks[block], dtype="<i8").data)
+        return digest.hexdigest()
 
     @property
     def cells(self) -> int:
