@@ -144,6 +144,31 @@ def test_a_sensitivity_is_computed_by_hand(neighbours, cells):
     assert first["sensitivity"] == pytest.approx(4.0 * cells)
 
 
+@pytest.mark.parametrize("kernels", ["compiled", "numpy"])
+def test_the_first_choice_tells_what_it_is_charged_for_and_no_more(kernels, monkeypatch):
+    """A record moves towards the prior in the unlikely attribute, and away from it in the other."""
+    if kernels == "numpy":
+        monkeypatch.setattr("jam_dagster.mechanisms.loops.expected_gain.library", lambda: None)
+    domain = Domain.from_sizes({"a": 2, "b": 2})
+
+    def of(*counts):
+        cells = np.unravel_index(np.repeat(np.arange(4), counts), (2, 2))
+        return EncodedTable(domain, cells)
+
+    chances = []
+    for counts in ((550, 250, 300, 100), (550, 249, 301, 100)):
+        noise = ScriptedNoise([-1] * 9)
+        draws = Draws(noise, UnledgeredAccount(80.0))
+        workload = Workload.all_k_way(domain, 1)
+        make_mechanism("tilt").run(of(*counts), of(1, 1, 1, 1), workload, draws)
+        first = noise.selections[0]
+        epsilon = exponential_epsilon(first["rho"])
+        logits = epsilon * first["scores"] / (2 * first["sensitivity"])
+        chances.append(logits[0] - np.logaddexp.reduce(logits))
+    assert chances[0] - chances[1] == pytest.approx(epsilon, rel=1e-3)
+    assert chances[0] - chances[1] <= epsilon * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("neighbours", RELATIONS, ids=Neighbours.describe)
 def test_sensitivities_are_those_of_the_draws(neighbours):
     result = run(SeededNoise(3), 5.0, degree=3, neighbours=neighbours)

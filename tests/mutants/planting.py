@@ -33,9 +33,10 @@ class Mutant:
     bug
         What goes wrong.
     at
-        ``module:qualname``, below the package: what the change is looked for in.
+        ``module:qualname``, below the package: what the change is looked for in. Or a file of C,
+        which is compiled anew.
     change
-        See `tests.mutants.changes`.
+        See `tests.mutants.changes`; in C ``TEXT -> NEW``, with a text that is there once.
     tests
         Test files or tests, below the folder of tests; at least one of these must fail.
     """
@@ -49,6 +50,8 @@ class Mutant:
     @property
     def path(self) -> str:
         """The file, from the root."""
+        if self.at.endswith(".c"):
+            return f"jam_dagster/{self.at}"
         return f"jam_dagster/{self.at.partition(':')[0].replace('.', '/')}.py"
 
     def changed(self, root: Path = ROOT) -> str:
@@ -59,7 +62,13 @@ class Mutant:
         StaleMutantError
             If what is changed is not there exactly once.
         """
-        tree = ast.parse((root / self.path).read_text())
+        source = (root / self.path).read_text()
+        if self.at.endswith(".c"):
+            text, _, new = self.change.partition(" -> ")
+            if source.count(text) != 1:
+                raise StaleMutantError(f"mutant {self.name}: {self.path}: not once: {text}")
+            return source.replace(text, new)
+        tree = ast.parse(source)
         try:
             change(tree, self.at.partition(":")[2], self.change)
         except StaleMutantError as error:
@@ -94,6 +103,15 @@ def copy_of_the_project(folder: Path) -> None:
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name)
+
+
+def compile_kernels(source: Path) -> None:
+    """Compile kernels of C in place of those that were copied."""
+    compiler = os.environ.get("CC") or "cc"
+    options = ["-O1", "-std=gnu11", "-shared", "-fPIC", "-pthread", "-DONE_VERSION"]
+    made = source.with_name("_kernels.so")
+    made.unlink(missing_ok=True)
+    subprocess.run([compiler, *options, str(source), "-o", str(made), "-lm"], check=True)
 
 
 def run_tests(folder: Path, tests: Iterable[str], *options: str) -> tuple[int, str]:
@@ -134,6 +152,8 @@ def verdict(mutant: Mutant) -> Verdict:
         folder = Path(temporary)
         copy_of_the_project(folder)
         (folder / mutant.path).write_text(changed)
+        if mutant.at.endswith(".c"):
+            compile_kernels(folder / mutant.path)
         status, said = run_tests(folder, [mutant.tests])
     # 1 is failed tests; anything else but 0 means that they did not run at all.
     if status not in (0, 1):

@@ -271,6 +271,25 @@ def test_labels_follow_what_the_public_table_is(months: Months) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["tilt", *gate("public_prior")])
+def test_a_prior_is_learnt_from_the_release_before(months: Months, mechanism: str) -> None:
+    """February's model follows from January's table, which followed from the first public one."""
+    months.changes["mechanism"] = MechanismSpec(mechanism)
+    drawn = [name.replace("jam_pgm", mechanism) for name in UP_TO_SYNTHETIC]
+    for month in (JANUARY, FEBRUARY):
+        result = months.run(month, drawn)
+        assert result.success, failure(result)
+    run = months.bench.releases / "people" / mechanism / f"{FEBRUARY}.run"
+    made = RunFormat().read(UPath(run))
+    on = public_of(months, FEBRUARY)
+    assert len(on) == 600
+    public = EncodedTable(DOMAIN, tuple(on[name].to_numpy() for name in DOMAIN.names))
+    again = refit(made.transcript, DOMAIN, public)
+    asked = DOMAIN.names[:2]
+    assert again.marginal(asked).tobytes() == made.model.marginal(asked).tobytes()
+
+
+@pytest.mark.slow
 def test_a_table_of_another_run_is_no_release(january: Months) -> None:
     table = january.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
     frame = pd.read_parquet(table)
