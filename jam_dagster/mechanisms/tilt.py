@@ -29,7 +29,7 @@ from jam_dagster.mechanisms.loops.base import (
     public_of,
     step_of,
 )
-from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain
+from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain, strengths_of
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import (
@@ -57,6 +57,13 @@ SELECTING = 0.2
 
 SHARES_AN_ATTRIBUTE = 8
 """The first round costs a part in eight of the budget, for each attribute."""
+
+SIGNAL = 25_000.0
+"""Parts are smaller where the records are more than so many deviations of an even round's noise: a
+model is short of rounds there and not of budget, and a cheaper choice takes smaller marginals."""
+
+SMALLER = 4.0
+"""Most by which they are."""
 
 EVEN = 4.0
 """Rounds grow to so many times the first share: two for each attribute spend the budget."""
@@ -279,10 +286,11 @@ def _least_select(candidates: int, records: float, neighbours: Neighbours) -> fl
 class _Run(MechanismRun):
     """The run of TILT, with the price of its next round.
 
-    The first price is a part in 8 d of the budget, for d attributes, or what it takes to choose
-    among single attributes. It rises to the even share, at which 2 d rounds spend the budget: by
-    four where a round taught nothing, or once pairs can be chosen; and doubles above it where a
-    round taught nothing. The rest is spent at once where it is less than two rounds.
+    The first price is a part in 8 d of the budget, for d attributes, down to a quarter of that as
+    the signal is strong, or what it takes to choose among single attributes. It rises to the even
+    share, at which 2 d rounds spend the budget, or up to 8 d: by four where a round taught nothing,
+    or once pairs can be chosen; and doubles above it where a round taught nothing, or all that fits
+    is settled. The rest is spent at once where it is less than two rounds.
 
     Once shares are even, a single attribute is measured with a part of its round, and the rest is
     kept; or it pays for a second measurement at once, where the first shows the model to be wrong.
@@ -302,6 +310,8 @@ class _Run(MechanismRun):
         self._clique_of = {mask: clique for clique, mask in self._mask_of.items()}
         self.budget = self.draws.remaining
         first = self.budget / _shares(self.workload)
+        signal = self.records / self.sigma((1.0 - SELECTING) * EVEN * first)
+        first /= min(max(signal / SIGNAL, 1.0), SMALLER)
         self.even = EVEN * first
         self.rounds_paid = max(round(self.budget / self.even), 1)
         self.again: tuple[Clique, float] | None = None
@@ -329,7 +339,7 @@ class _Run(MechanismRun):
 
         - the margins that count, and the candidates that keep the model tractable
         - select one by the exponential mechanism with its expected gain over the workload, all of
-          a degree together counting alike, or that nothing more helps
+          a degree together counting alike, or in a last round that nothing more helps
         - measure it, a single attribute with a part of the price once shares are even
         - tilt the public prior to all measurements
         - price the next round by whether this one taught anything
@@ -337,13 +347,18 @@ class _Run(MechanismRun):
         if self.again is not None:
             return self._measure_again(*self.again)
         # What counts and what fits is that of the round's first attempt, as a verifier finds it.
-        planned = self._next(self.left)
         neighbours = self.draws.neighbours
-        counted = self.candidates.weighed(SELECTING * planned, self.records, neighbours)
-        limit = self._size_limit_mb(planned)
-        fitting = [n for n in self.fitting(limit, counted.most) if counted.of[n].any()]
-        if not fitting:
-            raise RunEndedError(NOTHING_HELPS)
+        while True:
+            planned = self._next(self.left)
+            counted = self.candidates.weighed(SELECTING * planned, self.records, neighbours)
+            limit = self._size_limit_mb(planned)
+            fitting = [n for n in self.fitting(limit, counted.most) if counted.of[n].any()]
+            if fitting:
+                break
+            if planned >= self.left:
+                raise RunEndedError(NOTHING_HELPS)
+            # All that fits is settled at this price.
+            self.price *= ANNEALED[1]
 
         share = self._next(self.draws.remaining)
         rho_select = SELECTING * share
@@ -356,8 +371,8 @@ class _Run(MechanismRun):
         chances = np.array([self.candidates.levels[len(self.closure[n])] for n in fitting])
         gains = self.gains(fitting, counted.of, self.sigma(rho_measure))
         scores = gains - scale * np.log(chances)
-        if planned >= 0.99 * self.even:
-            # Cheaper rounds find out what the prior is worth: they tell too little to end a run.
+        if planned >= self.left:
+            # What tells nothing at this price may tell something at a higher one.
             scores = np.append(scores, scale * math.log(LEAST))
         subjects = [*(subject_of(self.closure[number]) for number in fitting), NOTHING]
         place = self.select(scores, rho_select, sensitivity, subjects.__getitem__)
@@ -438,6 +453,7 @@ class _Run(MechanismRun):
     ) -> np.ndarray:
         """Return the expected gains of candidates, in counts, shape ``(m,)``."""
         gains = np.zeros(len(self.closure))
+        strengths = strengths_of(self.records)
         asked = [self.closure[number] for number in numbers]
         with self.stage("answer"):
             for block in self.blocks(asked):
@@ -446,6 +462,11 @@ class _Run(MechanismRun):
                     clique = self._clique_of[mask]
                     number = self.number[clique]
                     gains[number] = expected_gain(
-                        answer * self.records, block[clique], weights[number], sigma, self.records
+                        answer * self.records,
+                        block[clique],
+                        weights[number],
+                        sigma,
+                        self.records,
+                        strengths=strengths,
                     )
         return gains[list(numbers)]

@@ -284,7 +284,7 @@ def test_that_nothing_was_chosen_is_an_outcome() -> None:
         def confirm(self, step: str, digest: str) -> None:
             digests[step] = digest
 
-    draws = Draws(ScriptedNoise([0, -1]), Journal(1.0))
+    draws = Draws(ScriptedNoise([0, 0, -1]), Journal(1.0))
     workload = Workload.all_k_way(domain, 2)
     transcript = mechanism_class("tilt")().run(table, table, workload, draws).transcript
     assert transcript.ended == NOTHING_HELPS

@@ -58,11 +58,10 @@ def test_the_first_score_is_the_gain_over_the_prior_less_a_base_measure():
         for q, weights in zip(closure, margins.weights, strict=True)
     ]
     np.testing.assert_allclose(asked["scores"], expected, rtol=1e-9)
-    # Once prices are even, nothing has a hundredth of the weight of all pairs.
-    nothing = [one["scores"][-1] for one in noise.selections[1:4]]
-    epsilon = exponential_epsilon(4 * asked["rho"])
-    sensitivities = [one["sensitivity"] for one in noise.selections[1:4]]
-    assert nothing == pytest.approx([2 * one / epsilon * math.log(0.01) for one in sensitivities])
+    # In the last round nothing has a hundredth of the weight of all pairs.
+    last = noise.selections[-1]
+    scale = 2 * last["sensitivity"] / exponential_epsilon(last["rho"])
+    assert last["scores"][-1] == pytest.approx(scale * math.log(0.01))
 
 
 def test_pairs_come_where_they_can_be_told_from_chance():
@@ -100,11 +99,11 @@ def test_prices_grow_and_single_attributes_are_measured_for_less_then():
 def test_a_single_attribute_that_the_model_had_wrong_is_measured_again():
     """What its round kept pays for it, without another selection."""
     private = EncodedTable(DOMAIN, tuple(np.zeros(300, int) for _ in DOMAIN.shape))
-    noise = ScriptedNoise([0, 0, 0, -1])
+    noise = ScriptedNoise([0] * 50)
     draws = Draws(noise, UnledgeredAccount(32.0))
     workload = Workload.all_k_way(DOMAIN, 2)
     made = make_mechanism("tilt").run(private, table(60, 2), workload, draws)
-    rounds = made.transcript.rounds
+    rounds = made.transcript.rounds[:5]
     assert [one.clique for one in rounds] == [("a",), ("b",), ("b",), ("c",), ("c",)]
     assert [one.rho_select for one in rounds] == pytest.approx([0.2, 0.8, 0.0, 0.8, 0.0])
     assert [one.rho_measure for one in rounds] == pytest.approx([0.8, 0.96, 2.24, 0.96, 2.24])
@@ -112,7 +111,7 @@ def test_a_single_attribute_that_the_model_had_wrong_is_measured_again():
         made.transcript, DOMAIN, workload, Neighbours()
     )
     drawn = [one["sensitivity"] for one in noise.selections]
-    assert list(wanted) == [*drawn[:2], 0.0, drawn[2], 0.0, drawn[3]]
+    assert list(wanted)[:5] == [*drawn[:2], 0.0, drawn[2], 0.0]
 
 
 def test_prices_double_where_nothing_is_learnt():
@@ -121,6 +120,22 @@ def test_prices_double_where_nothing_is_learnt():
     run(noise, 32.0, public=table(300, 1))
     prices = [one["rho"] / 0.2 for one in noise.selections]
     assert prices[:3] == pytest.approx([1.0, 4.0, 8.0])
+
+
+def test_prices_are_smaller_where_the_signal_is_strong(monkeypatch):
+    """300 records are twice the signal that asks for more than the usual rounds."""
+    even = math.sqrt(1 / (0.8 * 4.0))
+    monkeypatch.setattr(module, "SIGNAL", 300 / even / 2)
+    noise = ScriptedNoise([0] * 50)
+    run(noise, 32.0)
+    assert [one["rho"] / 0.2 for one in noise.selections[:3]] == pytest.approx([0.5, 2.0, 2.0])
+
+
+def test_a_price_doubles_where_all_that_fits_is_settled():
+    """Only single attributes fit for long, and each is soon known at the first price."""
+    made = run(SeededNoise(1), 10.0, degree=3, size_limit_mb=1e-4)
+    assert made.transcript.ended == "budget exhausted"
+    assert made.transcript.rho_spent == pytest.approx(10.0)
 
 
 def test_the_model_stays_within_its_limit():
@@ -137,7 +152,7 @@ def test_the_model_stays_within_its_limit():
 )
 def test_a_sensitivity_is_computed_by_hand(neighbours, cells):
     """Among 3-way marginals of 4 attributes, abc weighs 4: itself, and 1 for each of its pairs."""
-    noise = ScriptedNoise([0, -1])
+    noise = ScriptedNoise([0] * 50)
     run(noise, 50.0, degree=3, neighbours=neighbours)
     first = noise.selections[0]
     assert len(first["scores"]) == len(Workload.all_k_way(DOMAIN, 3).downward_closure())
@@ -182,28 +197,35 @@ def test_sensitivities_are_those_of_the_draws(neighbours):
 
 
 def test_choosing_nothing_ends_the_run_and_leaves_the_rest():
-    noise = ScriptedNoise([0, 1, -1])
-    result = run(noise)
-    assert result.transcript.ended == module.NOTHING_HELPS
-    assert len(result.transcript.rounds) == 2
-    assert len(noise.selections) == 3
-    paid = sum(one.rho_select + one.rho_measure for one in result.transcript.rounds)
-    assert result.transcript.rho_spent == pytest.approx(paid + noise.selections[2]["rho"])
-    assert result.transcript.rho_spent < 0.6
+    """Only a last round may choose it: what tells nothing may tell something at a higher price."""
+    whole = ScriptedNoise([0] * 50)
+    run(whole)
+    rounds = len(whole.selections)
+    noise = ScriptedNoise([0] * (rounds - 1) + [-1])
+    transcript = run(noise).transcript
+    assert transcript.ended == module.NOTHING_HELPS
+    assert len([one for one in transcript.rounds if one.rho_select]) == rounds - 1
+    paid = sum(one.rho_select + one.rho_measure for one in transcript.rounds)
+    assert transcript.rho_spent == pytest.approx(paid + noise.selections[-1]["rho"])
+    assert transcript.rho_spent < 0.95
     # The draw of nothing is a draw of the transcript, and its sensitivity is checked as well.
     wanted = type(make_mechanism("tilt")).sensitivities(
-        result.transcript, DOMAIN, Workload.all_k_way(DOMAIN, 2), Neighbours()
+        transcript, DOMAIN, Workload.all_k_way(DOMAIN, 2), Neighbours()
     )
-    assert list(wanted) == [one["sensitivity"] for one in noise.selections]
+    assert [one for one in wanted if one] == [one["sensitivity"] for one in noise.selections]
 
 
 def test_nothing_has_a_score_that_no_record_moves():
-    one, other = ScriptedNoise([0, -1]), ScriptedNoise([0, -1])
-    run(one)
-    draws = Draws(other, UnledgeredAccount(1.0))
-    make_mechanism("tilt").run(table(300, 9), table(60, 2), Workload.all_k_way(DOMAIN, 2), draws)
-    assert one.selections[1]["scores"][-1] == other.selections[1]["scores"][-1]
-    assert not np.allclose(one.selections[1]["scores"], other.selections[1]["scores"])
+    """A budget of one round may be left at once."""
+    scores = []
+    for seed in (1, 9):
+        noise = ScriptedNoise([-1])
+        draws = Draws(noise, UnledgeredAccount(1e-3))
+        workload = Workload.all_k_way(DOMAIN, 2)
+        make_mechanism("tilt").run(table(300, seed), table(60, 2), workload, draws)
+        scores.append(noise.selections[0]["scores"])
+    assert scores[0][-1] == scores[1][-1]
+    assert not np.allclose(*scores)
 
 
 def test_all_of_the_budget_is_spent_and_no_more():

@@ -21,8 +21,15 @@ from jam_dagster.models.graphical.kernels import library
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.tables import Clique, Workload
 
-STRENGTHS = np.array([3.0, 100.0, 3000.0])
-"""The strengths of the model among which a score takes the one that promises most."""
+Floats = npt.NDArray[np.float64]
+
+STRENGTHS: Floats = np.array([3.0, 100.0, 3000.0])
+"""The strengths of the model among which a score takes the one that promises most; see
+`strengths_of`."""
+
+OF_RECORDS = 0.5
+"""One more strength is this part of the records, where that is more: the model of a large table
+soon stands for as many, and less would promise nothing of marginals of many cells."""
 
 LARGEST_COMPILED = 16
 """Most attributes of a candidate in kernels.c."""
@@ -30,8 +37,6 @@ LARGEST_COMPILED = 16
 ONE_WAY = 0.05
 """The part that counts of what a larger candidate tells of its single attributes: one that is
 wrong is better measured alone, and these parts make up most of the sensitivity."""
-
-Floats = npt.NDArray[np.float64]
 
 
 class Margins:
@@ -104,6 +109,12 @@ def _exactly(holding: Floats) -> Floats:
     return exact
 
 
+def strengths_of(records: float) -> Floats:
+    """Return the strengths among which the scores of a run take the one that promises most."""
+    largest = OF_RECORDS * records
+    return np.append(STRENGTHS, largest) if largest > STRENGTHS[-1] else STRENGTHS
+
+
 def expected_gain(
     model: Floats,
     counts: Floats,
@@ -111,6 +122,7 @@ def expected_gain(
     sigma: float,
     records: float,
     *,
+    strengths: Floats = STRENGTHS,
     compiled: bool | None = None,
 ) -> float:
     """Return by how much the measurement of a candidate brings its margins closer, in counts.
@@ -120,7 +132,7 @@ def expected_gain(
     """
     loaded = library()
     if loaded is None or compiled is False or model.ndim > LARGEST_COMPILED:
-        return _gain_in_numpy(model, counts, weights, sigma, records)
+        return _gain_in_numpy(model, counts, weights, sigma, records, strengths)
     model = np.ascontiguousarray(model, dtype=np.float64)
     counts = np.ascontiguousarray(counts, dtype=np.float64)
     cells = math.prod(size + 1 for size in model.shape) - 1
@@ -128,13 +140,18 @@ def expected_gain(
     gain: float = loaded.jam_expected_gain(
         *(model.ctypes.data, counts.ctypes.data, model.ndim),
         *((ctypes.c_int64 * model.ndim)(*model.shape), weights.ctypes.data),
-        *(STRENGTHS.ctypes.data, len(STRENGTHS), sigma**2, records, space.ctypes.data),
+        *(strengths.ctypes.data, len(strengths), sigma**2, records, space.ctypes.data),
     )
     return gain
 
 
 def _gain_in_numpy(
-    model: Floats, counts: Floats, weights: Floats, sigma: float, records: float
+    model: Floats,
+    counts: Floats,
+    weights: Floats,
+    sigma: float,
+    records: float,
+    strengths: Floats,
 ) -> float:
     best = -math.inf
     wanted = [int(bits) for bits in np.flatnonzero(weights)]
@@ -144,7 +161,7 @@ def _gain_in_numpy(
     }
     deviations = {bits: (counts - model).sum(axis=lost[bits]) for bits in wanted}
     wholes = {bits: model.sum(axis=lost[bits]) for bits in wanted}
-    for strength in STRENGTHS:
+    for strength in strengths:
         let_through = model / (model + strength * sigma**2 / records)
         gain = 0.0
         for bits in wanted:

@@ -60,8 +60,11 @@ has no float."""
 LARGEST_ANSWER = 1e9
 """The largest fraction that a measurement may say: noise may say anything."""
 
-STRENGTHS = np.logspace(0, 5, 26)
-"""What the strength of the model in a measured marginal may be, in records."""
+STRENGTHS = np.logspace(0, 9, 46)
+"""What the strength of the model in a measured marginal may be, in records; see `strengths_of`."""
+
+FEW = 100_000
+"""Up to so many records the largest strength is as much; beyond, it is their number."""
 
 EVIDENCE = 3.0
 """How much likelier, in nats, a strength below the largest must be for the model to be wrong."""
@@ -73,14 +76,15 @@ marginal of many cells lets through by mistake costs more than what it would gai
 BINS = 4.0
 """The cells of a marginal count as so many sizes for each factor of e."""
 
-TRUSTED = 0.99 * float(STRENGTHS[-1])
-"""From this strength on the model is right as far as the measurement can tell."""
-
 MEMORY = 0.8
 """The weight of earlier strengths in the mean, for each that came after."""
 
-SETTLED = 1e-6
+SETTLED = 1e-5
 """A fit ends when a step lowers the objective by no more than this."""
+
+FINE = 0.05
+"""The fit that is released ends when a step gains no more nats than this, for all the records
+together that the model stands for. In between a coarser one tells what to measure next."""
 
 
 @dataclass
@@ -108,6 +112,16 @@ class Measured:
         self.strength = min(self.strength, other.strength)
 
 
+def strengths_of(total: float) -> Table:
+    """Return what the strength of a model of so many records may be.
+
+    With the largest the model is right: as close to the private table as a sample of its size.
+    """
+    most = int(np.searchsorted(STRENGTHS, 0.99 * max(total, FEW)))
+    strengths: Table = STRENGTHS[: most + 1]
+    return strengths
+
+
 def strength_of(
     measured: npt.NDArray[np.float64],
     model: npt.NDArray[np.float64],
@@ -124,18 +138,19 @@ def strength_of(
     """
     squares = np.square(measured - model).ravel()
     counts = np.maximum(model, 1e-9).ravel()
-    likelihoods = np.empty(len(STRENGTHS))
-    for number, strength in enumerate(STRENGTHS):
+    strengths = strengths_of(total)
+    likelihoods = np.empty(len(strengths))
+    for number, strength in enumerate(strengths):
         variances = sigma**2 + total * counts / strength
         likelihoods[number] = -0.5 * float((np.log(variances) + squares / variances).sum())
     likelihoods[-1] += EVIDENCE
-    if likelihoods.argmax() == len(STRENGTHS) - 1:
-        return float(STRENGTHS[-1])
+    if likelihoods.argmax() == len(strengths) - 1:
+        return float(strengths[-1])
     likelihoods[-1] += CAUTION
     chances = np.exp(likelihoods - likelihoods.max())
     risks = _expected_errors(counts, sigma, total) @ (chances / chances.sum())
     # Of equal ones the largest.
-    return float(STRENGTHS[::-1][int(risks[::-1].argmin())])
+    return float(strengths[::-1][int(risks[::-1].argmin())])
 
 
 def _expected_errors(counts: npt.NDArray[np.float64], sigma: float, total: float) -> Table:
@@ -149,8 +164,9 @@ def _expected_errors(counts: npt.NDArray[np.float64], sigma: float, total: float
     held = times > 0
     times = times[held]
     sizes = np.bincount(bins, weights=counts)[held] / times
-    let_through = sizes / (sizes + STRENGTHS[:, None] * sigma**2 / total)
-    wrong = total * sizes / STRENGTHS[:, None]
+    strengths = strengths_of(total)[:, None]
+    let_through = sizes / (sizes + strengths * sigma**2 / total)
+    wrong = total * sizes / strengths
     variances = np.square(1.0 - let_through)[:, None] * wrong
     errors: Table = np.sqrt(variances + np.square(let_through * sigma)[:, None]) @ times
     return errors
@@ -173,6 +189,7 @@ class TiltFit:
         self.strength = math.inf
         self.learnt = True
         self._iterations = iterations
+        self._trusted = 0.99 * float(strengths_of(total)[-1])
         self.measured: dict[Clique, Measured] = {}
         # Cliques that a junction tree has to hold before any measurement.
         self._always = [
@@ -194,6 +211,8 @@ class TiltFit:
         self._share = prior.share
         self._odds = _log_odds(prior.share)
         self._strengths = (0.0, 0.0)
+        # Whether the last fit was a fine one.
+        self._fine = False
 
     @property
     def cells(self) -> int:
@@ -241,7 +260,7 @@ class TiltFit:
         ridge = strength * (sigma / self.total) ** 2
         let_through = float((before / (before + ridge)).sum()) * sigma / self.total
         moved = float(np.abs(after - before).sum())
-        self.learnt = strength < TRUSTED and moved > MEAN_ABSOLUTE_NORMAL * let_through
+        self.learnt = strength < self._trusted and moved > MEAN_ABSOLUTE_NORMAL * let_through
         return convergence
 
     def _weigh_records(self, strength: float) -> None:
@@ -251,13 +270,11 @@ class TiltFit:
         at most those of so many records against the geometric mean of the strengths that
         measurements showed so far, recent ones first.
         """
-        if self.prior.share == 0.0:
-            return
-        if strength < TRUSTED:
+        if strength < self._trusted:
             summed, times = self._strengths
             self._strengths = (MEMORY * summed + math.log(strength), MEMORY * times + 1.0)
         summed, times = self._strengths
-        if times == 0.0:
+        if times == 0.0 or self.prior.share == 0.0:
             return
         worth = -math.log(float(np.square(self._weights).sum()))
         whole = -math.log(float(np.square(self._start).sum()))
@@ -279,6 +296,15 @@ class TiltFit:
             base = np.log(expected[here]) - self._potentials[here]
         expected[here] = closest_marginal(base, target, ridge)
         theta[here] = (target - expected[here]) / ridge
+        taken = self._minimize(theta, expected, misfit, tilt, SETTLED)
+        self._fine = False
+        loss = 0.5 * float(np.square(tilt.marginals - misfit.targets).sum())
+        return Convergence(taken, loss)
+
+    def _minimize(
+        self, theta: Table, expected: Table, misfit: _Misfit, tilt: _Tilt, tolerance: float
+    ) -> int:
+        """Fit the potentials from these, with such marginals; return the evaluations."""
         tilt.centre(theta, expected)
         # In these units the curvature is about one where the fit begins.
         units = np.sqrt(expected + misfit.ridges + LEAST_CURVATURE)
@@ -289,14 +315,30 @@ class TiltFit:
             value, gradient = misfit.of(theta)
             return log_sum + value, (marginals + gradient) / units
 
-        point, taken = minimize(objective, theta * units, steps=self._iterations, tolerance=SETTLED)
+        point, taken = minimize(
+            objective, theta * units, steps=self._iterations, tolerance=tolerance
+        )
         self._theta, self._potentials = misfit.leveled(point / units), tilt.potentials
         self._log_network, self._log_records = tilt.log_network, tilt.log_records
         self._weights, self._share = tilt.weights, tilt.share
+        beliefs = tilt.beliefs
         routes = self._calibrated.routes if self._calibrated.tree == beliefs.tree else None
         self._calibrated = Calibrated(beliefs.tree, beliefs.beliefs, routes)
-        loss = 0.5 * float(np.square(tilt.marginals - misfit.targets).sum())
-        return Convergence(taken, loss)
+        return taken
+
+    def _refine(self) -> None:
+        """Fit once more, as closely as the strength of the model is worth."""
+        summed, times = self._strengths
+        if self._fine or self._beliefs is None or times == 0.0:
+            return
+        self._fine = True
+        tolerance = FINE * math.exp(-summed / times)
+        if tolerance < SETTLED:
+            misfit = _Misfit(self._beliefs, self.measured.values(), self.total)
+            tilt = _Tilt(self, self._beliefs)
+            with one_thread():
+                self._minimize(self._theta, tilt.marginals.copy(), misfit, tilt, tolerance)
+            vars(self).pop("model", None)
 
     def _on_tree(self, new: bool) -> Beliefs:
         """Return beliefs on a tree that holds every measured clique, those of the last fit."""
@@ -340,7 +382,8 @@ class TiltFit:
 
     @property
     def released(self) -> TiltedModel:
-        """The model with beliefs propagated from its potentials alone, as from `load`."""
+        """The model of a fine fit, with beliefs propagated from potentials alone, as by `load`."""
+        self._refine()
         return replace(self.model, network=self.model.network.recalibrated())
 
 
@@ -382,7 +425,7 @@ class _Tilt:
     """The tilted prior while the potentials change."""
 
     def __init__(self, fit: TiltFit, beliefs: Beliefs) -> None:
-        self._beliefs = beliefs
+        self.beliefs = beliefs
         self._codes = fit._codes
         self._start = fit._start
         self._odds = fit._odds
@@ -397,7 +440,7 @@ class _Tilt:
 
     def centre(self, theta: Table, marginals: Table) -> None:
         """Take the means of potentials under marginals as the constants of their cliques."""
-        starts, cells = self._beliefs.cells[:-1], np.diff(self._beliefs.cells)
+        starts, cells = self.beliefs.cells[:-1], np.diff(self.beliefs.cells)
         means = np.add.reduceat(theta * marginals, starts) / np.add.reduceat(marginals, starts)
         self._centres, self._shift = np.repeat(means, cells), float(means.sum())
 
@@ -406,8 +449,8 @@ class _Tilt:
         potentials = np.clip(theta - self._centres, -LARGEST_POTENTIAL, LARGEST_POTENTIAL)
         change = potentials - self.potentials
         for _ in range(steps := self._steps(change)):
-            network = self._beliefs.update(change / steps)
-            self.log_network += math.log(self._beliefs.growth)
+            network = self.beliefs.update(change / steps)
+            self.log_network += math.log(self.beliefs.growth)
         self.potentials = potentials
         if self._odds == -math.inf:
             self.marginals = network.copy()
@@ -440,6 +483,6 @@ class _Tilt:
         """Return in how many steps the potentials may change, each with a float for its effect."""
         if not change.size:
             return 1
-        largest = np.maximum.reduceat(np.abs(change), self._beliefs.cells[:-1])
+        largest = np.maximum.reduceat(np.abs(change), self.beliefs.cells[:-1])
         most = max(float(largest.max()) / LARGEST_CHANGE, float(largest.sum()) / LARGEST_CHANGES)
         return max(1, math.ceil(most))

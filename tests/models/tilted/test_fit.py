@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from jam_dagster.mechanisms import Measurement, TiltedModel
-from jam_dagster.models.tilted.fit import TRUSTED, TiltFit, strength_of
+from jam_dagster.models.tilted.fit import TiltFit, strength_of
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 
@@ -17,6 +17,7 @@ SIZES = {"a": 2, "b": 3, "c": 4}
 DOMAIN = Domain.from_sizes(SIZES)
 BARRED = Domain(DOMAIN.attributes, impossible=(ImpossibleCombination(("a", "c"), ((0,), (1,))),))
 N = 1000.0
+TRUSTED = 99_000
 
 
 def public(domain: Domain, seed: int = 0) -> EncodedTable:
@@ -148,6 +149,21 @@ def test_fits_repeat_and_a_stored_model_is_the_released_one(tmp_path):
     np.testing.assert_allclose(joint_of(one), joint_of(fits[0].model), atol=1e-12)
 
 
+def test_what_is_released_is_fitted_more_finely_and_once(monkeypatch):
+    monkeypatch.setattr("jam_dagster.models.tilted.fit.SETTLED", 0.01)
+    released = []
+    for fine in (1e-4, 1e-7):
+        monkeypatch.setattr("jam_dagster.models.tilted.fit.FINE", fine)
+        fit = TiltFit(PublicPrior.of(DOMAIN, public(DOMAIN)), N, iterations=500)
+        for seed, clique in enumerate([("a",), ("b", "c"), ("a", "c")]):
+            fit.add(measured(clique, seed, 3.0))
+        coarse = joint_of(fit.model)
+        released.append(joint_of(fit.released))
+        assert joint_of(fit.released).tobytes() == released[-1].tobytes()
+    close, exact = released
+    assert np.abs(close - exact).sum() < 0.2 * np.abs(coarse - exact).sum()
+
+
 def test_the_same_clique_again_is_a_mean_by_precision():
     prior = PublicPrior.of(DOMAIN, public(DOMAIN))
     fit = TiltFit(prior, N, iterations=20)
@@ -162,7 +178,7 @@ def test_the_strength_is_that_of_the_sample_that_is_as_far_off():
     rng = np.random.default_rng(6)
     shares = rng.dirichlet(np.ones(400))
     model = shares * 1e6
-    for records in (30, 1000):
+    for records in (30, 1000, 300_000):
         drawn = rng.multinomial(records, shares) / records * 1e6
         found = strength_of(drawn + rng.normal(0, 10, 400), model, 10.0, 1e6)
         assert 0.5 * records < found < 2 * records
