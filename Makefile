@@ -88,6 +88,7 @@ lowest: $(LOWEST)/bin/python ## the quick tests with the lowest versions that py
 # Hypothesis tries the same examples every time in the targets above, in `test` a quarter of those in
 # `test-all`; here twenty times as many, at random.
 gate: $(TABLES) ## the longest: every test on random examples, then torture and mutants; hours
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tables,workers]'
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup --hypothesis-profile=gate
 	$(MAKE) torture mutants
 
