@@ -132,7 +132,7 @@ screenshots: $(INSTALLED) ## picture Dagster's UI and the pages of the demo into
 
 constraints: ## reinstall the newest versions that fit, and write them to constraints.txt
 	$(MAKE) .venv/bin/python
-	$(BIN)/python -m pip install --upgrade --upgrade-strategy eager -e '.[dev]'
+	$(BIN)/python -m pip install --upgrade --upgrade-strategy eager -e '.[dev,tables,workers]'
 	$(BIN)/python -m pip check
 	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > .venv/constraints.txt
 	mv .venv/constraints.txt constraints.txt
