@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MOST_CELLS = 1_000_000
 """Of a pair that is compared."""
 
+MOST_NOISE = 1.0
+"""The L1 distance, of at most 2, that the noise of counts may be for a table to be compared."""
+
 _KINDS = {1: ("column shapes", "columns"), 2: ("trends of pairs", "pairs")}
 
 
@@ -38,7 +41,8 @@ def columns_and_pairs(domain: Domain) -> list[Clique]:
 def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> str:
     """Say how like the released counts a synthetic table is; empty where none was measured.
 
-    Only released results are read. The noise of the counts takes similarity off, so the text says
+    Only released results are read. A marginal whose noise hides half of it tells nothing and is left
+    out. The noise of the counts takes similarity off, so the text says
     what it leaves of the true table: at least ``1 - k sigma sqrt(2 / pi) / (2 n)`` of k cells.
     """
     cliques = columns_and_pairs(synthetic.domain)
@@ -48,9 +52,12 @@ def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> str:
     errors, noise = {}, {}
     for clique, counts in synthetic.marginals(measured).items():
         one = measured[clique]
+        hidden = MEAN_ABSOLUTE_NORMAL * one.sigma * counts.size / n
+        if hidden > MOST_NOISE:
+            continue
         distance = np.abs(counts * (n / synthetic.records) - one.counts).sum() / n
         errors[clique] = float(distance)
-        noise[clique] = MEAN_ABSOLUTE_NORMAL * one.sigma * counts.size / n
+        noise[clique] = hidden
     text = quality_text(errors, len(synthetic.domain.names), noise)
     return f"Beside released counts: {text}." if text else ""
 

@@ -47,6 +47,8 @@ def test_what_was_measured_is_compared_and_noise_is_told() -> None:
     assert text.endswith(f"noise leaves {left[1]:.1%} of the true table).")
 
 
-def test_nothing_measured_is_nothing_told() -> None:
+def test_nothing_measured_or_hidden_by_noise_is_nothing_told() -> None:
     table = EncodedTable(DOMAIN, [np.zeros(3, int)] * 3)
     assert measured_quality(transcript_of(DOMAIN, []), table) == ""
+    noisy = measured_round(0, ("a",), "private", np.array([0.5, 0.5]) * RECORDS, RECORDS)
+    assert measured_quality(transcript_of(DOMAIN, [noisy]), table) == ""
