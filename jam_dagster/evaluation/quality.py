@@ -41,9 +41,9 @@ def columns_and_pairs(domain: Domain) -> list[Clique]:
 def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> str:
     """Say how like the released counts a synthetic table is; empty where none was measured.
 
-    Only released results are read. A marginal whose noise hides half of it tells nothing and is left
-    out. The noise of the counts takes similarity off, so the text says
-    what it leaves of the true table: at least ``1 - k sigma sqrt(2 / pi) / (2 n)`` of k cells.
+    Only released results are read. A marginal whose noise hides half of it is left out. The noise
+    of the others takes similarity off, so the text says what it leaves of the true table:
+    at least ``1 - k sigma sqrt(2 / pi) / (2 n)`` of k cells.
     """
     cliques = columns_and_pairs(synthetic.domain)
     released = {one: released_marginal(transcript, one) for one in cliques}
