@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.text_dtype import dtype_of
@@ -82,6 +83,9 @@ def zone_of(name: str) -> ZoneInfo:
 
 def read_cells(name: str, column: pd.Series[Any]) -> Cells:
     """Return the cells of a column of any dtype."""
+    if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.kind == "M":
+        # Arrow's dates are Python's, its timestamps have the dtype of pandas.
+        column = pd.Series(pa.array(column).to_pandas(), index=column.index)
     dtype: Any = column.dtype
     missing = missing_in(column)
     if isinstance(dtype, pd.CategoricalDtype):

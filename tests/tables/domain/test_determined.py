@@ -48,6 +48,15 @@ def test_sums_differences_and_multiples() -> None:
     assert proposed(a=a[:20], b=b[:20], c=(a - b)[:20]) == {}
 
 
+@pytest.mark.parametrize(
+    "dtype", ["datetime64[us]", "date32[day][pyarrow]", "timestamp[us][pyarrow]"]
+)
+def test_parts_of_a_date_of_any_dtype(dtype: str) -> None:
+    days = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 700, ROWS), "D"))
+    found = proposed(born=days.astype(dtype), month=days.dt.month)
+    assert found == {"month": "month(born)"}
+
+
 def test_parts_of_a_date_in_the_zone_of_the_columns() -> None:
     for zone, start in (("America/New_York", "2013-03-01"), ("Asia/Kolkata", "2013-12-30")):
         moments = pd.Series(pd.date_range(start, periods=ROWS, freq="7h13min", tz="UTC"))
