@@ -28,8 +28,11 @@ STRENGTHS: Floats = np.array([3.0, 100.0, 3000.0])
 `strengths_of`."""
 
 OF_RECORDS = 0.5
-"""One more strength is this part of the records, where that is more: the model of a large table
+"""One more strength is this part of the records, where that is far more: the model of a large table
 soon stands for as many, and less would promise nothing of marginals of many cells."""
+
+FAR = 10.0
+"""How many times as much is far more."""
 
 LARGEST_COMPILED = 16
 """Most attributes of a candidate in kernels.c."""
@@ -112,7 +115,7 @@ def _exactly(holding: Floats) -> Floats:
 def strengths_of(records: float) -> Floats:
     """Return the strengths among which the scores of a run take the one that promises most."""
     largest = OF_RECORDS * records
-    return np.append(STRENGTHS, largest) if largest > STRENGTHS[-1] else STRENGTHS
+    return np.append(STRENGTHS, largest) if largest > FAR * STRENGTHS[-1] else STRENGTHS
 
 
 def expected_gain(

@@ -13,6 +13,7 @@ from jam_dagster.mechanisms.loops.expected_gain import (
     STRENGTHS,
     Margins,
     expected_gain,
+    strengths_of,
 )
 from jam_dagster.models.graphical.kernels import library
 from jam_dagster.tables import Domain, Workload
@@ -95,6 +96,22 @@ def test_the_gain_of_a_single_attribute(compiled: bool) -> None:
     found = expected_gain(model, counts, np.array([0.0, 3.0]), sigma, records, compiled=compiled)
     assert found == pytest.approx(expected, rel=1e-12)
     assert found > 100
+
+
+@compiled
+def test_many_records_let_a_marginal_of_many_cells_gain(compiled: bool) -> None:
+    """The model is off by what a sample of it would be, in cells that noise is as large as."""
+    assert strengths_of(30_000) is STRENGTHS
+    assert list(strengths_of(200_000)) == [*STRENGTHS, 100_000]
+    rng = np.random.default_rng(0)
+    model = 200_000 * rng.dirichlet(np.full(8_000, 0.3))
+    counts = rng.poisson(model)
+    asked = (model, counts, np.array([0.0, 1.0]), 8.0, 200_000.0)
+    few, many = (
+        expected_gain(*asked, strengths=given, compiled=compiled)
+        for given in (STRENGTHS, strengths_of(200_000))
+    )
+    assert few < 0 < many
 
 
 @compiled
