@@ -38,6 +38,7 @@ OWNERS = {
     "dagster": ("jam_dagster/pipeline/", "assets/", "resources/"),
     "dagster_shared": ("jam_dagster/pipeline/", "assets/", "resources/"),
     "great_expectations": ("jam_dagster/evaluation/expectations/",),
+    "ibis": ("jam_dagster/tables/codes/ibis_codes.py",),
     "mbi": ("jam_dagster/models/graphical/mbi_bridge.py",),
     "jax": ("jam_dagster/models/mixture/jax_runtime.py",),
     "optax": ("jam_dagster/models/mixture/adam_step.py",),
@@ -56,6 +57,7 @@ HEAVY = [
     "altair",
     "vl_convert",
     "sklearn",
+    "ibis",
 ]
 
 

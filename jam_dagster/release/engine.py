@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from jam_dagster.tables import (
     FrameSource,
     MarginalSource,
     RecordsOnly,
+    SqlSource,
     private_values,
     seeded_key,
 )
@@ -222,7 +223,11 @@ class Engine(Documents):
         # All that mechanisms and the evaluation may ask for.
         workload = self.spec.workload.build(domain)
         cliques = (*workload.downward_closure(), *columns_and_pairs(domain))
-        return self._not_empty(self.spec.private.counted(domain, unit, key, cliques))
+        source = self.spec.private
+        if isinstance(source, SqlSource) and self.spec.reads_values and self.place.has_begun:
+            # What began with rows may have values that no database counts as they are read.
+            source = replace(source, count=None if self.place.has_contents else "rows")
+        return self._not_empty(source.counted(domain, unit, key, cliques))
 
     def _not_empty(self, private: MarginalSource) -> MarginalSource:
         if self.spec.neighbours.records_public and private.records == 0:

@@ -165,6 +165,11 @@ class FilePlace(Place):
         found = identity_in(self._run) if self._exact else None
         return found is not None and found.key == self._key
 
+    @property
+    def has_contents(self) -> bool:
+        """Whether a digest of the private records is kept; see `Place.has_contents`."""
+        return bool(self._private_fact(CONTENTS_FOLDER).exists())
+
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that lies here; see `Place.stored`."""
         yield from self._others()
@@ -249,8 +254,10 @@ class FilePlace(Place):
             RECORDS_FOLDER: (data.records, "number of private records"),
             CONTENTS_FOLDER: (contents, "private table"),
         }
-        name = f"{self._key.digest}.json"
-        return {secrets.root / folder / name: fact for folder, fact in facts.items()}
+        return {self._private_fact(folder): fact for folder, fact in facts.items()}
+
+    def _private_fact(self, folder: str) -> Path | UPath:
+        return self._secrets.root / folder / f"{self._key.digest}.json"
 
     def check_public(self, digest: str | None) -> None:
         """Raise if draws that lie here were made on another public table."""

@@ -136,6 +136,11 @@ class Place:
         """Whether the release began to draw here, even if no outcome was stored yet."""
         return False
 
+    @property
+    def has_contents(self) -> bool:
+        """Whether a digest is kept of the private records that the release was drawn on."""
+        return False
+
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that lies here, this one's among them."""
         return iter(())

@@ -6,6 +6,7 @@ must not depend on all its rows.
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -22,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from upath import UPath
 
-from jam_dagster.errors import JamError
+from jam_dagster.errors import DomainError, JamError, PrivateValuesError
 from jam_dagster.pipeline.storage.formats import TableFormat
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import (
@@ -40,6 +41,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.domain.clock import DURATION, TIME
 from jam_dagster.tables.sources import parquet as parquet_source
+from jam_dagster.tables.sources import postgres as server
 from tests.examples import examples
 
 
@@ -144,7 +146,7 @@ def attributes(values):
 
 
 def time_attribute(**entry):
-    entry |= {"outside": "clip", "nullable": True, "unreadable": "missing"}
+    entry = {"outside": "clip", "nullable": True, "unreadable": "missing"} | entry
     return Domain.from_dict({"attributes": {"a": entry}}).attributes[0]
 
 
@@ -429,29 +431,41 @@ def test_any_record_of_a_database(tmp_path_factory, records, place, new, kind):
     engine.dispose()
 
 
+SERVER_KINDS = {
+    "bigint": integers,
+    "smallint": st.integers(-9, 9),
+    "numeric": st.decimals(0, 10**20, places=2)
+    | integers.map(Decimal)
+    | st.sampled_from([*map(Decimal, ("NaN", "1e400", "-1e400", "1e-400", "0.1", "1.5"))]),
+    "double precision": st.floats() | st.sampled_from([0.1, 1.0, 1.5, 100.0, math.nan]),
+    "real": st.floats(width=32) | st.sampled_from([0.1, 1.5]),
+    "boolean": st.booleans(),
+    "text": cells | st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3),
+    "varchar(9)": st.sampled_from(["yes", "YES", "No", "x", "TRUE", "true ", "007", "%"]),
+    "date": st.dates() | st.dates(date(2023, 12, 30), date(2024, 2, 20)),
+    "timestamp": st.datetimes() | st.datetimes(datetime(2023, 12, 31), datetime(2024, 2, 17)),
+    "timestamptz": st.datetimes(
+        datetime(2023, 12, 31), datetime(2024, 2, 17), timezones=st.just(UTC)
+    )
+    | st.datetimes(datetime(1900, 1, 1), timezones=st.just(UTC)),
+    "time": st.times(),
+    "interval": st.timedeltas(timedelta(0), timedelta(2)),
+    "bytea": st.binary(max_size=3),
+    "integer[]": st.lists(st.integers(0, 3), max_size=2),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("bigint", integers),
-        ("numeric", st.decimals(0, 10**20, places=2) | integers.map(Decimal)),
-        ("double precision", st.floats()),
-        ("text", st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3)),
-        ("date", st.dates()),
-        ("timestamptz", st.datetimes(datetime(1900, 1, 1), timezones=st.just(UTC))),
-        ("bytea", st.binary(max_size=3)),
-        ("integer[]", st.lists(st.integers(0, 3), max_size=2)),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize("kind", SERVER_KINDS)
 @examples(10)
 @given(st.data())
-def test_any_record_of_a_server(postgres, kind, value, data):
-    value = st.none() | value
+def test_any_record_of_a_server(postgres, kind, data):
+    value = st.none() | SERVER_KINDS[kind]
     records = data.draw(st.lists(value, min_size=1, max_size=6))
     place, new = data.draw(st.integers(0, 5)), data.draw(value)
     url = postgres.url("postgres")
-    engine = sqlalchemy.create_engine(url)
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    source = SqlSource(url, "select a from t order by place", count="rows")
 
     def read(rows):
         with engine.begin() as connection:
@@ -459,10 +473,56 @@ def test_any_record_of_a_server(postgres, kind, value, data):
             connection.exec_driver_sql(f"create table t (place serial, a {kind})")
             for row in rows:
                 connection.exec_driver_sql("insert into t (a) values (%s)", (row,))
-        return SqlSource(url, "select a from t order by place").read(private=True)
+        return source.read(private=True)
 
     assert_one_changes(read, records, place, new)
-    engine.dispose()
+    assert_counted_as_read(engine, source, read(records))
+
+
+def assert_counted_as_read(engine, source, table):
+    """The server counts each value as `encode` codes it, or refuses to count the kind."""
+    with engine.connect() as connection:
+        types = server.column_types(connection, source.query)
+    codes, outside = {}, []
+    for attribute in (*attributes(table["a"]), *exact_attributes(table["a"])):
+        domain = Domain((attribute,))
+        try:
+            list(server.counting_queries(source.query, domain, types, [("a",)]))
+        except DomainError:
+            continue
+        try:
+            encoded = encode(table, domain)
+        except PrivateValuesError:
+            outside.append(domain)
+        else:
+            one = replace(attribute, name=f"a{len(codes)}")
+            codes[one] = np.bincount(encoded.columns[0], minlength=one.size).tolist()
+    counted = replace(source, count=None)
+    for domain in outside[:3]:
+        with pytest.raises(PrivateValuesError):
+            counted.counted(domain, None, None)
+    if codes:
+        copies = ", ".join(f"a as {one.name}" for one in codes)
+        several = replace(counted, query=f"select {copies} from t")
+        found = several.counted(Domain(tuple(codes)), None, None)
+        assert {one: found.marginal((one.name,)).tolist() for one in codes} == codes
+    assert codes or outside or types[0][1] in ("interval", "bytea", "_int4")
+
+
+def exact_attributes(values):
+    """Attributes without `other` or `clip`, so that a value may lie outside."""
+    listed = dict.fromkeys(one for one in values if isinstance(one, str | int | bool))
+    with suppress(JamError):
+        yield CategoricalAttribute("a", tuple(listed)[:3], nullable=True)
+    floats = (one for one in values if isinstance(one, float | Decimal) and math.isfinite(one))
+    with suppress(JamError):
+        yield CategoricalAttribute("a", tuple(dict.fromkeys(map(float, floats)))[:3])
+    yield CategoricalAttribute("a", ("0", "1", "true"), nullable=True)
+    yield NumericAttribute("a", (0, 1, 2, 10**18), integer=True)
+    yield NumericAttribute("a", (-1.5, 0.1, 1.5, 1e300), nullable=True)
+    yield time_attribute(bounds=["2023-12-01", "2024-03-01"], unit="week", outside="error")
+    yield time_attribute(bounds=["2024-01-01", "2024-02-01"], unit="month", zone="UTC")
+    yield time_attribute(bounds=["08:00", "22:00"], unit="minute", dtype=TIME, outside="error")
 
 
 def test_a_value_in_the_name_of_a_folder(tmp_path):

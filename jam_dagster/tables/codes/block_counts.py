@@ -83,7 +83,7 @@ class CountedTable:
 
     def _summed(self, clique: Clique) -> Counts:
         if not clique:
-            return np.array(self.records, _counts_dtype(self.records))
+            return np.array(self.records, counts_dtype(self.records))
         block = self._block_of(clique)
         others = tuple(axis for axis, name in enumerate(block) if name not in clique)
         counts = self.blocks[block]
@@ -211,7 +211,8 @@ class Codes(Protocol):
         """One array of codes per attribute."""
 
 
-def _counts_dtype(records: int) -> type[np.signedinteger[Any]]:
+def counts_dtype(records: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest type that holds every count of so many records."""
     return np.int32 if records <= np.iinfo(np.int32).max else np.int64
 
 
@@ -229,7 +230,7 @@ def count_blocks(
         counter.add(table.columns)
     counts = counter.counts()
     records = int(counts.pop(()))
-    dtype = _counts_dtype(records)
+    dtype = counts_dtype(records)
     held = {one: counts[one].astype(dtype, copy=False) for one in blocks}
     return CountedTable(domain, records, held)
 

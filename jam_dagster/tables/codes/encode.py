@@ -93,7 +93,7 @@ def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
         # Stored at their final size before the next column is encoded.
         encoded.append(codes.astype(np.min_scalar_type(attribute.size - 1)))
     table = EncodedTable(domain, tuple(encoded))
-    _check_impossible(table)
+    check_possible(table)
     return table
 
 
@@ -293,7 +293,8 @@ def numbers_in(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArr
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _check_impossible(encoded: EncodedTable) -> None:
+def check_possible(encoded: EncodedTable) -> None:
+    """Raise an `OutsideDomainError` for a record that the domain declares impossible."""
     domain = encoded.domain
     for combination in domain.impossible:
         rows = np.ones(encoded.records, dtype=bool)

@@ -98,7 +98,7 @@ class Clock:
                 f" UTC] or {DATE}, {TIME} for times of day, {DURATION} for durations, or str with a"
                 " format"
             )
-        fine = _SECONDS.get(self.unit, _SECONDS["day"]) < _SECONDS["day"]
+        fine = self.counts_in_utc
         if self.kind == "duration" and self.unit not in _SECONDS:
             raise DomainError(f"{what}: a duration is no number of {self.unit}s: use another unit")
         if self.kind == "time" and not fine:
@@ -133,10 +133,18 @@ class Clock:
         return ZoneInfo(self.zone) if self.zone else None
 
     @property
+    def counts_in_utc(self) -> bool:
+        """Whether units of a zone are counted in UTC: hours follow each other whatever it does."""
+        return _SECONDS.get(self.unit, _SECONDS["day"]) < _SECONDS["day"]
+
+    @property
+    def texts_are_utc(self) -> bool:
+        """Whether values without a zone are in UTC, not in the zone of the counts."""
+        return (self.format or "").endswith("Z")
+
+    @property
     def _counted_in(self) -> Any:
-        """The zone of the counts: hours follow each other in UTC whatever summer time does."""
-        local = _SECONDS.get(self.unit, _SECONDS["day"]) >= _SECONDS["day"]
-        return self._zone if local else UTC
+        return UTC if self.counts_in_utc else self._zone
 
     def count_of(self, value: object) -> float:
         """Return the number of the unit that a value lies in, NaN where it is none.
@@ -189,8 +197,7 @@ class Clock:
     def count_at(self, moment: datetime) -> int:
         """Return the number of the unit that a moment lies in."""
         if self._zone and moment.tzinfo is None:
-            utc = (self.format or "").endswith("Z")
-            moment = moment.replace(tzinfo=UTC if utc else self._zone)
+            moment = moment.replace(tzinfo=UTC if self.texts_are_utc else self._zone)
         if moment.tzinfo is not None:
             moment = moment.astimezone(self._counted_in if self._zone else UTC)
         return _count(moment.replace(tzinfo=None), self.unit)

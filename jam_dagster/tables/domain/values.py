@@ -38,7 +38,7 @@ DTYPES_OF_KIND = {
 
 DECIMAL_DTYPE = re.compile(r"decimal128\((\d{1,2}), (\d{1,2})\)\[pyarrow\]", re.ASCII)
 
-_SPELLED = (("false", "true"), ("no", "yes"), ("n", "y"), ("f", "t"), ("off", "on"), ("0", "1"))
+SPELLED = (("false", "true"), ("no", "yes"), ("n", "y"), ("f", "t"), ("off", "on"), ("0", "1"))
 
 
 def text_of(value: object) -> str:
@@ -97,7 +97,7 @@ def truths_of(values: Sequence[Value]) -> dict[bool, str]:
     They may be listed in any order and case, but both in words, letters or numbers.
     """
     texts = {text_of(value).lower(): text_of(value) for value in values}
-    for spelled in _SPELLED:
+    for spelled in SPELLED:
         if len(values) == 2 and texts.keys() == set(spelled):
             return {truth: texts[spelled[truth]] for truth in (False, True)}
     return {}

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from jam_dagster.common.redaction import redacted
+from jam_dagster.common.validation import changed_fields
 from jam_dagster.errors import SourceError
+from jam_dagster.tables.codes.ibis_codes import counted_groups, engine_blocks, has_ibis
+from jam_dagster.tables.sources import postgres
 from jam_dagster.tables.sources.columns import exact_columns
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical, database_of, query_text
@@ -21,9 +26,14 @@ from jam_dagster.tables.sources.reading import expand_variables, reading, readin
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.domain import Clique, Domain
 
 T = TypeVar("T")
+
+# Their URLs are psycopg's, too.
+_DRIVERS = (None, "psycopg", "psycopg2")
 
 _SECRET_OPTION = re.compile(
     r"([?&][^=&]*(?:pass|pwd|token|secret|key|credential|odbc_connect)[^=&]*=)(?!\$\{)[^&]*", re.I
@@ -41,10 +51,25 @@ class SqlSource(ReadWhole):
         runs and never shown.
     query
         The SQL; each column of its result needs a name of its own.
+    count
+        "rows": the private table is read and counted here, whatever could count it where it lies.
     """
 
     url: str = field(repr=False)
     query: str
+    count: Literal["rows"] | None = None
+
+    @property
+    def engine(self) -> str | None:
+        """What counts the private table where it lies; None: its rows are read.
+
+        It follows from the database's kind, `count`, and whether ibis is installed.
+        """
+        if self.count == "rows" or not has_ibis():
+            return None
+        kind = re.match(r"(\w+)(?:\+(\w+))?://", expand_variables(self.url))
+        served = kind and kind[1] == "postgresql" and kind[2] in _DRIVERS
+        return "postgres" if served else None
 
     @property
     def restricted_because(self) -> str | None:
@@ -84,20 +109,50 @@ class SqlSource(ReadWhole):
         unit.count([asked(lambda _: "*", " WHERE 1 = 0")])
         return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
 
+    def counted(
+        self,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        key: bytes | None,
+        cliques: Iterable[Clique] = (),
+    ) -> MarginalSource:
+        """Let the database count the marginals, where it can (see `Source.counted`).
+
+        Its rows are those of one snapshot, in a transaction that writes nothing.
+        """
+        if self.engine is None or unit is not None:
+            return super().counted(domain, unit, key, cliques)
+        blocks = engine_blocks(domain, cliques)
+        with redacted("counting the private table"), self._connection(True, snapshot=True) as ask:
+            types = ask(partial(postgres.column_types, query=self.query))
+            # What is refused depends on no value.
+            queries = [*postgres.counting_queries(self.query, domain, types, blocks)]
+            return ask(lambda one: counted_groups(postgres.groups(one, queries), domain, blocks))
+
     def _asked(self, private: bool, ask: Callable[[Connection], T]) -> T:
         """Return what a connection to the database answers."""
+        with self._connection(private) as asking:
+            return asking(ask)
+
+    @contextmanager
+    def _connection(
+        self, private: bool, *, snapshot: bool = False
+    ) -> Iterator[Callable[[Callable[[Connection], T]], T]]:
+        """Yield what asks a connection, whose errors may depend on values."""
         url = expand_variables(self.url)
         secrets = [url, *_password(url)]
         with ExitStack() as until_read:
             connection = reading(
                 self.describe(),
                 private,
-                lambda: until_read.enter_context(_connected(url, database_of(self.url))),
+                lambda: until_read.enter_context(
+                    _connected(url, database_of(self.url), snapshot=snapshot)
+                ),
                 secrets,
                 place=self.url,
             )
-            return reading_values(
-                self.describe(), private, lambda: ask(connection), secrets, place=self.url
+            yield lambda ask: reading_values(
+                self.describe(), private, partial(ask, connection), secrets, place=self.url
             )
 
     def describe(self) -> str:
@@ -122,14 +177,24 @@ class SqlSource(ReadWhole):
         """Return the configuration; a literal password in the URL is masked."""
         masked = re.sub(r"(://[^:/@]*:)(?!\$\{\w+\}@)[^/]*@", r"\1***@", self.url)
         masked = re.sub(_SECRET_OPTION, r"\1***", masked)
-        return {"sql": masked, "query": self.query}
+        return {"sql": masked, **changed_fields(self, "url")}
 
 
 @contextmanager
-def _connected(url: str, database: Mapping[str, Any]) -> Iterator[Connection]:
-    from sqlalchemy import create_engine
+def _connected(
+    url: str, database: Mapping[str, Any], *, snapshot: bool = False
+) -> Iterator[Connection]:
+    from sqlalchemy import create_engine, make_url
 
-    engine = create_engine(url)
+    if snapshot:
+        engine = create_engine(
+            # It binds parameters at the server.
+            make_url(url).set(drivername="postgresql+psycopg"),
+            isolation_level="REPEATABLE READ",
+            execution_options={"postgresql_readonly": True},
+        )
+    else:
+        engine = create_engine(url)
     if database["kind"] == "sqlite" and database["name"] != ":memory:":
         # SQLite would create a missing file.
         Path(database["name"]).stat()

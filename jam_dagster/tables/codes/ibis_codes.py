@@ -1,0 +1,389 @@
+"""The codes of a domain, and their counts, as one query of ibis, for the engine that holds a table.
+
+A code is what `encode` gives the value that a source reads. Values are compared with constants
+that Python computes by the same attributes: an engine parses no text, converts no zone and rounds
+no number but by IEEE 754. What this cannot promise for a type of column is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, time, timedelta
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import DomainError, OutsideDomainError, SourceError
+from jam_dagster.tables.codes.block_counts import CountedTable, counts_dtype, covering_blocks
+from jam_dagster.tables.codes.encode import check_possible
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.domain import Clique, Domain
+from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, SPELLED, exact_number, text_of
+
+if TYPE_CHECKING:
+    import ibis
+
+Kind = Literal["text", "boolean", "integer", "float", "decimal", "timestamp", "instant", "time"]
+"""What a column's values are: decimals come as floats, dates as timestamps."""
+
+SOURCE = "jam_source"
+"""The table that the query reads: it has a column for each attribute, of the type of its kind."""
+
+_TYPES: dict[Kind, str] = {
+    "text": "string",
+    "boolean": "boolean",
+    "integer": "int64",
+    "float": "float64",
+    "decimal": "float64",
+    "timestamp": "timestamp",
+    "instant": "timestamp('UTC')",
+    "time": "time",
+}
+_NUMBERS: tuple[Kind, ...] = ("integer", "float", "decimal")
+# MSSQL has neither NaN nor infinity.
+_WITHOUT_NAN = ("mssql",)
+_WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
+# What Python reads: instants are left a day for their zone.
+_FIRST, _LAST = datetime.min, datetime.max
+_DAY = timedelta(days=1)
+_TRUTHS = [text for word in ("true", "false") for text in (word, word.upper(), word.title())]
+
+
+def counting_query(
+    domain: Domain,
+    kinds: Mapping[str, Kind | None],
+    types: Mapping[str, str],
+    blocks: Sequence[Clique],
+    dialect: str,
+) -> str:
+    """Return the query that counts blocks of attributes, in one pass over `SOURCE`.
+
+    It has a row ``(block, cell, n)`` for each cell of a block that occurs: the block's place, and
+    the cell's in an array of the block's shape, or -1 of records that do not lie in the domain.
+
+    Parameters
+    ----------
+    domain
+        What each column may hold.
+    kinds, types
+        What the values of each column are, None of what cannot be counted so, and the engine's
+        own name of their type.
+    blocks
+        Names of attributes, in the order of the domain.
+    dialect
+        The engine, as ibis calls it.
+
+    Raises
+    ------
+    DomainError
+        The engine's values of a column would not be counted as `encode` counts them.
+    """
+    ibis = _ibis()
+    used = [one for one in domain.attributes if any(one.name in block for block in blocks)]
+    # A name of a column may be anything.
+    columns: dict[str, Kind] = {}
+    for place, one in enumerate(used):
+        kind = kinds[one.name]
+        if kind is None or (reason := _refused(one, kind)):
+            reason = "its values are read by Python alone" if kind is None else reason
+            raise DomainError(
+                f"attribute {one.name!r} cannot be counted by {dialect} in a column of type"
+                f" {types[one.name]} ({reason}): cast the column in the query, or let the source"
+                " read rows, with `count: rows`. Nothing was charged"
+            )
+        columns[f"c{place}"] = kind
+    source = ibis.table({name: _TYPES[kind] for name, kind in columns.items()}, name=SOURCE)
+    nans = dialect not in _WITHOUT_NAN
+    codes = source.select(
+        **{
+            name: _code(source[name], attribute, kind, nans)
+            for (name, kind), attribute in zip(columns.items(), used, strict=True)
+        }
+    )
+    place_of = {one.name: f"c{place}" for place, one in enumerate(used)}
+    counted = []
+    for number, block in enumerate(blocks):
+        cell = ibis.literal(0, "int64")
+        for place, name in enumerate(block):
+            code = codes[place_of[name]].cast("int64")
+            cell = code if not place else cell * domain.sizes[name] + code
+        groups = codes.group_by(cell=cell.fill_null(-1)).agg(n=codes.count())
+        counted.append(groups.select(block=ibis.literal(number, "int64"), cell="cell", n="n"))
+    text: str = ibis.to_sql(ibis.union(*counted), dialect=dialect, pretty=False)
+    return text
+
+
+def engine_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
+    """Return the blocks that an engine counts: each marginal, attribute and constraint is in one.
+
+    They follow from the domain and the marginals alone; see `covering_blocks`.
+    """
+    singles = [(name,) for name in domain.names]
+    checked = [domain.canonical(one.attributes) for one in domain.forbidden]
+    return covering_blocks(domain, [*cliques, *singles, *checked])
+
+
+def counted_groups(
+    groups: Iterable[tuple[Clique, npt.NDArray[np.int64]]],
+    domain: Domain,
+    blocks: Sequence[Clique],
+) -> CountedTable:
+    """Take the counts that an engine made, and check that all records lie in the domain.
+
+    Parameters
+    ----------
+    groups
+        A block, and some of its cells with their counts, shape (2, cells); a negative cell is of
+        records that do not lie in the domain.
+    domain, blocks
+        The domain, and its `engine_blocks`.
+
+    Raises
+    ------
+    OutsideDomainError
+        A record does not lie in the domain. It depends on private values.
+    """
+    counts = {block: np.zeros(domain.size(block), np.int64) for block in blocks}
+    for block, (cells, found) in groups:
+        if len(cells) and cells.min() < 0:
+            raise OutsideDomainError("the table holds records outside the domain")
+        counts[block][cells] += found
+    records = int(counts[blocks[0]].sum())
+    shaped = {}
+    for block, flat in counts.items():
+        sizes = [domain.sizes[name] for name in block]
+        shaped[block] = flat.astype(counts_dtype(records)).reshape(sizes)
+        within = domain.project(block)
+        if within.forbidden:
+            check_possible(EncodedTable(within, np.nonzero(shaped[block])))
+    return CountedTable(domain, records, shaped)
+
+
+def has_ibis() -> bool:
+    """Return whether ibis is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("ibis") is not None
+
+
+def _ibis() -> Any:
+    try:
+        import ibis
+    except ImportError:
+        raise SourceError(
+            "counting in a warehouse needs ibis: install it, with pip install"
+            " 'jam-dagster[warehouse]', or let the source read rows, with `count: rows`"
+        ) from None
+    return ibis
+
+
+def _refused(attribute: Attribute, kind: Kind) -> str | None:
+    """Return why values of a kind are not counted as `encode` counts them, if they are not."""
+    if isinstance(attribute, CategoricalAttribute):
+        numbers = [one for one in attribute.values if not isinstance(one, str | bool)]
+        if kind == "text" and numbers:
+            return "texts may write the numbers of the domain in several ways"
+        large = [one for one in numbers if isinstance(one, int) and abs(one) > LARGEST_INTEGER]
+        if kind == "decimal" and large:
+            return "its numbers are larger than floats hold exactly"
+        return None if kind in ("text", "boolean", *_NUMBERS) else "the domain lists values"
+    if not isinstance(attribute, TimeAttribute):
+        return None if kind in _NUMBERS else "the domain has numbers"
+    clock = attribute.clock
+    wanted = {"instant": ("timestamp", "instant"), "time": ("time",)}.get(clock.kind, ())
+    if kind not in wanted:
+        return "the domain has dates or times"
+    if kind == "timestamp" and clock.zone and clock.counts_in_utc and not clock.texts_are_utc:
+        return "hours of a zone need timestamps with a zone"
+    if kind != "time" and not all(map(_Instants(attribute, kind).steps, _edges(attribute))):
+        return f"the clock of {clock.zone} goes back over midnight"
+    return None
+
+
+def _code(
+    column: ibis.Column, attribute: Attribute, kind: Kind, nans: bool
+) -> ibis.expr.types.IntegerColumn:
+    """Return the code of each value; null if it does not lie in the domain."""
+    ibis = _ibis()
+    missing = column.isnull()
+    if nans and kind in ("float", "decimal"):
+        missing = missing | column.isnan()
+    # A literal of its own, for null has no type.
+    bad = ibis.null("int32")
+    null = bad if attribute.null_code is None else attribute.null_code
+    if isinstance(attribute, CategoricalAttribute):
+        cases, rest = _category_cases(column, attribute, kind)
+        return ibis.cases((missing, null), *cases, else_=bad if rest is None else rest)
+    if isinstance(attribute, TimeAttribute):
+        cases, code = _time_cases(column, attribute, kind)
+    else:
+        cases, code = _bin_cases(column, attribute, kind)
+    return ibis.cases((missing, null), *((case, bad) for case in cases), else_=code)
+
+
+def _category_cases(
+    column: ibis.Column, attribute: CategoricalAttribute, kind: Kind
+) -> tuple[list[tuple[Any, int]], int | None]:
+    """Return which values have which code, and the code of all others, if they have any."""
+    rest = None if attribute.other is None else attribute.code_of(attribute.other)
+    if rest is None and attribute.unreadable == "missing":
+        rest = attribute.null_code
+    of_code: dict[int, list[Any]] = {}
+    for value in _listed(attribute, kind):
+        code = attribute.code_of(value)
+        if code is not None and code != rest:
+            of_code.setdefault(code, []).append(_literal(value))
+    return [(column.isin(values), code) for code, values in of_code.items()], rest
+
+
+def _listed(attribute: CategoricalAttribute, kind: Kind) -> list[Any]:
+    """Return values of a kind, among them all that have a code of their own."""
+    if kind == "boolean":
+        return [True, False]
+    texts = [text_of(value) for value in attribute.values]
+    if kind == "text":
+        words = {word for pair in SPELLED for word in pair} if len(texts) == 2 else ()
+        cased = (
+            "".join(letters)
+            for word in sorted(words)
+            for letters in product(*((one, one.upper()) for one in word))
+        )
+        return list(dict.fromkeys((*texts, *_TRUTHS, *cased)))
+    numbers = [exact_number(one) for one in attribute.values if not isinstance(one, str)]
+    found: list[Any] = []
+    if kind == "integer":
+        found += [int(text) for text in texts if _WHOLE.fullmatch(text)]
+        found += [int(one) for one in numbers if one is not None and one == int(one)]
+        return [one for one in dict.fromkeys(found) if -(2**63) <= one < 2**64]
+    for one in (*texts, *numbers):
+        with suppress(ValueError, OverflowError, TypeError):
+            found.append(float(one))  # type: ignore[arg-type]
+    return [one for one in dict.fromkeys(found) if not math.isnan(one)]
+
+
+def _literal(value: Any) -> ibis.Scalar:
+    """Return a constant; a float by its shortest text, which every engine reads exactly."""
+    ibis = _ibis()
+    if isinstance(value, float):
+        text = repr(value).replace("inf", "Infinity")
+        return ibis.literal(text).cast("float64")
+    return ibis.literal(value)
+
+
+def _bin_cases(
+    column: ibis.Column, attribute: NumericAttribute, kind: Kind
+) -> tuple[list[Any], ibis.Value]:
+    """Return which values lie outside the domain, and the bin of the others."""
+    numbers = column.cast("float64") if kind == "integer" else column
+    first, *inner, last = map(_literal, attribute.edges)
+    outside = []
+    if not attribute.clip:
+        outside = [numbers < first, numbers > last]
+        if attribute.integer and kind != "integer":
+            # Within the bounds, where an integer of 64 bits holds it.
+            outside.append(numbers != numbers.floor().cast("float64"))
+    return outside, _step(numbers, inner, 0, attribute.bins - 1)
+
+
+def _step(values: ibis.Column, starts: Sequence[Any], low: int, high: int) -> ibis.Value:
+    """Return the last bin that begins at or before each value; bin i + 1 begins at start i."""
+    ibis = _ibis()
+    if low == high:
+        return ibis.literal(low, "int32")
+    middle = (low + high + 1) // 2
+    before = _step(values, starts, low, middle - 1)
+    return ibis.ifelse(values < starts[middle - 1], before, _step(values, starts, middle, high))
+
+
+def _edges(attribute: TimeAttribute) -> list[int]:
+    """Return the first unit of each bin, and the first after the last one."""
+    *edges, last = attribute.edges
+    return [*map(int, edges), math.floor(last) + 1]
+
+
+def _time_cases(
+    column: ibis.Column, attribute: TimeAttribute, kind: Kind
+) -> tuple[list[Any], ibis.Value]:
+    """Return which values lie outside the domain, or are none of Python's, and the others' bin."""
+    ibis = _ibis()
+    where = _Times(attribute) if kind == "time" else _Instants(attribute, kind)
+    first, *inner, end = [where.start(edge) for edge in _edges(attribute)]
+    outside = [~column.between(*map(ibis.literal, where.range))]
+    low = sum(start == -1 for start in inner)
+    high = sum(start != 1 for start in inner)
+    if not attribute.clip:
+        outside += [ibis.literal(True)] if first == 1 else []
+        outside += [] if isinstance(first, int) else [column < ibis.literal(first)]
+        outside += [ibis.literal(True)] if end == -1 else []
+        outside += [] if isinstance(end, int) else [column >= ibis.literal(end)]
+    starts = [None if isinstance(one, int) else ibis.literal(one) for one in inner]
+    return outside, _step(column, starts, low, high)
+
+
+class _Instants:
+    """When units begin, as values of a column of timestamps."""
+
+    def __init__(self, attribute: TimeAttribute, kind: Kind) -> None:
+        self._clock = attribute.clock
+        self._zone = UTC if kind == "instant" else None
+        self.range = (_FIRST, _LAST)
+        if kind == "instant":
+            self.range = ((_FIRST + _DAY).replace(tzinfo=UTC), (_LAST - _DAY).replace(tzinfo=UTC))
+
+    def start(self, count: int) -> datetime | int:
+        """Return the first value of a unit; -1 if all are later, 1 if all are earlier."""
+        first, last = self.range
+        try:
+            moment = self._clock.moment(count)
+            if moment.tzinfo is not None and (self._zone or self._clock.texts_are_utc):
+                moment = moment.astimezone(UTC)
+            moment = moment.replace(tzinfo=self._zone)
+        except (OverflowError, ValueError):
+            return 1 if count > 0 else -1
+        return -1 if moment < first else 1 if moment > last else moment
+
+    def steps(self, count: int) -> bool:
+        """Return whether all values from the first on, and none before, lie in the unit or later.
+
+        The two days around are looked at: in a zone a clock may go back.
+        """
+        start = self.start(count)
+        if isinstance(start, int) or self._clock.zone is None:
+            return True
+        ages = [timedelta(minutes=15 * quarter) for quarter in range(96)]
+        around = [*(start + age for age in ages), *(start - age for age in ages[1:])]
+        around.append(start - timedelta(microseconds=1))
+        first, last = self.range
+        return all(
+            (self._clock.count_at(moment) >= count) == (moment >= start)
+            for moment in around
+            if first <= moment <= last
+        )
+
+
+class _Times:
+    """When units begin, as values of a column of times of day."""
+
+    range = (time.min, time.max)
+
+    def __init__(self, attribute: TimeAttribute) -> None:
+        self._clock = attribute.clock
+
+    def start(self, count: int) -> time | int:
+        """Return the first value of a unit; -1 if all are later, 1 if all are earlier."""
+        if count <= 0:
+            return -1
+        with suppress(OverflowError, ValueError):
+            moment = self._clock.moment(count)
+            if moment.date() == self._clock.moment(0).date():
+                return moment.time()
+        return 1

@@ -1,0 +1,139 @@
+"""Counting by PostgreSQL: the columns of a query, what they are read as, and the counting query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import DomainError, SourceError
+from jam_dagster.tables.codes.ibis_codes import SOURCE, Kind, counting_query
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from jam_dagster.tables.domain.domain import Clique, Domain
+
+_CHUNK_ROWS = 1 << 16
+# More in one statement would take it too long to plan; the snapshot is the same for all.
+_MOST_BLOCKS = 64
+
+# What is larger or smaller than any float, for which a cast is an error.
+_TOO_LARGE = 2**1024 - 2**970
+_TOO_SMALL = f"0.{5**1075:01075d}"
+
+_TEXTS = ("text", "varchar")
+_KINDS: dict[str, tuple[Kind, str]] = {
+    "bool": ("boolean", "{0}"),
+    "int2": ("integer", "{0}"),
+    "int4": ("integer", "{0}"),
+    "int8": ("integer", "{0}"),
+    # The driver reads the shortest text of a float.
+    "float4": ("float", "CAST(CAST({0} AS text) AS float8)"),
+    "float8": ("float", "{0}"),
+    "numeric": (
+        "decimal",
+        "CASE WHEN {0} = 'NaN' THEN CAST('NaN' AS float8)"
+        f" WHEN {{0}} >= {_TOO_LARGE} THEN CAST('Infinity' AS float8)"
+        f" WHEN {{0}} <= -{_TOO_LARGE} THEN CAST('-Infinity' AS float8)"
+        f" WHEN abs({{0}}) <= {_TOO_SMALL} THEN 0 ELSE CAST({{0}} AS float8) END",
+    ),
+    **dict.fromkeys(_TEXTS, ("text", 'CAST({0} AS text) COLLATE "C"')),
+    # Dates go further than timestamps.
+    "date": (
+        "timestamp",
+        "CASE WHEN {0} > DATE '9999-12-31' THEN TIMESTAMP 'infinity'"
+        " ELSE CAST({0} AS timestamp) END",
+    ),
+    "timestamp": ("timestamp", "{0}"),
+    "timestamptz": ("instant", "{0}"),
+    "time": ("time", "{0}"),
+}
+"""By the name of a type, what its values are and how they are read; others are not."""
+
+
+def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
+    """Return the columns of a query, of which no row is read, with the names of their types."""
+    no_row = f"SELECT * FROM ({_inner(query)}) asked WHERE 1 = 0"  # noqa: S608 - it is a query
+    asked = connection.exec_driver_sql(no_row)
+    description: Any = asked.cursor.description
+    described = [(str(one[0]), int(one[1])) for one in description]
+    asked.close()
+    settings = connection.exec_driver_sql(
+        "SELECT current_setting('server_encoding'),"
+        " current_setting('standard_conforming_strings', true)"
+    ).one()
+    # Otherwise the server would read the domain's texts in its own way.
+    plain = settings[0] == "UTF8" and settings[1] in (None, "on")
+    found = connection.exec_driver_sql(
+        "SELECT CAST(oid AS bigint), typname, typnamespace = CAST('pg_catalog' AS regnamespace)"
+        " FROM pg_catalog.pg_type"
+    )
+    types = {}
+    for oid, name, builtin in found:
+        counted = builtin and (plain or name not in _TEXTS)
+        types[int(oid)] = str(name) if counted else f"{name}, which the server reads in its own way"
+    return [(name, types[oid]) for name, oid in described]
+
+
+def counting_queries(
+    query: str, domain: Domain, found: Sequence[tuple[str, str]], blocks: Sequence[Clique]
+) -> Iterator[tuple[str, Sequence[Clique]]]:
+    """Yield the queries that count blocks, and which ones each of them counts.
+
+    Raises
+    ------
+    SourceError
+        Two columns have one name.
+    DomainError
+        A column is missing, or of a type that is not counted as it is read.
+    """
+    types = dict(found)
+    if len(types) < len(found):
+        raise SourceError("the query returns two columns of the same name: give each one an alias")
+    for name in domain.names:
+        if name not in types:
+            raise DomainError(
+                f"the table has no column {name!r}: add it, rename the column that holds it, or"
+                " remove the attribute from the domain"
+            )
+    kinds = {name: _KINDS.get(kind, (None, ""))[0] for name, kind in types.items()}
+    for start in range(0, len(blocks), _MOST_BLOCKS):
+        part = blocks[start : start + _MOST_BLOCKS]
+        used = [name for name in domain.names if any(name in block for block in part)]
+        counting = counting_query(domain, kinds, types, part, "postgres")
+        read = ", ".join(
+            f"{_KINDS[types[name]][1].format(_doubled(_quoted(name)))} AS c{place}"
+            for place, name in enumerate(used)
+        )
+        given = f"jam_query AS ({_inner(query)}), {SOURCE} AS (SELECT {read} FROM jam_query)"  # noqa: S608
+        yield f"WITH {given} SELECT * FROM ({_doubled(counting)}) counted", part  # noqa: S608
+
+
+def groups(
+    connection: Connection, queries: Sequence[tuple[str, Sequence[Clique]]]
+) -> Iterator[tuple[Clique, npt.NDArray[np.int64]]]:
+    """Yield what `counting_queries` find: a block, some of its cells, and their counts."""
+    streamed = connection.execution_options(stream_results=True, max_row_buffer=_CHUNK_ROWS)
+    for query, blocks in queries:
+        with streamed.exec_driver_sql(query) as result:
+            for part in result.partitions(_CHUNK_ROWS):
+                found = np.array([tuple(row) for row in part], dtype=np.int64).T
+                for number in np.unique(found[0]):
+                    yield blocks[number], found[1:, found[0] == number]
+
+
+def _doubled(text: str) -> str:
+    # As in the query itself, a driver takes a single percent sign for a parameter's.
+    return text.replace("%", "%%")
+
+
+def _inner(query: str) -> str:
+    # It may end in a comment.
+    return f"\n{query.strip().rstrip(';')}\n"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

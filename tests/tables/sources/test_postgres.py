@@ -1,0 +1,206 @@
+"""Counting by PostgreSQL: what it agrees with, what it may do, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import make_url
+
+import jam_dagster as jam
+from jam_dagster.errors import DomainError, PrivateValuesError, SourceError
+from jam_dagster.tables import (
+    CountedTable,
+    Domain,
+    EncodedTable,
+    PrivacyUnit,
+    SqlSource,
+    Workload,
+    source_from_config,
+)
+from jam_dagster.tables.sources import postgres as server
+from tests.postgres import PostgresServer
+
+DOMAIN = Domain.from_dict(
+    {
+        "attributes": {
+            "sex": {"values": ["f", "m", "50% or 'x'\\"]},
+            "born": {"bounds": ["1990-01-01", "2019-12-31"], "unit": "year"},
+            "income": {"edges": [0, 0.1, 10, 100], "outside": "clip", "nullable": True},
+            "member": {"values": ["yes", "no"], "nullable": True},
+            "seen": {
+                "bounds": ["2024-01-01", "2024-12-31"],
+                "unit": "hour",
+                "every": "month",
+                "zone": "America/New_York",
+                "nullable": True,
+            },
+        },
+        "impossible": [{"sex": "m", "member": "no"}],
+    }
+)
+ASKED = Workload.all_k_way(DOMAIN, 3).downward_closure()
+ROWS = """
+('f', '1990-05-01', 0.1, true, '2024-02-01 04:59:59+00'), ('m', '2019-12-31', 'NaN', null, null),
+('50% or ''x''\\', '2000-01-01', 1e400, false, '2024-02-01 05:00+00')
+"""
+
+
+@pytest.fixture
+def people(postgres: PostgresServer) -> SqlSource:
+    url = postgres.create_database()
+    name = str(make_url(url).database)
+    for statement in (
+        "create table people (sex varchar, born date, income numeric, member bool,"
+        " seen timestamptz)",
+        f"insert into people values {ROWS}",
+        "create table secrets (a int)",
+        "do $$ begin create role reader login; exception when duplicate_object then end $$",
+        f"revoke all on database {name} from public",
+        f"grant connect on database {name} to reader",
+        "grant select on people to reader",
+    ):
+        postgres.execute(statement, name)
+    return SqlSource(url.replace("tester@", "reader@"), "select * from people -- 100%%")
+
+
+pytestmark = pytest.mark.slow
+
+
+def test_marginals_are_those_of_the_rows_for_a_role_that_reads_one_table(people: Any) -> None:
+    assert people.engine == "postgres"
+    found = people.counted(DOMAIN, None, None, ASKED)
+    rows = replace(people, count="rows")
+    expected = rows.counted(DOMAIN, None, None, ASKED)
+    assert isinstance(found, CountedTable)
+    assert isinstance(expected, EncodedTable)
+    assert rows.engine is None
+    for clique in ((), *ASKED):
+        assert np.array_equal(found.marginal(clique), expected.marginal(clique))
+    empty = replace(people, query="select * from people where false")
+    assert empty.counted(DOMAIN, None, None, ASKED).records == 0
+    # Rows of a person are limited where rows are read.
+    limited = people.counted(DOMAIN.project(["born"]), PrivacyUnit("sex"), bytes(32), [])
+    assert isinstance(limited, EncodedTable)
+
+
+def test_all_is_asked_of_one_snapshot_that_writes_nothing(
+    people: Any, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = str(make_url(people.url).database)
+    found = server.column_types
+
+    def taken_meanwhile(connection: Any, query: str) -> Any:
+        types = found(connection, query)
+        postgres.execute("insert into people (sex, born) values ('f', '2001-01-01')", database)
+        mode = connection.exec_driver_sql("show transaction_read_only").scalar()
+        assert (mode, connection.get_isolation_level()) == ("on", "REPEATABLE READ")
+        return types
+
+    monkeypatch.setattr(server, "column_types", taken_meanwhile)
+    assert people.counted(DOMAIN, None, None, ASKED).records == 3
+
+
+def test_texts_are_compared_as_bytes(people: Any, postgres: PostgresServer) -> None:
+    database = str(make_url(people.url).database)
+    try:
+        postgres.execute(
+            "create collation loose (provider = icu, locale = 'und-u-ks-level1',"
+            " deterministic = false)",
+            database,
+        )
+    except Exception as error:  # A server without ICU.
+        pytest.skip(str(error))
+    domain = Domain.from_dict({"attributes": {"a": {"values": ["e", "E", "é"]}}})
+    rows = "(values ('e'), ('E'), ('E'), ('e' || chr(769)), ('é')) v(a)"
+    source = replace(
+        people, query=f"select a collate loose as a from {rows} where a <> 'e' || chr(769)"
+    )
+    assert source.counted(domain, None, None).marginal(("a",)).tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "message"),
+    [
+        ("select 1 as sex", DomainError, "no column 'born'"),
+        ("select *, 1 as sex from people", SourceError, "two columns of the same name"),
+        (
+            "select sex, born::text, income, member, seen from people",
+            DomainError,
+            r"attribute 'born' cannot be counted by postgres in a column of type text .*: rows",
+        ),
+        (
+            "select sex::char(4), born, income, member, seen from people",
+            DomainError,
+            "type bpchar",
+        ),
+        ("select * from secrets", PrivateValuesError, "always the same"),
+        (
+            "select 'm' sex, born, income, false member, seen from people",
+            PrivateValuesError,
+            "always the same",
+        ),
+        (
+            "select 'z' sex, born, income, member, seen from people",
+            PrivateValuesError,
+            "always the same",
+        ),
+        (
+            "select sex, null::date born, income, member, seen from people",
+            PrivateValuesError,
+            "always the same",
+        ),
+        (
+            "select sex, born, 1/(born - born) income, member, seen from people",
+            PrivateValuesError,
+            "",
+        ),
+    ],
+)
+def test_refusals(people: Any, query: str, error: type[Exception], message: str) -> None:
+    source = replace(people, query=query)
+    with pytest.raises(error, match=message) as caught:
+        source.counted(DOMAIN, None, None, ASKED)
+    assert "1990" not in str(caught.value)
+
+
+def test_a_release_goes_on_as_it_began(
+    people: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given: dict[str, Any] = {
+        "domain": DOMAIN.project(["born", "member"]),
+        "epsilon": 1.0,
+        "degree": 2,
+        "mechanism": "independent",
+        "dataset": "people",
+        "report": False,
+        "checks": False,
+        "evaluate": "off",
+    }
+    made = {}
+    counted: list[str | None] = []
+    kept = SqlSource.counted
+
+    def seen(self: SqlSource, *asked: Any) -> Any:
+        counted.append(self.engine)
+        return kept(self, *asked)
+
+    monkeypatch.setattr(SqlSource, "counted", seen)
+    rows = replace(people, count="rows")
+    for name, order in {"a": (rows, people), "b": (people, rows)}.items():
+        for source in order:
+            made[name] = jam.synthesize(source, None, release=name, ledger=f"{name}.db", **given)
+    assert counted == [None, None, "postgres", "postgres"]
+
+
+def test_the_key(postgres: PostgresServer) -> None:
+    config = {"sql": postgres.url("postgres"), "query": "select 1", "count": "rows"}
+    source = source_from_config(config)
+    assert source.to_dict() == config
+    # How rows are counted changes none of them.
+    assert source.identity() == replace(source, count=None).identity()
+    assert SqlSource("sqlite:///a.db", "select 1").engine is None
