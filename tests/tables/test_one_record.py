@@ -522,7 +522,7 @@ def exact_attributes(values):
     yield NumericAttribute("a", (-1.5, 0.1, 1.5, 1e300), nullable=True)
     yield time_attribute(bounds=["2023-12-01", "2024-03-01"], unit="week", outside="error")
     yield time_attribute(bounds=["2024-01-01", "2024-02-01"], unit="month", zone="UTC")
-    yield time_attribute(bounds=["08:00", "22:00"], unit="minute", dtype=TIME, outside="error")
+    yield time_attribute(bounds=["08:00", "22:00"], unit="hour", dtype=TIME, outside="error")
 
 
 def test_a_value_in_the_name_of_a_folder(tmp_path):
