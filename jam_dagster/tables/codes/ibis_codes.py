@@ -38,6 +38,9 @@ Kind = Literal["text", "boolean", "integer", "float", "decimal", "timestamp", "i
 SOURCE = "jam_source"
 """The table that the query reads: it has a column for each attribute, of the type of its kind."""
 
+PERSON, KEY = "person", "key"
+"""Its columns where rows of a person are limited, both hexadecimal texts."""
+
 _TYPES: dict[Kind, str] = {
     "text": "string",
     "boolean": "boolean",
@@ -64,6 +67,8 @@ def counting_query(
     types: Mapping[str, str],
     blocks: Sequence[Clique],
     dialect: str,
+    *,
+    max_rows: int | None = None,
 ) -> str:
     """Return the query that counts blocks of attributes, in one pass over `SOURCE`.
 
@@ -81,6 +86,11 @@ def counting_query(
         Names of attributes, in the order of the domain.
     dialect
         The engine, as ibis calls it.
+    max_rows
+        At most so many rows of a person are counted, by the columns `PERSON` and `KEY`: those of
+        the first keyed hashes of the person, the row's codes, and its place among the person's rows
+        of these codes. They depend on the key and on that person's rows alone, in any order. A row
+        of nobody does not lie in the domain.
 
     Raises
     ------
@@ -88,7 +98,7 @@ def counting_query(
         The engine's values of a column would not be counted as `encode` counts them.
     """
     ibis = _ibis()
-    used = [one for one in domain.attributes if any(one.name in block for block in blocks)]
+    used = [one for one in domain.attributes if max_rows or any(one.name in b for b in blocks)]
     # A name of a column may be anything.
     columns: dict[str, Kind] = {}
     for place, one in enumerate(used):
@@ -101,14 +111,20 @@ def counting_query(
                 " read rows, with `count: rows`. Nothing was charged"
             )
         columns[f"c{place}"] = kind
-    source = ibis.table({name: _TYPES[kind] for name, kind in columns.items()}, name=SOURCE)
+    types_of = {name: _TYPES[kind] for name, kind in columns.items()}
+    if max_rows:
+        types_of |= {PERSON: "string", KEY: "string"}
+    source = ibis.table(types_of, name=SOURCE)
     nans = dialect not in _WITHOUT_NAN
     codes = source.select(
         **{
             name: _code(source[name], attribute, kind, nans)
             for (name, kind), attribute in zip(columns.items(), used, strict=True)
-        }
+        },
+        **{name: source[name] for name in (PERSON, KEY) if max_rows},
     )
+    if max_rows:
+        codes = _limited(codes, list(columns), max_rows)
     place_of = {one.name: f"c{place}" for place, one in enumerate(used)}
     counted = []
     for number, block in enumerate(blocks):
@@ -120,6 +136,29 @@ def counting_query(
         counted.append(groups.select(block=ibis.literal(number, "int64"), cell="cell", n="n"))
     text: str = ibis.to_sql(ibis.union(*counted), dialect=dialect, pretty=False)
     return text
+
+
+def _limited(codes: ibis.Table, names: Sequence[str], max_rows: int) -> ibis.Table:
+    """Return the rows that stay of each person."""
+    ibis = _ibis()
+
+    def convert_to(text: str, encoding: str) -> bytes: ...  # type: ignore[empty-body]
+    def sha256(content: bytes) -> bytes: ...  # type: ignore[empty-body]
+
+    texts = [codes[name].fill_null(-1).cast("string") for name in names]
+    listed = codes.mutate(content=ibis.literal(",").join(texts))
+    alike = ibis.window(group_by=["person", "content"], order_by="content")
+    placed = listed.mutate(place=ibis.row_number().over(alike))
+    parts = [placed.key, placed.place.cast("string"), placed.content, placed.person]
+    as_bytes, hashed_by = map(ibis.udf.scalar.builtin, (convert_to, sha256))
+    ticket = hashed_by(as_bytes(ibis.literal(":").join(parts), "UTF8"))
+    hashed = placed.mutate(ticket=ticket)
+    # Equal hashes leave no choice either.
+    turn = ibis.window(group_by="person", order_by=["ticket", "content", "place"])
+    kept = hashed.mutate(turn=ibis.row_number().over(turn))
+    kept = kept.filter(kept.turn < max_rows)
+    somebody = kept.person.notnull()
+    return kept.select(**{name: somebody.ifelse(kept[name], ibis.null("int32")) for name in names})
 
 
 def engine_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:

@@ -5,7 +5,8 @@ of each person. A secret key chooses the rows, person by person: the ticket of a
 of the person and of the row's index among the person's own rows, and the rows with the k smallest
 tickets stay. For a fixed key, the kept rows of one person therefore depend on no other person's
 rows: neighbouring tables stay neighbours, with at most k rows between them. The same key keeps the
-same rows of the same table, so an interrupted release resumes with its original rows.
+same rows of the same table, so an interrupted release resumes with its original rows. A database
+that counts in place has no order of rows; see `jam_dagster.tables.codes.ibis_codes`.
 """
 
 from __future__ import annotations

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from jam_dagster.errors import DomainError, SourceError
-from jam_dagster.tables.codes.ibis_codes import SOURCE, Kind, counting_query
+from jam_dagster.tables.codes.ibis_codes import KEY, PERSON, SOURCE, Kind, counting_query
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
 
 _CHUNK_ROWS = 1 << 16
@@ -53,6 +55,9 @@ _KINDS: dict[str, tuple[Kind, str]] = {
 }
 """By the name of a type, what its values are and how they are read; others are not."""
 
+# Their texts are those that tell persons apart where rows are read.
+_PERSONS = ("int2", "int4", "int8", "text", "varchar", "uuid")
+
 
 def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
     """Return the columns of a query, of which no row is read, with the names of their types."""
@@ -79,9 +84,15 @@ def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
 
 
 def counting_queries(
-    query: str, domain: Domain, found: Sequence[tuple[str, str]], blocks: Sequence[Clique]
+    query: str,
+    domain: Domain,
+    found: Sequence[tuple[str, str]],
+    blocks: Sequence[Clique],
+    unit: PrivacyUnit | None = None,
 ) -> Iterator[tuple[str, Sequence[Clique]]]:
     """Yield the queries that count blocks, and which ones each of them counts.
+
+    The key that chooses the rows of a person is their parameter `KEY`.
 
     Raises
     ------
@@ -89,6 +100,8 @@ def counting_queries(
         Two columns have one name.
     DomainError
         A column is missing, or of a type that is not counted as it is read.
+    InputError
+        The column that identifies a person is missing.
     """
     types = dict(found)
     if len(types) < len(found):
@@ -99,26 +112,63 @@ def counting_queries(
                 f"the table has no column {name!r}: add it, rename the column that holds it, or"
                 " remove the attribute from the domain"
             )
+    limit, most = "", None
+    if unit is not None:
+        limit = f", {_person(unit, types)} AS {PERSON}, CAST(%({KEY})s AS text) AS {KEY}"
+        most = unit.max_rows
     kinds = {name: _KINDS.get(kind, (None, ""))[0] for name, kind in types.items()}
     for start in range(0, len(blocks), _MOST_BLOCKS):
         part = blocks[start : start + _MOST_BLOCKS]
-        used = [name for name in domain.names if any(name in block for block in part)]
-        counting = counting_query(domain, kinds, types, part, "postgres")
+        used = [one for one in domain.names if unit or any(one in block for block in part)]
+        counting = counting_query(domain, kinds, types, part, "postgres", max_rows=most)
         read = ", ".join(
             f"{_KINDS[types[name]][1].format(_doubled(_quoted(name)))} AS c{place}"
             for place, name in enumerate(used)
         )
-        given = f"jam_query AS ({_inner(query)}), {SOURCE} AS (SELECT {read} FROM jam_query)"  # noqa: S608
+        source = f"{SOURCE} AS (SELECT {read}{limit} FROM jam_query)"  # noqa: S608
+        given = f"jam_query AS ({_inner(query)}), {source}"
         yield f"WITH {given} SELECT * FROM ({_doubled(counting)}) counted", part  # noqa: S608
 
 
+def records_query(query: str, found: Sequence[tuple[str, str]], unit: PrivacyUnit) -> str:
+    """Return the query that counts the rows that stay of each person, without those of nobody.
+
+    Raises
+    ------
+    DomainError, InputError
+        As for `counting_queries`.
+    """
+    person = _person(unit, dict(found))
+    persons = f"SELECT {person} AS person FROM ({_inner(query)}) asked"  # noqa: S608
+    rows = f"SELECT count(*) AS n FROM ({persons}) each WHERE person IS NOT NULL GROUP BY person"  # noqa: S608
+    return f"SELECT coalesce(sum(least(n, {unit.max_rows})), 0) FROM ({rows}) counted"  # noqa: S608
+
+
+def _person(unit: PrivacyUnit, types: Mapping[str, str]) -> str:
+    """Return a person's bytes as text: no collation takes two persons for one."""
+    unit.count([pd.DataFrame(columns=list(types))])
+    kind = types[unit.column]
+    if kind not in _PERSONS:
+        raise DomainError(
+            f"column {unit.column!r} identifies a person, and postgres cannot compare persons in a"
+            f" column of type {kind}: cast the column in the query, or let the source read rows,"
+            " with `count: rows`. Nothing was charged"
+        )
+    text = f"CAST({_doubled(_quoted(unit.column))} AS text)"
+    return f"encode(convert_to({text}, 'UTF8'), 'hex') COLLATE \"C\""
+
+
 def groups(
-    connection: Connection, queries: Sequence[tuple[str, Sequence[Clique]]]
+    connection: Connection,
+    queries: Sequence[tuple[str, Sequence[Clique]]],
+    key: bytes | None = None,
 ) -> Iterator[tuple[Clique, npt.NDArray[np.int64]]]:
     """Yield what `counting_queries` find: a block, some of its cells, and their counts."""
     streamed = connection.execution_options(stream_results=True, max_row_buffer=_CHUNK_ROWS)
+    # Bound, so that no query's text has it.
+    bound = None if key is None else {KEY: key.hex()}
     for query, blocks in queries:
-        with streamed.exec_driver_sql(query) as result:
+        with streamed.exec_driver_sql(query, bound) as result:
             for part in result.partitions(_CHUNK_ROWS):
                 found = np.array([tuple(row) for row in part], dtype=np.int64).T
                 for number in np.unique(found[0]):

@@ -95,7 +95,8 @@ class SqlSource(ReadWhole):
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Let the database count the rows (see `Source.count_records`).
 
-        The query stands as a subquery, so that no value is sent but those of the unit's column.
+        The query stands as a subquery, so that no value is sent but those of the unit's column, and
+        these only where the database does not count persons itself.
         """
         # The query may end in a comment.
         within = f" FROM (\n{self.query.strip().rstrip(';')}\n) counted"
@@ -105,6 +106,11 @@ class SqlSource(ReadWhole):
 
         if unit is None:
             return int(asked(lambda _: "count(*)").to_numpy().item())
+        if self.engine is not None:
+            with redacted("counting the private table"), self._connection(True) as ask:
+                types = ask(partial(postgres.column_types, query=self.query))
+                query = postgres.records_query(self.query, types, unit)
+                return ask(lambda one: int(one.exec_driver_sql(query).scalar_one()))
         # A missing column is no fault of a value, so it is looked for where there are no rows.
         unit.count([asked(lambda _: "*", " WHERE 1 = 0")])
         return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
@@ -120,14 +126,16 @@ class SqlSource(ReadWhole):
 
         Its rows are those of one snapshot, in a transaction that writes nothing.
         """
-        if self.engine is None or unit is not None:
+        if self.engine is None:
             return super().counted(domain, unit, key, cliques)
         blocks = engine_blocks(domain, cliques)
         with redacted("counting the private table"), self._connection(True, snapshot=True) as ask:
             types = ask(partial(postgres.column_types, query=self.query))
             # What is refused depends on no value.
-            queries = [*postgres.counting_queries(self.query, domain, types, blocks)]
-            return ask(lambda one: counted_groups(postgres.groups(one, queries), domain, blocks))
+            queries = [*postgres.counting_queries(self.query, domain, types, blocks, unit)]
+            return ask(
+                lambda one: counted_groups(postgres.groups(one, queries, key), domain, blocks)
+            )
 
     def _asked(self, private: bool, ask: Callable[[Connection], T]) -> T:
         """Return what a connection to the database answers."""

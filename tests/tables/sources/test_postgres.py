@@ -16,7 +16,6 @@ from jam_dagster.tables import (
     CountedTable,
     Domain,
     EncodedTable,
-    PrivacyUnit,
     SqlSource,
     Workload,
     source_from_config,
@@ -82,9 +81,6 @@ def test_marginals_are_those_of_the_rows_for_a_role_that_reads_one_table(people:
         assert np.array_equal(found.marginal(clique), expected.marginal(clique))
     empty = replace(people, query="select * from people where false")
     assert empty.counted(DOMAIN, None, None, ASKED).records == 0
-    # Rows of a person are limited where rows are read.
-    limited = people.counted(DOMAIN.project(["born"]), PrivacyUnit("sex"), bytes(32), [])
-    assert isinstance(limited, EncodedTable)
 
 
 def test_all_is_asked_of_one_snapshot_that_writes_nothing(
