@@ -11,7 +11,6 @@ import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism, MechanismRun
-from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence, Estimator, EstimatorName, Weighting
@@ -22,7 +21,7 @@ from jam_dagster.models.graphical.junction_tree import (
     MEGABYTE,
     mask_of,
 )
-from jam_dagster.models.graphical.kernels import one_thread
+from jam_dagster.models.graphical.kernels import distance, one_thread
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import Measurement
@@ -160,7 +159,7 @@ class GraphicalRun(MechanismRun):
             for block in self.blocks([self.closure[number] for number in numbers]):
                 for mask, answer in calibrated.marginals(self._mask_of[clique] for clique in block):
                     clique = self._clique_of[mask]
-                    errors[self.number[clique]] = l1_distance(block[clique], answer * total)
+                    errors[self.number[clique]] = distance(block[clique], answer, total)
             calibrated.forget()
         return errors[list(numbers)]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from jam_dagster.models.graphical.dense import ascending, layout, sum_to, sums_onto
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, cells_of
-from jam_dagster.models.graphical.kernels import Operand, Table, contract
-from jam_dagster.models.graphical.routes import Route, Routes
+from jam_dagster.models.graphical.kernels import Axes, Operand, Table, contract
+from jam_dagster.models.graphical.routes import Route, Routes, Step
+
+End = tuple[int, Step, Route]
+"""A mask, the last step of its route, and the route to what that step multiplies with."""
 
 HELD_CELLS = 2**27
 """A gibibyte of tables that several answers share at a time."""
@@ -56,8 +60,7 @@ class Calibrated:
             derived[larger].append(mask)
         for batch in self._batches(derived, held_cells or HELD_CELLS):
             self._sum_all(key for mask in batch for key in self.routes.tables(mask))
-            for mask in batch:
-                gathered = self._gather(self.routes.route(mask))
+            for mask, gathered in self._gather_all(batch):
                 answer = ascending(gathered.table, gathered.axes)
                 yield mask, answer
                 for one in derived[mask]:
@@ -100,6 +103,26 @@ class Calibrated:
             ):
                 self._sums[clique, mask] = table
 
+    def _gather_all(self, masks: Iterable[int]) -> Iterator[tuple[int, Operand]]:
+        """Yield each mask with its table; routes with one beginning take one product."""
+        alike: dict[tuple[int, int, tuple[Step, ...], int, int], list[End]] = {}
+        for mask in masks:
+            route = self.routes.route(mask)
+            if not route.steps:
+                yield mask, self._sums[route.clique, route.here]
+                continue
+            *_, (step, passage) = self.routes.passages(route)
+            key = (route.clique, route.here, route.steps[:-1], step.separator, step.keep)
+            alike.setdefault(key, []).append((mask, step, passage))
+        for (clique, here, steps, _, keep), ends in alike.items():
+            table = self._gather(Route(clique, here, steps))
+            kept = tuple(axis for axis in table.axes if keep >> axis & 1)
+            cells = math.prod(table.table.shape[table.axes.index(axis)] for axis in kept)
+            for some in _parted(ends, [cells * self.routes.cells(end[1].part) for end in ends]):
+                found = (self._conditional(s.separator, s.clique, s.part, p) for _, s, p in some)
+                products = _products(table, kept, found)
+                yield from zip((mask for mask, *_ in some), products, strict=True)
+
     def _gather(self, route: Route) -> Operand:
         """Multiply a clique's table with the conditionals of a route."""
         table = self._sums[route.clique, route.here]
@@ -122,6 +145,42 @@ class Calibrated:
             shares = np.divide(table, below, out=np.zeros(table.shape), where=below > 0)
             self._conditionals[key] = Operand(shares, axes)
         return self._conditionals[key]
+
+
+_TOGETHER = 2**17
+"""Cells of products that are made together: a mebibyte, which the second-level cache holds."""
+
+
+def _parted(ends: Sequence[End], cells: Sequence[int]) -> Iterator[Sequence[End]]:
+    """Yield the ends in parts, of which none but a single one makes too many cells."""
+    start, held = 0, 0
+    for place, more in enumerate(cells):
+        if place > start and held + more > _TOGETHER:
+            yield ends[start:place]
+            start, held = place, 0
+        held += more
+    yield ends[start:]
+
+
+def _products(table: Operand, keep: Axes, conditionals: Iterable[Operand]) -> Iterator[Operand]:
+    """Multiply a table with each of some conditionals on one separator, as if they were one."""
+    given = list(conditionals)
+    depth = sum(axis in table.axes for axis in given[0].axes)
+    columns = [math.prod(one.table.shape[depth:]) for one in given]
+    flat = [
+        one.table.reshape(*one.table.shape[:depth], width)
+        for one, width in zip(given, columns, strict=True)
+    ]
+    whole = Operand(np.concatenate(flat, axis=-1), (*given[0].axes[:depth], _ALL))
+    product = contract(table, whole, keep, (_ALL,)).table
+    for one, width, end in zip(given, columns, np.cumsum(columns).tolist(), strict=True):
+        shape = (*product.shape[:-1], *one.table.shape[depth:])
+        part = product[..., end - width : end].reshape(shape)
+        yield Operand(part, (*keep, *one.axes[depth:]))
+
+
+_ALL = -1
+"""The axis of all fresh cells of several conditionals, which is no attribute's."""
 
 
 def _as_laid_out(belief: np.ndarray, mask: int, sizes: Sequence[int]) -> Operand:

@@ -1,6 +1,6 @@
 /* Inner loops of belief propagation: dense tables are multiplied by smaller tables and summed onto
- * others in one pass over memory. Beside them, the inner loops of the search for rows and of the
- * scores of TILT. Plain C without dependencies; kernels.py, row_search.py and expected_gain.py are
+ * others in one pass over memory. Beside them, the distance of a marginal from its counts, and the
+ * inner loops of the search for rows and of the scores of TILT. Plain C without dependencies; kernels.py, row_search.py and expected_gain.py are
  * its only callers, and have the same operations in NumPy for where no compiler was at hand. */
 
 #include <math.h>
@@ -331,6 +331,53 @@ void jam_contract(
     second.product += first.fresh;
     second.fresh -= first.fresh;
     run_both((task){contract_part, &first}, (task){contract_part, &second});
+}
+
+/* Adds |counts - total * model| along a row onto eight partial sums. */
+static inline __attribute__((always_inline)) void add_distances(
+    double *part, const double *model, int64_t step, const int32_t *counts, int64_t stride,
+    int64_t n, double total
+) {
+    int64_t j = 0;
+    for (; j + 8 <= n; j += 8)
+        for (int64_t k = 0; k < 8; k++)
+            part[k] += fabs(counts[(j + k) * stride] - total * model[(j + k) * step]);
+    for (int64_t k = 0; j < n; j++, k++)
+        part[k] += fabs(counts[j * stride] - total * model[j * step]);
+}
+
+/* The sum over cells of |counts - total * model|, for counts of 4 or 8 bytes. `layout` has for each
+ * axis its size, and its strides in cells of the model and of the counts. Eight partial sums in a
+ * fixed order, as of sum_row. */
+WIDEST double jam_distance(
+    const double *model, const char *counts, int64_t bytes, int64_t axes, const int64_t *layout,
+    double total
+) {
+    const int64_t last = axes - 1;
+    const int64_t n = axes ? layout[3 * last] : 1;
+    const int64_t step = axes ? layout[3 * last + 1] : 1, stride = axes ? layout[3 * last + 2] : 1;
+    int64_t rows = 1, index[MOST] = {0};
+    for (int64_t a = 0; a < last; a++) rows *= layout[3 * a];
+    double part[8] = {0};
+    for (int64_t r = 0; r < rows; r++) {
+        if (bytes == 8) {
+            const int64_t *wide = (const int64_t *)counts;
+            for (int64_t j = 0; j < n; j++)
+                part[j % 8] += fabs((double)wide[j * stride] - total * model[j * step]);
+        } else if (step == 1 && stride == 1) {
+            add_distances(part, model, 1, (const int32_t *)counts, 1, n, total);
+        } else {
+            add_distances(part, model, step, (const int32_t *)counts, stride, n, total);
+        }
+        for (int64_t a = last - 1; a >= 0; a--) {
+            const int64_t back = ++index[a] < layout[3 * a] ? 0 : layout[3 * a];
+            model += layout[3 * a + 1] * (1 - back);
+            counts += layout[3 * a + 2] * (1 - back) * bytes;
+            if (!back) break;
+            index[a] = 0;
+        }
+    }
+    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
 void jam_run(const operation *operations, int64_t count) {

@@ -114,6 +114,11 @@ def library() -> ctypes.CDLL | None:
         *(pointer, pointer, number, number),
     ]
     loaded.jam_contract.restype = None
+    loaded.jam_distance.argtypes = [
+        *(pointer, pointer, number, number, pointer),
+        ctypes.c_double,
+    ]
+    loaded.jam_distance.restype = ctypes.c_double
     loaded.jam_swap_rows.argtypes = [
         *(pointer, pointer, ctypes.c_int32),
         *(pointer, number, pointer, number, number),
@@ -262,7 +267,35 @@ def contract(
     return product
 
 
-def _address(table: Table) -> int:
+def distance(
+    counts: npt.NDArray[Any], model: Table, total: float, *, compiled: bool | None = None
+) -> float:
+    """Return ``||counts - total * model||_1`` over all cells."""
+    loaded, bytes_ = library(), counts.itemsize
+    fits = counts.dtype.kind == "i" and bytes_ in (4, 8) and model.ndim <= MOST
+    if loaded is None or compiled is False or not fits:
+        return float(np.abs(counts - model * total).sum())
+    axes = zip(
+        model.shape,
+        (stride // model.itemsize for stride in model.strides),
+        (stride // bytes_ for stride in counts.strides),
+        strict=True,
+    )
+    # In the order of the model's cells, which are the wider ones.
+    ordered = sorted(axes, key=lambda axis: -axis[1])
+    layout = [number for axis in ordered for number in axis]
+    found: float = loaded.jam_distance(
+        _address(model),
+        _address(counts),
+        bytes_,
+        len(ordered),
+        (ctypes.c_int64 * len(layout))(*layout),
+        total,
+    )
+    return found
+
+
+def _address(table: npt.NDArray[Any]) -> int:
     address: int = table.__array_interface__["data"][0]
     return address
 

@@ -51,6 +51,10 @@ class Routes:
         self._givers: dict[int, dict[int, int]] = {}
         self._shares: dict[tuple[int, int, int], float] = {}
         self._cells: dict[int, int] = {}
+        self._homes: list[list[int]] = [
+            [number for number, clique in enumerate(tree.masks) if clique >> position & 1]
+            for position in range(len(tree.sizes))
+        ]
 
     def route(self, mask: int) -> Route:
         """Return the route to the marginal over `mask`."""
@@ -61,14 +65,33 @@ class Routes:
                 home = min(homes, key=lambda i: self.cells(masks[i]))
                 self._routes[mask] = Route(home, mask, ())
             else:
-                routes = []
-                for clique in range(len(masks)):
-                    here, branches = mask & masks[clique], self._branches(clique, mask)
-                    # A clique without any of the attributes is useful only between some of them.
-                    if here or sum(bool(masks[c] & masks[clique]) for c in branches) > 1:
-                        routes.append(self._planned(clique, mask, here, branches))
+                routes = [
+                    self._planned(clique, mask, mask & masks[clique], branches)
+                    for clique, branches in self._between(mask).items()
+                ]
                 self._routes[mask] = min(routes, key=self._cost)
         return self._routes[mask]
+
+    def _between(self, mask: int) -> dict[int, dict[int, int]]:
+        """Return the cliques at which the attributes of a mask may meet, with their branches.
+
+        From one with some of them the way goes on to what gives several others, if anything does.
+        """
+        found: dict[int, dict[int, int]] = {}
+        for position in bits(mask):
+            for clique in self._homes[position]:
+                while clique not in found:
+                    found[clique] = self._branches(clique, mask)
+                    several = (c for c, part in found[clique].items() if part & (part - 1))
+                    clique = next(several, clique)
+        masks, apart = self.tree.masks, dict[int, dict[int, int]]()
+        for clique, branches in sorted(found.items()):
+            if not any(part & (part - 1) for part in branches.values()):
+                apart[clique] = branches
+                if not any(masks[clique] & masks[giver] for giver in branches):
+                    # A product of independent attributes costs the same wherever it is made.
+                    return {clique: branches}
+        return apart or dict(sorted(found.items()))
 
     def passage(self, separator: int, clique: int, part: int) -> Route:
         """Return the route to P(separator, part) at a clique that holds the separator."""
@@ -131,9 +154,10 @@ class Routes:
         A conditional of one attribute serves many marginals, so only a share of it counts.
         """
         cost = float(self._products(route))
-        for step, passage in self.passages(route):
+        for step in route.steps:
             key = (step.separator, step.clique, step.part)
             if key not in self._shares:
+                passage = self.passage(*key)
                 divided = 2 * self.cells(step.separator | step.part)
                 own = self._products(passage) + divided
                 alone = step.part.bit_count() == 1
@@ -156,6 +180,9 @@ class Routes:
         left = [(beyond, part, masks[clique] & masks[beyond]) for beyond, part in branches.items()]
         for _, _, separator in left:
             here |= separator
+        if len(left) == 1:
+            beyond, part, separator = left[0]
+            return Route(clique, here, (Step(beyond, part, separator, wanted & here),))
         steps = []
         attributes = here
         while left:
@@ -175,13 +202,16 @@ class Routes:
     def _branches(self, clique: int, wanted: int) -> dict[int, int]:
         """Return the cliques that give the attributes that `clique` lacks, each with its part."""
         givers, branches = self._givers_of(clique), dict[int, int]()
-        for position in bits(wanted & ~self.tree.masks[clique]):
-            giver = givers[position]
-            branches[giver] = branches.get(giver, 0) | 1 << position
+        outside = wanted & ~self.tree.masks[clique]
+        while outside:
+            lowest = outside & -outside
+            giver = givers[lowest]
+            branches[giver] = branches.get(giver, 0) | lowest
+            outside ^= lowest
         return branches
 
     def _givers_of(self, clique: int) -> dict[int, int]:
-        """Return for each attribute that a clique lacks the clique that provides it."""
+        """Return for the bit of each attribute that a clique lacks the clique that provides it."""
         if clique not in self._givers:
             self._givers[clique] = self._givers_to(clique)
         return self._givers[clique]
@@ -199,7 +229,7 @@ class Routes:
                 if masks[giver] & masks[before] & ~masks[clique]:
                     giver = before
             for position in bits(masks[end] & ~known):
-                givers[position] = giver
+                givers[1 << position] = giver
             known |= masks[end]
             paths += [(*path, beyond) for beyond in neighbours[end] if beyond != path[-2]]
         return givers

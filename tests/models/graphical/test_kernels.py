@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.models.graphical import kernels
-from jam_dagster.models.graphical.kernels import MOST, Mode, Operand, Operation, Program, contract
+from jam_dagster.models.graphical.kernels import (
+    MOST,
+    Mode,
+    Operand,
+    Operation,
+    Program,
+    contract,
+    distance,
+)
 from tests.examples import examples
 
 WAYS = [
@@ -189,3 +197,16 @@ def test_factors_find_their_operation_where_others_were_split(compiled):
     program.run({1: 3.0})
     np.testing.assert_array_equal(a.table, 1)
     np.testing.assert_array_equal(b.table, 3)
+
+
+@pytest.mark.parametrize("compiled", WAYS)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float64])
+@pytest.mark.parametrize("shape", [(), (1,), (19,), (3, 40), (5, 1, 17, 2)])
+def test_the_distance_of_a_marginal_from_its_counts(shape, dtype, compiled):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 1000, shape).astype(dtype)
+    # Answers are views: parts of larger tables, with their axes in any order.
+    for model in (rng.random(shape), rng.random((*reversed(shape), 3))[..., 1].T):
+        expected = np.abs(counts - 7.5 * model).sum()
+        found = distance(counts, model, 7.5, compiled=compiled)
+        assert found == pytest.approx(expected, rel=1e-14)
