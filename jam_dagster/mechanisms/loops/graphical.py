@@ -13,6 +13,7 @@ from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism, MechanismRun
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.estimator import Convergence, Estimator, EstimatorName, Weighting
 from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.models.graphical.junction_tree import (
@@ -23,6 +24,7 @@ from jam_dagster.models.graphical.junction_tree import (
 )
 from jam_dagster.models.graphical.kernels import distance, one_thread
 from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.graphical.routes import NearRoutes
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Clique, Domain, MarginalSource
@@ -123,6 +125,7 @@ class GraphicalRun(MechanismRun):
         self._clique_of = dict(zip(masks, self.closure, strict=True))
         self._mask_of = {q: mask for mask, q in self._clique_of.items()}
         self.filter = TractabilityFilter(self.domain, self.closure)
+        self._routes: NearRoutes | None = None
         self.estimator = make_estimator(
             mechanism.estimator,
             self.domain,
@@ -154,13 +157,16 @@ class GraphicalRun(MechanismRun):
     def errors(self, numbers: Sequence[int]) -> np.ndarray:
         """Return ``||q(D) - q(model)||_1`` of candidates, in counts, shape ``(m,)``."""
         errors = np.empty(len(self.closure))
-        calibrated, total = self.model.calibrated, self.records
+        total, tree, beliefs = self.records, self.model.tree, self.model.calibrated.beliefs
+        if self._routes is None or self._routes.tree != tree:
+            self._routes = NearRoutes(tree)
+        calibrated = Calibrated(tree, beliefs, self._routes)
         with self.stage("answer"), one_thread():
             for block in self.blocks([self.closure[number] for number in numbers]):
-                for mask, answer in calibrated.marginals(self._mask_of[clique] for clique in block):
+                wanted = [self._mask_of[clique] for clique in block]
+                for mask, answer in calibrated.marginals(wanted, together=True):
                     clique = self._clique_of[mask]
                     errors[self.number[clique]] = distance(block[clique], answer, total)
-            calibrated.forget()
         return errors[list(numbers)]
 
 

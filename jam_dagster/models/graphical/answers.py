@@ -45,13 +45,14 @@ class Calibrated:
         return answer
 
     def marginals(
-        self, masks: Iterable[int], *, held_cells: int | None = None
+        self, masks: Iterable[int], *, held_cells: int | None = None, together: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yield each mask with its marginal, attributes ascending, in an order of its own.
 
         A marginal inside another requested one is summed from it. Only tables that several answers
         share are held, at most `held_cells` (`HELD_CELLS` if not given), so a caller that drops
-        each answer never holds them all.
+        each answer never holds them all. What is gathered `together` takes less time, and differs
+        by rounding.
         """
         wanted = list(dict.fromkeys(masks))
         inside = _inside(wanted, self.tree.sizes)
@@ -60,7 +61,7 @@ class Calibrated:
             derived[larger].append(mask)
         for batch in self._batches(derived, held_cells or HELD_CELLS):
             self._sum_all(key for mask in batch for key in self.routes.tables(mask))
-            for mask, gathered in self._gather_all(batch):
+            for mask, gathered in self._gather_all(batch) if together else self._gather_each(batch):
                 answer = ascending(gathered.table, gathered.axes)
                 yield mask, answer
                 for one in derived[mask]:
@@ -102,6 +103,10 @@ class Calibrated:
                 whole, self.tree.masks[clique], sorted(masks), self.tree.sizes
             ):
                 self._sums[clique, mask] = table
+
+    def _gather_each(self, masks: Iterable[int]) -> Iterator[tuple[int, Operand]]:
+        for mask in masks:
+            yield mask, self._gather(self.routes.route(mask))
 
     def _gather_all(self, masks: Iterable[int]) -> Iterator[tuple[int, Operand]]:
         """Yield each mask with its table; routes with one beginning take one product."""

@@ -51,10 +51,6 @@ class Routes:
         self._givers: dict[int, dict[int, int]] = {}
         self._shares: dict[tuple[int, int, int], float] = {}
         self._cells: dict[int, int] = {}
-        self._homes: list[list[int]] = [
-            [number for number, clique in enumerate(tree.masks) if clique >> position & 1]
-            for position in range(len(tree.sizes))
-        ]
 
     def route(self, mask: int) -> Route:
         """Return the route to the marginal over `mask`."""
@@ -67,31 +63,19 @@ class Routes:
             else:
                 routes = [
                     self._planned(clique, mask, mask & masks[clique], branches)
-                    for clique, branches in self._between(mask).items()
+                    for clique, branches in self._meeting(mask)
                 ]
                 self._routes[mask] = min(routes, key=self._cost)
         return self._routes[mask]
 
-    def _between(self, mask: int) -> dict[int, dict[int, int]]:
-        """Return the cliques at which the attributes of a mask may meet, with their branches.
-
-        From one with some of them the way goes on to what gives several others, if anything does.
-        """
-        found: dict[int, dict[int, int]] = {}
-        for position in bits(mask):
-            for clique in self._homes[position]:
-                while clique not in found:
-                    found[clique] = self._branches(clique, mask)
-                    several = (c for c, part in found[clique].items() if part & (part - 1))
-                    clique = next(several, clique)
-        masks, apart = self.tree.masks, dict[int, dict[int, int]]()
-        for clique, branches in sorted(found.items()):
-            if not any(part & (part - 1) for part in branches.values()):
-                apart[clique] = branches
-                if not any(masks[clique] & masks[giver] for giver in branches):
-                    # A product of independent attributes costs the same wherever it is made.
-                    return {clique: branches}
-        return apart or dict(sorted(found.items()))
+    def _meeting(self, mask: int) -> Iterator[tuple[int, dict[int, int]]]:
+        """Yield the cliques at which the attributes of a mask may meet, with their branches."""
+        masks = self.tree.masks
+        for clique in range(len(masks)):
+            branches = self._branches(clique, mask)
+            # A clique without any of the attributes is useful only between some of them.
+            if mask & masks[clique] or sum(bool(masks[c] & masks[clique]) for c in branches) > 1:
+                yield clique, branches
 
     def passage(self, separator: int, clique: int, part: int) -> Route:
         """Return the route to P(separator, part) at a clique that holds the separator."""
@@ -233,3 +217,40 @@ class Routes:
             known |= masks[end]
             paths += [(*path, beyond) for beyond in neighbours[end] if beyond != path[-2]]
         return givers
+
+
+class NearRoutes(Routes):
+    """Routes that are planned in less time, at few cliques each, and may cost a little more.
+
+    Their answers differ from those of `Routes` by rounding, so nothing that is stored follows from
+    them: scores do, of which the one that was chosen is stored by its name.
+    """
+
+    def __init__(self, tree: JunctionTree) -> None:
+        super().__init__(tree)
+        self._homes = [
+            [number for number, clique in enumerate(tree.masks) if clique >> position & 1]
+            for position in range(len(tree.sizes))
+        ]
+
+    def _meeting(self, mask: int) -> Iterator[tuple[int, dict[int, int]]]:
+        """Yield the cliques from which each other one gives one attribute, near the attributes.
+
+        From a clique with some of them the way goes on to what gives several others, if anything
+        does.
+        """
+        found: dict[int, dict[int, int]] = {}
+        for position in bits(mask):
+            for clique in self._homes[position]:
+                while clique not in found:
+                    found[clique] = self._branches(clique, mask)
+                    several = (c for c, part in found[clique].items() if part & (part - 1))
+                    clique = next(several, clique)
+        masks, apart = self.tree.masks, dict[int, dict[int, int]]()
+        for clique, branches in sorted(found.items()):
+            if not any(part & (part - 1) for part in branches.values()):
+                apart[clique] = branches
+                if not any(masks[clique] & masks[giver] for giver in branches):
+                    # A product of independent attributes costs the same wherever it is made.
+                    return iter([(clique, branches)])
+        return iter((apart or dict(sorted(found.items()))).items())

@@ -15,6 +15,7 @@ from jam_dagster.models.graphical.belief_propagation import calibrate
 from jam_dagster.models.graphical.dense import spread, sum_to
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, mask_of, maximal
 from jam_dagster.models.graphical.mbi_bridge import to_markov_random_field
+from jam_dagster.models.graphical.routes import NearRoutes
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
 from tests.examples import examples
@@ -46,6 +47,14 @@ def test_every_marginal_equals_brute_force(structure, seed, forbid):
         expected = sum_to(joint, everything, wanted)
         np.testing.assert_allclose(answer, expected, atol=1e-12)
         np.testing.assert_allclose(calibrated.marginal(wanted), expected, atol=1e-12)
+    # As a mechanism asks, of which none lies inside another.
+    near = Calibrated(tree, calibrated.beliefs, NearRoutes(tree))
+    for width in (2, 3, 4):
+        masks = [mask_of(c) for c in combinations(range(len(sizes)), width)]
+        together = dict(near.marginals(masks, together=True))
+        assert sorted(together) == sorted(masks)
+        for wanted, answer in together.items():
+            np.testing.assert_allclose(answer, answers[wanted], atol=1e-12)
 
 
 def maximal_cliques(cliques):
