@@ -100,11 +100,14 @@ def library() -> ctypes.CDLL | None:
         return None
     try:
         loaded = ctypes.CDLL(str(LIBRARY))
-        if loaded.jam_version() != VERSION:
-            return None
+        return _declared(loaded) if loaded.jam_version() == VERSION else None
     except (OSError, AttributeError):
         # Compiled for another machine or an earlier version: NumPy is slower, but correct.
         return None
+
+
+def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """Declare the arguments of each kernel."""
     loaded.jam_run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     loaded.jam_run.restype = None
     pointer, number = ctypes.c_void_p, ctypes.c_int64

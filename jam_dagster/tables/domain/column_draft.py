@@ -21,6 +21,7 @@ from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
     Unreadable,
     Value,
+    is_formula,
     kind_of,
     text_of,
     truths_of,
@@ -123,6 +124,9 @@ def _draft_categorical(
     if private:
         other = None
     if other is not None:
+        # No release could hold them.
+        by_text = {text: value for text, value in by_text.items() if not is_formula(value)}
+        values = [by_text[text] for text in sorted(by_text)]
         like = [text for text in sorted(by_text) if text.lower() == other.lower()]
         other = other if other in like else (like or [other])[0]
         if not like:

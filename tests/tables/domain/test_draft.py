@@ -41,6 +41,10 @@ def test_text_becomes_the_values_observed_and_other():
     assert draft(["b", "a"], other="rest").other == "rest"
 
 
+def test_texts_that_a_spreadsheet_runs_become_other():
+    assert draft(["@home", "+49 170", "-", "away"]).values == ("-", "away", "other")
+
+
 @pytest.mark.parametrize("name", ["other", "Other", "OTHER"])
 def test_an_other_in_the_table_is_used(name):
     attribute = draft(["a", name])
