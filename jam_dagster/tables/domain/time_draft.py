@@ -160,8 +160,12 @@ def _within(
     distinct, places = np.unique(counts, return_inverse=True)
     starts = [clock.first_of(every, clock.count_of_longer(every, one)) for one in distinct.tolist()]
     offsets, rows = np.unique((distinct - starts)[places], return_counts=True)
-    step = math.ceil((offsets[-1] + 1) / _MOST_OFFSETS)
-    parts: dict[int, int] = {}
-    for offset, times in zip(offsets.tolist(), rows.tolist(), strict=True):
-        parts[int(offset // step)] = parts.get(int(offset // step), 0) + times
-    return tuple((part * step, part * step + step - 1, rows) for part, rows in parts.items())
+    # Few offsets stand by themselves: appointments come every quarter of an hour.
+    step = 1 if len(offsets) <= _MOST_OFFSETS else math.ceil((offsets[-1] + 1) / _MOST_OFFSETS)
+    firsts = np.flatnonzero(np.diff(offsets // step, prepend=-1))
+    lasts = np.append(firsts[1:], len(offsets)) - 1
+    totals = np.add.reduceat(rows, firsts)
+    return tuple(
+        (float(offsets[first]), float(offsets[last]), float(total))
+        for first, last, total in zip(firsts, lasts, totals, strict=True)
+    )

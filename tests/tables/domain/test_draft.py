@@ -373,6 +373,12 @@ def test_dates_and_times_are_drafted_in_units(column, unit, every, dtype, bounds
     assert draft(column, bins=2).bins == 2
 
 
+def test_a_drafted_hour_has_the_minutes_of_the_public_hours():
+    times = [f"{hour:02}:{minute:02}" for hour in range(8, 18) for minute in (0, 15, 50)]
+    domain = draft_domain(pd.DataFrame({"a": times * 10}))
+    assert domain.to_dict()["attributes"]["a"]["within"] == [[0, 100], [15, 100], [50, 100]]
+
+
 def test_a_drafted_day_has_the_hours_of_the_public_days():
     hours = [f"2013-06-{day:02} {hour:02}:00" for day in range(1, 29) for hour in (6, 6, 9)]
     domain = draft_domain(pd.DataFrame({"a": hours}))
