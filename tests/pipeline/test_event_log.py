@@ -1,5 +1,6 @@
 """What may not leave is not told by the event log either: everyone with the UI reads it."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -95,6 +96,9 @@ def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench
     )
     assert check.metadata["restricted"].value is True
     assert "Restricted: exact statistics of private data" in (check.description or "")
+    # Dagster prints descriptions.
+    assert not re.search(r"\d", check.description or "")
+    assert "mean error" in str(check.metadata["verdict"].value)
 
 
 @pytest.mark.slow
