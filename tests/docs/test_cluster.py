@@ -20,25 +20,13 @@ import yaml
 from jam_dagster.certificates import verify
 from jam_dagster.privacy import Kind, Ledger
 from tests.docs.blocks import ROOT
-from tests.docs.test_deployment import DEPLOY, PROGRAMS, free_port, until
+from tests.docs.test_deployment import DEPLOY, PROGRAMS, RELEASE, free_port, until
 from tests.docs.workshop import PROJECT
 from tests.postgres import PostgresServer
 
 SERVICES = yaml.safe_load((DEPLOY / "compose.celery.yaml").read_text())["services"]
 
-RELEASE = """\
-type: jam_dagster.SyntheticRelease
-attributes:
-  release: people
-  dataset: people_2026
-  private: {demo: health_survey, part: private, rows: 3000}
-  public: {demo: health_survey, part: public, rows: 500}
-  domain: {identify: public, bins: 4}
-  privacy: {epsilon: 1.0}
-  mechanism: {name: jam_pgm, rounds: 40}
-  workload: {degree: 2}
-  executor: code_location
-"""
+IN_MANY_ROUNDS = RELEASE.replace("rounds: 3", "rounds: 40") + "  executor: code_location\n"
 
 # What the page says to put into the definitions of deploy/.
 ON_WORKERS = """\
@@ -140,7 +128,7 @@ def machines(
     defs = package / "defs" / "people"
     defs.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (defs / "defs.yaml").write_text(RELEASE)
+    (defs / "defs.yaml").write_text(IN_MANY_ROUNDS)
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     for name in ("dagster.yaml", "celery.yaml"):
         shutil.copy(DEPLOY / name, tmp_path)
