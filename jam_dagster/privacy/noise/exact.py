@@ -42,7 +42,7 @@ class ExactNoise:
     """
 
     def __post_init__(self) -> None:
-        _opendp()
+        _measurements()
 
     @property
     def name(self) -> str:
@@ -122,40 +122,49 @@ def _calibrated(
 
 
 @cache
-def _opendp() -> Any:
-    import opendp.prelude as dp
+def _measurements() -> Any:
+    # OpenDP's prelude would import scikit-learn and what else its extras find: a second.
+    from opendp import measurements, mod
 
-    dp.enable_features("contrib")
-    return dp
+    mod.enable_features("contrib")
+    return measurements
 
 
 def _integer_gaussian(scale: float) -> Any:
-    return _opendp().m.make_gaussian(*_integer_space(), scale)
+    return _measurements().make_gaussian(*_integer_space(), scale)
 
 
 def _real_gaussian(scale: float) -> Any:
-    return _opendp().m.make_gaussian(*_real_space(), scale)
+    return _measurements().make_gaussian(*_real_space(), scale)
 
 
 def _noisy_max(scale: float) -> Any:
-    dp = _opendp()
-    return dp.m.make_noisy_max(*_score_space(), dp.zero_concentrated_divergence(), scale)
+    from opendp.measures import zero_concentrated_divergence
+
+    return _measurements().make_noisy_max(*_score_space(), zero_concentrated_divergence(), scale)
 
 
 @cache
 def _integer_space() -> tuple[Any, Any]:
-    dp = _opendp()
+    from opendp import domains, metrics
+
     # T=int would mean 32 bits.
-    return dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+    return domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T=float)
 
 
 @cache
 def _real_space() -> tuple[Any, Any]:
-    dp = _opendp()
-    return dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)
+    from opendp import domains, metrics
+
+    return _real_vectors(domains), metrics.l2_distance(T=float)
 
 
 @cache
 def _score_space() -> tuple[Any, Any]:
-    dp = _opendp()
-    return dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
+    from opendp import domains, metrics
+
+    return _real_vectors(domains), metrics.linf_distance(T=float)
+
+
+def _real_vectors(domains: Any) -> Any:
+    return domains.vector_domain(domains.atom_domain(T=float, nan=False))
