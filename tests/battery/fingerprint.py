@@ -14,14 +14,14 @@ from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.mechanisms import CASES
 
-DOMAIN = Domain.from_sizes({"town": 60, "age": 30, "job": 12, "sex": 2, "wealth": 7})
+DOMAIN = Domain.from_sizes({"town": 40, "age": 20, "job": 10, "sex": 2, "wealth": 7})
 
 
 def tables() -> tuple[EncodedTable, EncodedTable]:
     rng = np.random.default_rng(0)
 
     def one(rows: int) -> EncodedTable:
-        first = rng.integers(60, size=rows)
+        first = rng.integers(40, size=rows)
         columns = [(first * factor + rng.integers(3, size=rows)) for factor in (1, 2, 5, 1, 3)]
         return EncodedTable(
             DOMAIN, tuple(c % size for c, size in zip(columns, DOMAIN.shape, strict=True))
