@@ -109,6 +109,26 @@ def test_the_key_is_in_no_text_of_a_query(postgres: PostgresServer) -> None:
     assert KEY.hex() not in found
 
 
+def test_a_server_that_logs_everything_logs_no_value(postgres: PostgresServer) -> None:
+    rows = [("person-canary", "value-canary", 5), ("person-canary", "x", 0)]
+    source = table_of(rows, postgres)
+    name = source.url.split("?")[0].rsplit("/", 1)[1]
+    other = Domain.from_dict({"attributes": {"a": {"values": ["x", "other"], "other": "other"}}})
+    before = (postgres.folder / "log").stat().st_size
+    for setting in ("log_statement = 'all'", "log_duration = on"):
+        postgres.execute(f"alter database {name} set {setting}", name)
+    assert source.counted(other, PrivacyUnit("p", 2), KEY).marginal(("a",)).tolist() == [1, 1]
+    source.count_records(PrivacyUnit("p", 2))
+    with pytest.raises(PrivateValuesError):
+        source.counted(DOMAIN, PrivacyUnit("p", 2), KEY)
+    log = (postgres.folder / "log").read_bytes()[before:].decode()
+    assert log.count("jam_query") >= 2
+    assert "canary" not in log
+    # Administrators may see the key where they log parameters, and in no text of a query.
+    parameters = [line for line in log.splitlines() if KEY.hex() in line]
+    assert all("DETAIL" in line and "arameters" in line for line in parameters)
+
+
 @pytest.mark.parametrize(
     ("query", "error", "message"),
     [
