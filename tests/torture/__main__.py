@@ -17,7 +17,7 @@ import pytest
 from tests.torture.campaign import Campaign, Tormented
 from tests.torture.cases import CASES
 from tests.torture.faults import FAULTS, verdict
-from tests.torture.victims import ExactRelease, SeededRelease, Victim
+from tests.torture.victims import CountedRelease, ExactRelease, SeededRelease, Victim
 
 Made = Callable[[Path], Victim]
 
@@ -76,7 +76,12 @@ def over_postgresql(home: Path, kills: int, seed: int) -> Tormented:
 
     try:
         with running_server() as server:
-            return torture("PostgreSQL", released(server.create_database), home, kills, seed)
+            ledger, warehouse = server.create_database(), server.create_database()
+            kinds = released(server.create_database)
+            kinds["counted"] = lambda place: CountedRelease(
+                home=place, ledger_url=ledger, warehouse=warehouse
+            )
+            return torture("PostgreSQL", kinds, home, kills, seed)
     except pytest.skip.Exception as missing:
         sys.exit(f"No kills over PostgreSQL: {missing}")
 

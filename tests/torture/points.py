@@ -64,11 +64,12 @@ def install(points: Points, tally: Tally) -> None:
     _around_ledger(points)
     _around_files(points)
     _around_outcomes(points, tally)
-    _wrap(MirrorDescent, "add", points, "fit")
-    _wrap(Beliefs, "update", points, "fit step", after=False)
+    around(MirrorDescent, "add", points, "fit")
+    around(Beliefs, "update", points, "fit step", after=False)
 
 
-def _wrap(owner: type, name: str, points: Points, label: str, *, after: bool = True) -> None:
+def around(owner: Any, name: str, points: Points, label: str, *, after: bool = True) -> None:
+    """Put points before and after a function of a class or a module."""
     function: Callable[..., Any] = getattr(owner, name)
 
     @wraps(function)

@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from sqlalchemy import NullPool, create_engine, make_url
 
 from jam_dagster.certificates import verify
 from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, sampling_generator
+from jam_dagster.mechanisms.loops import rows
 from jam_dagster.privacy import (
     Budget,
     DirectoryStore,
@@ -27,8 +29,16 @@ from jam_dagster.privacy import (
     make_noise,
 )
 from jam_dagster.release import SynthesisRequest, funding, synthesize
-from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
-from tests.torture.points import Points, install
+from jam_dagster.tables import (
+    CsvSource,
+    Domain,
+    EncodedTable,
+    Source,
+    SqlSource,
+    Workload,
+    decode,
+)
+from tests.torture.points import Points, around, install
 from tests.torture.tally import TalliedNoise, Tally
 
 SIZES = {"age": 4, "sex": 2, "job": 3, "income": 2, "town": 5, "children": 3}
@@ -176,6 +186,10 @@ class ExactRelease(Victim):
     def certificate_faults(self) -> list[str]:
         return [str(one) for one in verify(self.out, ledger=self.ledger) if not one.passed]
 
+    @property
+    def private(self) -> Source:
+        return CsvSource("private.csv")
+
     def run(self, points: Points) -> None:
         install(points, self.tally)
         funding.make_noise = lambda name: TalliedNoise(  # type: ignore[attr-defined]
@@ -184,7 +198,7 @@ class ExactRelease(Victim):
         os.chdir(self.home)
         synthesize(
             SynthesisRequest.of(
-                private=CsvSource("private.csv"),
+                private=self.private,
                 public=CsvSource("public.csv"),
                 domain=Path("domain.json"),
                 out=Path("out"),
@@ -200,6 +214,33 @@ class ExactRelease(Victim):
             on_stage=lambda name: points.reach(f"stage {name}"),
             on_round=lambda done: points.reach("round: over"),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedRelease(ExactRelease):
+    """The same of a table that PostgreSQL counts, with rows that are made in chunks."""
+
+    warehouse: str
+
+    @property
+    def private(self) -> Source:
+        return SqlSource(self.warehouse, f'select * from "{self.dataset}"')
+
+    @property
+    def published(self) -> tuple[Path, ...]:
+        return self.out / "synthetic.parquet", self.out / "errors.json"
+
+    def prepare(self) -> None:
+        super().prepare()
+        url = make_url(self.warehouse).set(drivername="postgresql+psycopg")
+        engine = create_engine(url, poolclass=NullPool)
+        pd.read_csv(self.home / "private.csv").to_sql(self.dataset, engine, index=False)
+
+    def run(self, points: Points) -> None:
+        rows.MOST_AT_ONCE, rows.CHUNK_ROWS = 200, 100
+        around(SqlSource, "counted", points, "count")
+        around(rows, "decode", points, "chunk")
+        super().run(points)
 
 
 @dataclass(frozen=True, kw_only=True)
