@@ -4,8 +4,9 @@
 
 The attributes have the numbers of values of UCI Adult's, over and over. Each depends on two of
 those before it, so that marginals of two and three attributes say something that those of one do
-not. The public table is a tenth as long and biased: the lower half of the first attribute's values
-is three times as likely, which shifts the shares of everything that depends on it.
+not. The public table is a tenth as long, a million rows at most, and biased: the lower half of the
+first attribute's values is three times as likely, which shifts the shares of everything that
+depends on it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ CHUNK = 100_000
 """Rows simulated at a time."""
 
 PUBLIC_ROWS, PUBLIC_BIAS = 0.1, 3.0
+MOST_PUBLIC_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Population:
 
 
 def write_tables(folder: Path, *, rows: int, attributes: int, seed: int = 0) -> None:
-    """Write ``priv.parquet``, ``pub.parquet`` (a tenth of the rows) and ``domain.json``.
+    """Write ``priv.parquet``, ``pub.parquet`` and ``domain.json``.
 
     They go to disk in row groups of 100,000, so their size is bounded by the disk only.
     """
@@ -115,7 +117,8 @@ def write_tables(folder: Path, *, rows: int, attributes: int, seed: int = 0) -> 
 
     population = Population.of(attributes, seed)
     folder.mkdir(parents=True, exist_ok=True)
-    parts = (("priv", rows, 1.0), ("pub", max(1, round(PUBLIC_ROWS * rows)), PUBLIC_BIAS))
+    public_rows = min(max(1, round(PUBLIC_ROWS * rows)), MOST_PUBLIC_ROWS)
+    parts = (("priv", rows, 1.0), ("pub", public_rows, PUBLIC_BIAS))
     for stream, (name, wanted, bias) in enumerate(parts, start=1):
         rng = np.random.default_rng([seed, stream])
         path = folder / f"{name}.parquet"
