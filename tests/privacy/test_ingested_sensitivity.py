@@ -17,7 +17,9 @@ import pytest
 
 from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
 from jam_dagster.privacy import Neighbours
-from jam_dagster.tables import Domain, EncodedTable, PrivacyUnit, encode, seeded_key
+from jam_dagster.tables import Domain, PrivacyUnit, SqlSource, encode, seeded_key
+from jam_dagster.tables.codes.marginals import MarginalSource
+from tests.postgres import PostgresServer
 from tests.privacy.neighbours import RELATIONS
 
 pytestmark = pytest.mark.slow
@@ -29,7 +31,7 @@ CLIQUES = [("a",), ("b",), ("a", "b")]
 CELLS = np.array([DOMAIN.size(clique) for clique in CLIQUES], dtype=np.float64)
 PAIRS = 150
 
-Limit = Callable[[pd.DataFrame, int, int], pd.DataFrame]
+Counted = Callable[[pd.DataFrame, int, int], MarginalSource]
 
 
 def person(name: str, rng: np.random.Generator, most: int) -> pd.DataFrame:
@@ -48,12 +50,12 @@ def shuffled_in(rest: pd.DataFrame, rows: pd.DataFrame, rng: np.random.Generator
     return both.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
 
 
-def changes(relation: Neighbours, limit: Limit) -> dict[str, float]:
+def changes(relation: Neighbours, counted: Counted, pairs: int = PAIRS) -> dict[str, float]:
     """Return by how much each statistic was seen to move."""
     rng = np.random.default_rng(11)
     k = relation.max_rows
     largest = dict.fromkeys(("l1", "l2", "score", "records"), 0.0)
-    for pair in range(PAIRS):
+    for pair in range(pairs):
         rest = pd.concat([person(f"p{i}", rng, 2 * k + 1) for i in range(4)], ignore_index=True)
         rest = rest.iloc[rng.permutation(len(rest))].reset_index(drop=True)
         one = shuffled_in(rest, person("me", rng, 2 * k + 1), rng)
@@ -62,7 +64,7 @@ def changes(relation: Neighbours, limit: Limit) -> dict[str, float]:
         else:
             name = "me" if rng.random() < 0.5 else "somebody else"
             other = shuffled_in(rest, person(name, rng, 2 * k + 1), rng)
-        tables = [encode(limit(table, k, pair), DOMAIN) for table in (one, other)]
+        tables = [counted(table, k, pair) for table in (one, other)]
         model, public = ([20 * rng.dirichlet(np.full(int(n), 0.1)) for n in CELLS] for _ in "mp")
         for statistic, change in moved(tables, model, public).items():
             largest[statistic] = max(largest[statistic], change)
@@ -70,7 +72,7 @@ def changes(relation: Neighbours, limit: Limit) -> dict[str, float]:
 
 
 def moved(
-    tables: list[EncodedTable], model: list[np.ndarray], public: list[np.ndarray]
+    tables: list[MarginalSource], model: list[np.ndarray], public: list[np.ndarray]
 ) -> dict[str, float]:
     counts = [[table.marginal(clique).ravel() for clique in CLIQUES] for table in tables]
     scores = [
@@ -93,8 +95,8 @@ def moved(
     }
 
 
-def ingested(table: pd.DataFrame, k: int, pair: int) -> pd.DataFrame:
-    return PrivacyUnit("who", k).limit(table, seeded_key(pair))
+def ingested(table: pd.DataFrame, k: int, pair: int) -> MarginalSource:
+    return encode(PrivacyUnit("who", k).limit(table, seeded_key(pair)), DOMAIN)
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
@@ -108,11 +110,32 @@ def test_statistics_of_ingested_tables_move_as_far_as_claimed(relation: Neighbou
     assert found["records"] == expected <= relation.records
 
 
+@pytest.mark.parametrize(
+    "relation", [one for one in RELATIONS if one.max_rows > 1], ids=Neighbours.describe
+)
+def test_what_postgresql_counts_moves_no_further(
+    relation: Neighbours, postgres: PostgresServer
+) -> None:
+    def counted(table: pd.DataFrame, k: int, pair: int) -> MarginalSource:
+        rows = ", ".join(map(str, table.itertuples(index=False, name=None)))
+        source = SqlSource(
+            postgres.url("postgres"),
+            f"select * from (values {rows}) t ({', '.join(map(str, table))})",
+        )
+        return source.counted(DOMAIN, PrivacyUnit("who", k), seeded_key(pair), CLIQUES)
+
+    found = changes(relation, counted, 25)
+    assert found["l1"] == relation.marginal_l1
+    assert found["l2"] == pytest.approx(relation.marginal_l2)
+    assert found["score"] == pytest.approx(relation.jam_score)
+    assert found["records"] <= relation.records
+
+
 def test_a_limit_that_depends_on_others_is_found_out() -> None:
     """One shuffle of the whole table: a row more, and other rows of everybody are kept."""
 
-    def shuffled(table: pd.DataFrame, k: int, pair: int) -> pd.DataFrame:
-        return table.sample(frac=1, random_state=pair).groupby("who").head(k)
+    def shuffled(table: pd.DataFrame, k: int, pair: int) -> MarginalSource:
+        return encode(table.sample(frac=1, random_state=pair).groupby("who").head(k), DOMAIN)
 
     relation = Neighbours("add_remove", 3)
     assert changes(relation, shuffled)["l1"] > relation.marginal_l1
