@@ -651,5 +651,5 @@ def test_a_drafted_attribute_takes_any_cell_of_a_source(tmp_path, kind):
     assert shown["answer"] == [null, null, null, "yes", *[null] * 7]
     assert shown["day"] == [*[null] * 6, "2024-01-31", *[null] * 4]
     assert shown["at"] == [*[null] * 6, "2024-01-30 12:00", *[null] * 4]
-    assert shown["clock"] == [*[null] * 9, "10:00 to 10:59", null]
+    assert shown["clock"] == [*[null] * 9, "10:00", null]
     assert shown["lasts"] == [*[null] * 9, "5", "5"]

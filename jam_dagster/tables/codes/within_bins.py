@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from jam_dagster.tables.domain.constraints import Order, drawn_limits
 from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.times import TimeAttribute
 
 _ROUNDS = 30
 
@@ -115,6 +116,13 @@ def _points(
     low, high = _range(attribute, bins, rng)
     if attribute.scale is not None:
         points: npt.NDArray[np.int64] = rng.integers(low, high, endpoint=True)
+        if isinstance(attribute, TimeAttribute) and attribute.of_day:
+            first, last, weights = np.array(attribute.of_day).T
+            upto = np.cumsum(weights / weights.max())
+            chosen = np.searchsorted(upto, rng.random(len(points)) * upto[-1], side="right")
+            chosen = np.minimum(chosen, len(upto) - 1)
+            times = rng.integers(first[chosen], last[chosen], endpoint=True)
+            return attribute.at_times(points, times)
         return points
     # Unlike low + share * (high - low), this cannot overflow.
     share = rng.random(len(bins))

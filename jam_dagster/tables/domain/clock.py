@@ -22,6 +22,7 @@ from jam_dagster.tables.domain.values import text_of
 
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
+LONGER_THAN_DAYS: tuple[Unit, ...] = UNITS[: UNITS.index("day")]
 
 DATE, TIME, DURATION = "date32[day][pyarrow]", "time64[us][pyarrow]", "timedelta64[us]"
 
@@ -138,6 +139,11 @@ class Clock:
         return _SECONDS.get(self.unit, _SECONDS["day"]) < _SECONDS["day"]
 
     @property
+    def seconds(self) -> int:
+        """Seconds in a unit of a day or less."""
+        return _SECONDS[self.unit]
+
+    @property
     def texts_are_utc(self) -> bool:
         """Whether values without a zone are in UTC, not in the zone of the counts."""
         return (self.format or "").endswith("Z")
@@ -208,6 +214,11 @@ class Clock:
         if self._zone is None:
             return start
         return start.replace(tzinfo=self._counted_in).astimezone(self._zone)
+
+    def time_of_day(self, count: float) -> int:
+        """Return how many units after midnight a unit begins, by the clocks of the zone."""
+        at = self.moment(count)
+        return (at.hour * 3600 + at.minute * 60 + at.second) // self.seconds
 
     def first_of(self, every: Unit, count: int) -> int:
         """Return the first unit of a longer unit, which is counted as those of the zone are."""

@@ -238,6 +238,10 @@ def drawn_limits(
     places, entries = attribute.entries
     starts = np.searchsorted(places, np.arange(attribute.bins))
     low, high = (ufunc.reduceat(entries[:, at], starts) for at, ufunc in enumerate(_EXTREMES))
+    if isinstance(attribute, TimeAttribute) and attribute.of_day:
+        times = np.array(attribute.of_day)
+        least, largest = np.full(len(low), times[:, 0].min()), np.full(len(low), times[:, 1].max())
+        low, high = attribute.at_times(low, least), attribute.at_times(high, largest)
     return low, high
 
 

@@ -442,6 +442,8 @@ def _canonical_form(attribute: Attribute) -> dict[str, Any]:
         # What a calendar unit lasts in a zone may be decided anew, and is none of the domain.
         edges = attribute.edges if attribute.every is None else attribute.edges[:: attribute.bins]
         times = {key: getattr(attribute, key) for key in ("unit", "zone", "format", "every")}
+        if attribute.of_day:
+            times["of_day"] = [list(entry) for entry in attribute.of_day]
         if attribute.hour_from is not None:
             times["hour_from"] = attribute.hour_from
         return form | times | {"edges": list(edges), "clip": attribute.clip}

@@ -42,7 +42,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -100,6 +100,7 @@ _TIME_KEYS = (
     "zone",
     "format",
     "every",
+    "of_day",
     "hour_from",
 )
 _MAX_BINS = 1_000_000
@@ -318,9 +319,12 @@ def _attribute(name: str, entry: object) -> Attribute:
     outside = entry.get("outside", "error")
     if outside not in ("error", "clip"):
         raise SpecificationError(f"{what}: outside must be 'error' or 'clip', got {outside!r}")
-    within = tuple(
-        (one[0], *one) if isinstance(one, list) and len(one) == 2 else one
-        for one in as_list(what, "within", entry.get("within", []))
+    within, of_day = (
+        tuple(
+            (one[0], *one) if isinstance(one, list) and len(one) == 2 else one
+            for one in as_list(what, key, entry.get(key, []))
+        )
+        for key in ("within", "of_day")
     )
     common: dict[str, Any] = {
         "nullable": as_boolean(what, "nullable", entry.get("nullable", False)),
@@ -329,7 +333,7 @@ def _attribute(name: str, entry: object) -> Attribute:
         "unreadable": entry.get("unreadable", "error"),
     }
     if "unit" in entry:
-        return _time_attribute(what, name, entry, within, common)
+        return _time_attribute(what, name, entry, within, common | {"of_day": of_day})
     decimals = entry.get("decimals")
     if decimals is not None:
         as_integer(what, "decimals", decimals)
@@ -426,14 +430,22 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
     if attribute.dtype != default:
         entry["dtype"] = attribute.dtype
     if isinstance(attribute, NumericAttribute) and attribute.within:
-        # A single number is written once.
         offsets = isinstance(attribute, TimeAttribute) and attribute.every
         written = short_number if offsets else attribute.written
-        entry["within"] = [
-            [*map(written, one[:1] if one[0] == one[1] else one[:2]), short_number(one[2])]
-            for one in attribute.within
-        ]
+        entry["within"] = _entries(attribute.within, written)
+    if isinstance(attribute, TimeAttribute) and attribute.of_day:
+        entry["of_day"] = _entries(attribute.of_day, short_number)
     return entry
+
+
+def _entries(
+    entries: Iterable[tuple[float, float, float]], written: Callable[[float], Any]
+) -> list[list[Any]]:
+    """Return entries as a file has them: a single number is written once."""
+    return [
+        [*map(written, one[:1] if one[0] == one[1] else one[:2]), short_number(one[2])]
+        for one in entries
+    ]
 
 
 def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class NumericAttribute:
             raise DomainError(f"attribute {self.name!r}: decimals must lie in 0 to 15")
         self._check_dtype()
         self._check_bins()
-        within = tuple(_plain_entry(self.name, entry) for entry in self.within)
+        within = tuple(plain_entry(self.name, "within", entry) for entry in self.within)
         object.__setattr__(self, "within", within)
         within = self.placed
         if not within:
@@ -336,16 +336,17 @@ def _distinct_texts(edges: Sequence[float]) -> list[str]:
     return [repr(edge) for edge in edges]
 
 
-def _plain_entry(name: str, entry: object) -> tuple[float, float, float]:
+def plain_entry(name: str, key: str, entry: object) -> tuple[float, float, float]:
+    """Return an entry of what numbers are like, or raise DomainError."""
     numbers = tuple(entry) if isinstance(entry, list | tuple) else ()
     if len(numbers) != 3:
         raise DomainError(
-            f"attribute {name!r}: an entry of within must be a first number, a last one and a"
+            f"attribute {name!r}: an entry of {key} must be a first number, a last one and a"
             f" weight, got {entry!r}"
         )
     first, last, weight = (_plain_edge(name, number) + 0.0 for number in numbers)
     if weight <= 0:
-        raise DomainError(f"attribute {name!r}: a weight of within must be above 0, got {weight}")
+        raise DomainError(f"attribute {name!r}: a weight of {key} must be above 0, got {weight}")
     return first, last, weight
 
 

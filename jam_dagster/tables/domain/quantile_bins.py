@@ -21,7 +21,7 @@ _QUANTILES = 24
 _LOST = 0.001
 _NEAR = 0.1
 
-_KEPT_VALUES = 100
+KEPT_VALUES = 100
 """Up to so many different numbers are the only ones to be decoded."""
 
 # A number in so many rows has a bin of its own, or an entry of its own within one.
@@ -56,15 +56,20 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
         if split is None or split in edges:
             break
         edges = tuple(sorted({*edges, split}))
-    binned = dataclasses.replace(draft, edges=edges)
+    return with_entries(dataclasses.replace(draft, edges=edges), values)
+
+
+def with_entries(binned: NumericAttribute, values: Numbers) -> NumericAttribute:
+    """Return an attribute that says what lies within its bins, as in a public column."""
+    distinct, rows = np.unique(values, return_counts=True)
     least, largest = binned.bin_limits
     entries: list[tuple[float, float, float]] = []
-    clock = draft.scale == 1 and _is_clock(distinct)
-    for place, (first, end) in enumerate(pairwise(_places(edges, distinct))):
+    clock = binned.scale == 1 and _is_clock(distinct)
+    for place, (first, end) in enumerate(pairwise(_places(binned.edges, distinct))):
         held, times = distinct[first:end], rows[first:end]
-        if least[place] == largest[place]:
+        if least[place] == largest[place] or first == end:
             continue
-        if len(distinct) <= _KEPT_VALUES:
+        if len(distinct) <= KEPT_VALUES:
             entries += zip(held.tolist(), held.tolist(), times.tolist(), strict=True)
         else:
             entries += _entries(binned, (least[place], largest[place]), held, times, clock)
@@ -225,7 +230,7 @@ def _pieces(
 def _is_clock(values: Numbers) -> bool:
     """Return whether numbers are times of day, such as 1259: whole, to 2400, and no 1275."""
     whole = bool((values % 100 < 60).all() and (values == np.floor(values)).all())
-    return whole and values[0] >= 0 and values[-1] <= 2400 and len(values) > _KEPT_VALUES
+    return whole and values[0] >= 0 and values[-1] <= 2400 and len(values) > KEPT_VALUES
 
 
 def _hours(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -15,11 +14,17 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, UNITS, Clock, Unit
 from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
+from jam_dagster.tables.domain.quantile_bins import (
+    KEPT_VALUES,
+    with_entries,
+    with_quantile_bins,
+)
 from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
 
 _MOST_BINS = 64
-_MOST_OFFSETS = 48
+# So many offsets are told each by itself where so many rows have one; others as numbers are.
+_MOST_OFFSETS = 400
+_OFFSET_ROWS = 5
 
 _CLOCKS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f")
 _DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
@@ -64,20 +69,72 @@ def draft_time(
         "zone": clock.zone,
         "format": clock.format,
     }
-    if clock.kind == "duration" and bins is None:
-        plain = NumericAttribute(name, (low, max(high, low + 0.5)), integer=True)
-        plain = with_quantile_bins(plain, counts)
-        return TimeAttribute(name, plain.edges, within=plain.within, **options)
-    if clock.kind == "time":
-        low, high = 0, 86400 / {"hour": 3600, "minute": 60}.get(unit, 1) - 1
-    every = None if bins is not None else _every(clock, low, high)
-    if every is None:
-        width = int(min(_MOST_BINS // 2 if bins is None else bins, high - low + 1))
+    if bins is not None:
+        width = int(min(bins, high - low + 1))
         return TimeAttribute(name, equal_unit_edges(low, high, width), **options)
-    if every == unit:
+    plain = NumericAttribute(name, (low, max(high, low + 0.5)), integer=True)
+    every = None if clock.kind == "duration" else _every(clock, low, high)
+    if every is not None:
+        draft = _in_units(name, clock, every, counts, options)
+        values = len(np.unique(counts))
+        if clock.kind == "instant" and (values > KEPT_VALUES or _values_of(draft) == values):
+            return draft
+        if values > KEPT_VALUES:
+            binned = dataclasses.replace(plain, edges=draft.edges)
+            return dataclasses.replace(
+                draft, every=None, within=with_entries(binned, counts).within
+            )
+    plain = with_quantile_bins(plain, counts)
+    return TimeAttribute(name, plain.edges, within=plain.within, **options)
+
+
+def _in_units(
+    name: str,
+    clock: Clock,
+    every: Unit,
+    counts: npt.NDArray[np.float64],
+    options: dict[str, Any],
+) -> TimeAttribute:
+    """Return an attribute whose bins are units, alike within: only bounds tell of a year."""
+    low, high = counts.min(), counts.max()
+    if every == clock.unit:
         return TimeAttribute(name, equal_unit_edges(low, high, int(high - low + 1)), **options)
-    draft = TimeAttribute(name, (low, high), every=every, **options)
-    return dataclasses.replace(draft, within=_within(clock, every, counts))
+    distinct, places = np.unique(counts, return_inverse=True)
+    starts = _starts(clock, every, distinct)
+    offsets = (distinct - starts)[places]
+    if not clock.counts_in_utc or every in ("day", "hour", "minute"):
+        draft = TimeAttribute(name, (low, high), every=every, **options)
+        if clock.kind == "time":
+            return draft
+        return dataclasses.replace(draft, within=_shape(offsets))
+    # The day and the time of day, apart: both would be too many to be told together.
+    days = _starts(clock, "day", distinct)
+    length = 86400 // clock.seconds
+    low, high = (clock.count_of_longer("day", one) for one in (low, high))
+    bounds = clock.first_of("day", low), clock.first_of("day", high + 1) - 1
+    within = [
+        (first * length, last * length + length - 1, weight)
+        for first, last, weight in _shape(np.rint((days - starts) / length)[places])
+    ]
+    # By the clocks of the zone, which may have been set that day.
+    times = np.array([clock.time_of_day(one) for one in distinct.tolist()])
+    of_day = _shape(times[places])
+    return TimeAttribute(name, bounds, every=every, within=tuple(within), of_day=of_day, **options)
+
+
+def _starts(clock: Clock, every: Unit, counts: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """Return the first unit of the longer unit that each of some units lies in."""
+    longer, places = np.unique(
+        [clock.count_of_longer(every, one) for one in counts.tolist()], return_inverse=True
+    )
+    return np.array([clock.first_of(every, one) for one in longer.tolist()])[places]
+
+
+def _values_of(draft: TimeAttribute) -> int | None:
+    """Return how many values an attribute decodes to, None if an entry has several."""
+    if not draft.within:
+        return draft.bins
+    return len(draft.placed) if all(one[0] == one[1] for one in draft.placed) else None
 
 
 def _seconds_clock(name: str, dtype: Any, distinct: Any) -> Clock | None:
@@ -127,7 +184,7 @@ def _unit(seconds: Clock, distinct: list[Any]) -> Unit:
             clock = dataclasses.replace(seconds, unit=unit)
         except DomainError:  # A unit that this kind does not have.
             continue
-        if unit in ("quarter", "week"):
+        if unit in ("quarter", "week") and len(distinct) <= KEPT_VALUES:
             continue
         if seconds.kind == "instant":
             starts = (
@@ -153,19 +210,24 @@ def _every(clock: Clock, low: float, high: float) -> Unit | None:
     return None
 
 
-def _within(
-    clock: Clock, every: Unit, counts: npt.NDArray[np.float64]
-) -> tuple[tuple[float, float, float], ...]:
-    """Return how often the values lie how many units after the beginning of a bin."""
-    distinct, places = np.unique(counts, return_inverse=True)
-    starts = [clock.first_of(every, clock.count_of_longer(every, one)) for one in distinct.tolist()]
-    offsets, rows = np.unique((distinct - starts)[places], return_counts=True)
-    # Few offsets stand by themselves: appointments come every quarter of an hour.
-    step = 1 if len(offsets) <= _MOST_OFFSETS else math.ceil((offsets[-1] + 1) / _MOST_OFFSETS)
-    firsts = np.flatnonzero(np.diff(offsets // step, prepend=-1))
-    lasts = np.append(firsts[1:], len(offsets)) - 1
-    totals = np.add.reduceat(rows, firsts)
+def _shape(offsets: npt.NDArray[np.float64]) -> tuple[tuple[float, float, float], ...]:
+    """Return how often units lie how far after the beginning of a longer one.
+
+    Those that few rows have, of many, are spread over their neighbours.
+    """
+    distinct, rows = np.unique(offsets, return_counts=True)
+    most = _MOST_OFFSETS if len(offsets) >= _OFFSET_ROWS * len(distinct) else KEPT_VALUES
+    if len(distinct) <= most:
+        return tuple(
+            (offset, offset, float(times))
+            for offset, times in zip(distinct.tolist(), rows.tolist(), strict=True)
+        )
+    plain = NumericAttribute("offset", (distinct[0], distinct[-1]), integer=True)
+    plain = with_quantile_bins(plain, offsets)
+    places, entries = plain.entries
+    totals = np.histogram(offsets, plain.edges)[0]
+    weights = entries[:, 2] / np.bincount(places, entries[:, 2])[places] * totals[places]
     return tuple(
-        (float(offsets[first]), float(offsets[last]), float(total))
-        for first, last, total in zip(firsts, lasts, totals, strict=True)
+        (first, last, weight)
+        for (first, last, _), weight in zip(entries.tolist(), weights.tolist(), strict=True)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import MAXYEAR, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -12,11 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.clock import Clock, Unit
-from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS, Clock, Unit
+from jam_dagster.tables.domain.numeric import NumericAttribute, plain_entry
 from jam_dagster.tables.domain.text_dtype import dtype_of
 
 _MOST_ENTRIES = 1_000_000
+_MOST_DAYS = 100_000
 
 
 def equal_unit_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
@@ -54,6 +56,10 @@ class TimeAttribute(NumericAttribute):
         texts where there is a format, else timestamps.
     within
         As in `NumericAttribute`; with `every`, units from the beginning of any bin, counted from 0.
+    of_day
+        What times of day are like, with `unit` shorter than a day and `every` longer than it:
+        entries as those of `within`, in units from midnight. A decoded timestamp has its day by its
+        bin and `within`, and its time by these.
     hour_from
         The attribute whose number is the hour, in the zone, of a timestamp with bins of a day: a
         decoded timestamp has the hour that its row has there.
@@ -68,6 +74,7 @@ class TimeAttribute(NumericAttribute):
     zone: str | None = None
     format: str | None = None
     every: Unit | None = None
+    of_day: tuple[tuple[float, float, float], ...] = ()
     hour_from: str | None = None
 
     def __post_init__(self) -> None:
@@ -99,6 +106,35 @@ class TimeAttribute(NumericAttribute):
             ) from None
         object.__setattr__(self, "edges", tuple(edges.tolist()))
         super().__post_init__()
+        self._check_of_day()
+
+    def _check_of_day(self) -> None:
+        entries = tuple(plain_entry(self.name, "of_day", one) for one in self.of_day)
+        object.__setattr__(self, "of_day", entries)
+        if not entries:
+            return
+        if not (self.every in LONGER_THAN_DAYS and self.clock.counts_in_utc):
+            raise DomainError(
+                f"attribute {self.name!r}: of_day is for a unit shorter than a day with `every` a"
+                " week or longer"
+            )
+        length = 86400 // self.clock.seconds
+        for first, last, _ in entries:
+            if not (first.is_integer() and last.is_integer() and 0 <= first <= last < length):
+                raise DomainError(
+                    f"attribute {self.name!r}: an entry of of_day must go from one {self.unit} of a"
+                    f" day to the same or a later one, counted from 0 to {length - 1}"
+                )
+        _ = self._days  # There may be too many.
+
+    @cached_property
+    def _days(self) -> npt.NDArray[np.int64]:
+        """The first unit of each day, and of the one after the last."""
+        first, last = (self.clock.count_of_longer("day", self.edges[place]) for place in (0, -1))
+        if last - first >= _MOST_DAYS or self.clock.moment(self.edges[-1]).year == MAXYEAR:
+            raise DomainError(f"attribute {self.name!r} has too many days for of_day: remove it")
+        days = range(first, last + 2)
+        return np.array([self.clock.first_of("day", day) for day in days], dtype=np.int64)
 
     @cached_property
     def clock(self) -> Clock:
@@ -161,6 +197,31 @@ class TimeAttribute(NumericAttribute):
             dtype = pd.CategoricalDtype(values)
         column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(places))
         return column
+
+    def at_times(
+        self, counts: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the units of the same days at times of day, moved to their bins.
+
+        Parameters
+        ----------
+        counts
+            Units, shape (rows,).
+        times
+            Units since midnight by the clocks of the zone, shape (rows,).
+        """
+        days = np.searchsorted(self._days[1:-1], counts, side="right")
+        starts = self._days[days]
+        moved = starts + times
+        # Where clocks change, as many units after midnight are another time.
+        odd = np.flatnonzero(np.diff(self._days)[days] != 86400 // self.clock.seconds)
+        for place in odd.tolist():
+            length = timedelta(seconds=int(times[place]) * self.clock.seconds)
+            moved[place] = self.clock.count_at(self.clock.moment(starts[place]) + length)
+        low, high = (limits.astype(np.int64) for limits in self.bin_limits)
+        bins = self._bins_of(counts.astype(np.float64))
+        within: npt.NDArray[np.int64] = np.clip(moved, low[bins], high[bins])
+        return within
 
     def at_hours(
         self, column: pd.Series[Any], bins: npt.NDArray[np.intp], hours: pd.Series[Any]

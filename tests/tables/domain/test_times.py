@@ -101,6 +101,7 @@ def test_a_day_is_that_of_the_zone_and_an_hour_follows_the_other():
         ({"unit": "month", "edges": ["2024-03", "2024-06", "2025"]}, datetime(2024, 3, 1)),
         ({"unit": "day", "bins": 2}, datetime(2024, 3, 1)),
         ({"unit": "day", "every": "month", "within": [[0, 5], [40, 1]]}, datetime(2024, 3, 1)),
+        ({"unit": "hour", "every": "week", "of_day": [[7, 9, 5], [12, 1]]}, datetime(2024, 3, 1)),
     ],
 )
 def test_a_kind_decodes_to_its_dtype_and_is_written_as_it_was_declared(entry, expected):
@@ -166,6 +167,12 @@ def test_times_and_durations_are_read_from_what_databases_give():
         ({"unit": "day", "every": "hour"}, "a unit of whole days"),
         ({"unit": "day", "every": "week", "bins": 3}, "every is for bounds without bins"),
         ({"unit": "day", "integer": True}, "integer"),
+        ({"unit": "minute", "every": "day", "of_day": [[0, 1]]}, "with `every` a week or longer"),
+        ({"unit": "hour", "every": "week", "of_day": [[0, 24, 1]]}, "counted from 0 to 23"),
+        *(
+            ({"unit": "hour", "every": "year", "of_day": [[0, 1]], "bounds": years}, "many days")
+            for years in (["1000", "1999"], ["9998", "9999"])
+        ),
     ],
 )
 def test_declarations_that_are_refused(entry, message):
@@ -185,6 +192,20 @@ def test_impossible_combinations_name_dates():
     assert domain.impossible[0].codes == (tuple(range(9, 19)), (0,))
     assert Domain.from_dict(domain.to_dict()) == domain
     assert "2024-03-10" in domain.impossible[0].describe(domain)
+
+
+def test_a_time_of_day_is_that_of_the_clocks_on_the_days_when_they_change():
+    entry = {"bounds": ["2024-03-01", "2024-12-01"], "unit": "minute", "every": "week"}
+    attribute = declared(**entry, zone=NEW_YORK, of_day=[[150, 1], [480, 3]])
+    domain = Domain((attribute,))
+    codes = np.arange(attribute.bins).repeat(300)
+    encoded = EncodedTable(domain, (codes,))
+    decoded = decode(encoded, np.random.default_rng(0))
+    assert np.array_equal(encode(decoded, domain).columns[0], codes)
+    times = decoded["a"].dt.strftime("%H:%M")
+    # On March 10 no clock shows half past two.
+    assert set(times[decoded["a"].dt.strftime("%m-%d") == "03-10"]) == {"03:30", "08:00"}
+    assert set(times[decoded["a"].dt.strftime("%m-%d") != "03-10"]) == {"02:30", "08:00"}
 
 
 def test_digests_of_times_have_not_moved():
