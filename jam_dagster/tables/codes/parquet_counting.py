@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jam_dagster.errors import SourceError
-from jam_dagster.tables.codes.block_counts import KeptCounts
+from jam_dagster.tables.codes.block_counts import KeptCounts, count_blocks
 from jam_dagster.tables.codes.chunks import ChunkedTable
 from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
 from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
@@ -24,8 +24,9 @@ class ParquetTable:
     """A `MarginalSource` that counts marginals from a Parquet file or folder.
 
     Constructing it reads and encodes every record once, so that every fault of the table appears
-    before any count or charge. A call of `marginals` is one more pass, unless the counts that were
-    made last tell. Memory is the counts and one chunk of records, whatever the number of records.
+    before any charge, and counts what it is told will be asked for. A call of `marginals` is one
+    more pass, unless the counts that were made last tell. Memory is the counts and one chunk of
+    records, whatever the number of records.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class ParquetTable:
         The file or folder, whole or at most k rows a person of it; it must not change.
     private
         Whether the rows are private (see `encode`).
+    cliques
+        Marginals that will be asked for, counted at once where their counts can be held.
 
     Raises
     ------
@@ -47,11 +50,18 @@ class ParquetTable:
     domain: Domain
     source: ChunkedTable
     private: bool = True
+    cliques: tuple[Clique, ...] = ()
     records: int = field(init=False)
     _kept: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "records", sum(one.records for one in self._chunks()))
+        if self.cliques and _can_be_held(self.domain, self.cliques):
+            most = self.source.rows(private=self.private)
+            held = count_blocks(self._chunks(), self.domain, self.cliques, records=most)
+            self._kept.held, records = held, held.records
+        else:
+            records = sum(one.records for one in self._chunks())
+        object.__setattr__(self, "records", records)
 
     def marginal(self, clique: Clique) -> Counts:
         """Count a marginal; see `EncodedTable.marginal`."""
@@ -68,7 +78,7 @@ class ParquetTable:
             The table can no longer be read, or its number of records has changed.
         """
         wanted = [tuple(clique) for clique in cliques]
-        if sum(map(self.domain.size, wanted)) <= HELD_CELLS:
+        if _can_be_held(self.domain, wanted):
             return self._kept.marginals(self.domain, wanted, self._unchanged, self.records)
         counter = MarginalCounter(self.domain, wanted, records=self.records)
         for chunk in self._unchanged():
@@ -91,9 +101,14 @@ class ParquetTable:
         return each_encoded(chunks, self.domain, private=self.private)
 
 
+def _can_be_held(domain: Domain, cliques: Iterable[Clique]) -> bool:
+    return sum(map(domain.size, cliques)) <= HELD_CELLS
+
+
 def encode_parquet(
     source: ChunkedTable,
     domain: Domain,
+    cliques: Iterable[Clique] = (),
     *,
     private: bool = True,
     limit: int = ENCODED_BYTES,
@@ -106,6 +121,8 @@ def encode_parquet(
         The file or folder, whole or at most k rows a person of it.
     domain, private
         As for `encode`.
+    cliques
+        As for `ParquetTable`.
     limit
         The most bytes of codes to hold in memory: an attribute of up to 256 values takes one a
         record, up to 65,536 two. By default 2^30, such as 71 million records of 15 attributes.
@@ -124,6 +141,6 @@ def encode_parquet(
     records = source.rows(private=private)
     record_bytes = sum(np.min_scalar_type(size - 1).itemsize for size in domain.shape)
     if records * record_bytes > limit:
-        return ParquetTable(domain, source, private)
+        return ParquetTable(domain, source, private, tuple(cliques))
     chunks = source.chunks(domain.names, private=private)
     return encode_chunks(chunks, domain, records=records, private=private)

@@ -145,8 +145,9 @@ class ParquetSource:
         with redacted("reading and encoding the private table"):
             check_limit(unit, key)
             if unit is None or key is None:
-                return encode_parquet(self, domain, private=True)
-            return encode_parquet(LimitedParquet.of(self, unit, key), domain, private=True)
+                return encode_parquet(self, domain, cliques, private=True)
+            limited = LimitedParquet.of(self, unit, key)
+            return encode_parquet(limited, domain, cliques, private=True)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows from the footers, or the unit's (`Source.count_records`)."""

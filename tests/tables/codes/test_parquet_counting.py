@@ -112,6 +112,20 @@ def test_what_is_held_depends_on_the_size_of_the_codes(tmp_path):
     assert isinstance(encode_parquet(source, AB), EncodedTable)
 
 
+def test_what_will_be_asked_for_is_counted_as_the_table_is_checked(tmp_path, monkeypatch):
+    source = people(tmp_path / "t.parquet")
+    passes = []
+    read = ParquetSource.chunks
+    monkeypatch.setattr(
+        ParquetSource, "chunks", lambda *given, **rest: passes.append(1) or read(*given, **rest)
+    )
+    table = encode_parquet(source, AB, [("a",), ("b",), ("a", "b")], limit=0)
+    expected = encode_parquet(source, AB)
+    assert len(passes) == 2
+    assert_same(table, expected)
+    assert len(passes) == 2
+
+
 def test_a_folder_reads_as_in_memory(tmp_path):
     for year in (2023, 2024):
         (tmp_path / f"year={year}").mkdir()
