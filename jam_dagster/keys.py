@@ -28,6 +28,7 @@ from pydantic.fields import FieldInfo
 from jam_dagster.common.choices import (
     DEFAULT_MECHANISM,
     EVALUATION_SHARE,
+    MOST_DAYS,
     RECORDS_SHARE,
     EvaluationMode,
     NoiseName,
@@ -106,6 +107,13 @@ class UnitSpec(Section):
         return PrivacyUnit(self.column, self.max_rows)
 
 
+def _text_or_whole(given: object) -> object:
+    """Return an edition as a file has it: YAML's ``yes`` and ``1.0`` are not ``1``."""
+    if isinstance(given, bool | float):
+        raise ValueError("not a text")
+    return given
+
+
 class PrivacySpec(Section):
     """What a release may cost, whom it protects, and how its noise is drawn."""
 
@@ -129,7 +137,7 @@ class PrivacySpec(Section):
     )
     edition: Annotated[
         str | int,
-        BeforeValidator(lambda given: given),
+        BeforeValidator(_text_or_whole),
         WithJsonSchema({"type": ["string", "integer"]}),
         Option(Panel.BUDGET, metavar="NAME", kind=str),
     ] = Field(
@@ -158,6 +166,7 @@ class PrivacySpec(Section):
         Count | None, Option(Panel.OUTPUT, metavar="DAYS", shown="until somebody removes it")
     ] = Field(
         default=None,
+        le=MOST_DAYS,
         description="days after the release's end for which its private copies are kept, until"
         " `jam-dagster private remove --due` takes them; without, until somebody removes them",
         examples=[30],

@@ -363,6 +363,7 @@ def environment() -> dict[str, str]:
         "machine": platform.machine(),
         "numpy": np.__version__,
         "pandas": version("pandas"),
+        "pyarrow": version("pyarrow"),
         "opendp": version("opendp"),
         "jax": version("jax"),
         "kernels": "NumPy" if kernels.library() is None else f"C, interface {kernels.VERSION}",

@@ -1,14 +1,24 @@
-"""The canonical CSV form of a published synthetic table, and its hash."""
+"""The canonical form of a published synthetic table, and its hash."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from jam_dagster.mechanisms.loops.transcript import Transcript, measurements_hash
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pandas as pd
+
+    from jam_dagster.privacy import ReleaseKey
+
+RUN_ATTRIBUTE = "jam_dagster.run"
+"""What a synthetic table is marked with: the digest of the run that made it."""
 
 _FORM: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "utf-8"}
 
@@ -26,9 +36,20 @@ def table_csv(table: pd.DataFrame) -> bytes:
 
 def table_digest(table: pd.DataFrame) -> str:
     """Return the SHA-256 of the content that `write_table` writes, in hexadecimal."""
+    return digest_written(lambda file: table.to_csv(file, mode="wb", **_FORM))
+
+
+def digest_written(write: Callable[[IO[bytes]], object]) -> str:
+    """Return the SHA-256 of what is written to a file, in hexadecimal; no content is kept."""
     hashing = _Hashing()
-    table.to_csv(cast(IO[bytes], hashing), mode="wb", **_FORM)
+    write(cast(IO[bytes], hashing))
     return hashing.digest.hexdigest()
+
+
+def run_digest(key: ReleaseKey, transcript: Transcript) -> str:
+    """Return the SHA-256 of a release's key and all measurements, both of which may leave."""
+    prefix = json.dumps(asdict(key), sort_keys=True).encode()
+    return measurements_hash(transcript, prefix=prefix).hexdigest()
 
 
 class _Hashing:

@@ -15,3 +15,6 @@ EVALUATION_SHARE = 0.05
 
 RECORDS_SHARE = 0.05
 """The share of a mechanism's rho that measures a private number of rows, unless configured."""
+
+MOST_DAYS = 36_500
+"""The most days for which private copies are kept; without a number, for good."""

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from jam_dagster.common.choices import MOST_DAYS
 from jam_dagster.errors import BudgetError, InputError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def copies_in_folder(folder: Path) -> list[PrivateCopy]:
     restricted = folder / "restricted"
     try:
         described = json.loads((folder / "release.json").read_text())
-        key, days = described["key"] or {}, described.get("retention_days")
+        key, days = described["key"] or {}, _days(described.get("retention_days"))
         fields = {name: str(key.get(name, "")) for name in _RELEASE_FIELDS}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # A release that never read its private table has left the cause, and nothing else.
@@ -149,11 +150,16 @@ def copies_in_folder(folder: Path) -> list[PrivateCopy]:
                 one.size,
                 one.written,
                 **fields,
-                retention_days=days if isinstance(days, int) else None,
+                retention_days=days,
                 research=not key,
             )
         found.append(one)
     return found
+
+
+def _days(given: object) -> int | None:
+    """Return the days that a file names, None if a release cannot."""
+    return given if isinstance(given, int) and 0 <= given <= MOST_DAYS else None
 
 
 def _files(root: Path | UPath) -> Iterator[tuple[Path | UPath, str]]:
@@ -202,7 +208,7 @@ def _failure(path: Path | UPath, name: str, size: int, written: datetime) -> Pri
         fields = None
     if not isinstance(fields, Mapping):
         return PrivateCopy(path, name, "other", size, written)
-    days = fields.get("retention_days")
+    days = _days(fields.get("retention_days"))
     return PrivateCopy(
         path,
         name,
@@ -210,7 +216,7 @@ def _failure(path: Path | UPath, name: str, size: int, written: datetime) -> Pri
         size,
         written,
         **{field: str(fields.get(field, "")) for field in _RELEASE_FIELDS},
-        retention_days=days if isinstance(days, int) else None,
+        retention_days=days,
         research=bool(fields.get("research")),
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadErrors, workload_error
@@ -22,7 +23,7 @@ from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.documents import Documents, keep_counts
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
-from jam_dagster.release.run import RUN_ATTRIBUTE, ReleaseErrors, ReleaseIdentity, ReleaseRun
+from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
     CountedTable,
     Domain,

@@ -48,10 +48,11 @@ def release_attributes(
     for name, key in OPTIONS.items():
         if name in given and name != KEY:
             _put(attributes, key.path.split("."), given[name])
+    # What takes the place of what a file says; what is given itself is looked at.
     if "degree" in given:
-        _drop(attributes, "workload", "cliques", "weights")
+        _drop(attributes, "workload", *({"cliques", "weights"} - set(given)))
     if "cliques" in given:
-        _drop(attributes, "workload", "degree")
+        _drop(attributes, "workload", *({"degree"} - set(given)))
     if given.get("noise") == "exact" and "seed" not in given:
         _drop(attributes, "privacy", "seed")
     if "mechanism" in given or "settings" in given:
@@ -118,6 +119,8 @@ def _mechanism(configured: object, given: Mapping[str, Any]) -> dict[str, Any]:
     if not _keeps_settings(configured, given):
         configured = {"name": given["mechanism"]}
     name, settings = read_mechanism(configured)
+    if "name" in given.get("settings", {}):
+        raise SpecificationError("A mechanism has no setting 'name': name it by --mechanism.")
     return {**settings, **given.get("settings", {}), "name": name}
 
 

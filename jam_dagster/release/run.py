@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.certificates.table import run_digest
 from jam_dagster.common.files import write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.mechanisms import MechanismResult, Transcript, load_model
-from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import ReleaseKey
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
-
-RUN_ATTRIBUTE = "jam_dagster.run"
-"""What a synthetic table is marked with: the digest of the run that made it."""
 
 RUN_FILE = "run.json"
 """The file in a run's folder that is written last, and says of which release the run is."""
@@ -68,9 +65,8 @@ class ReleaseRun(MechanismResult):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the release's key and all measurements, both of which may leave."""
-        key = json.dumps(asdict(self.release.key), sort_keys=True).encode()
-        return measurements_hash(self.transcript, prefix=key).hexdigest()
+        """See `run_digest`."""
+        return run_digest(self.release.key, self.transcript)
 
 
 def write_run(run: ReleaseRun, folder: Path | UPath) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 from jam_dagster.certificates.signing import Signer, configured_signer
-from jam_dagster.common.redaction import redacted
+from jam_dagster.common.redaction import keeping_details, redacted
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
@@ -279,10 +281,11 @@ class _Whole:
         (drawn,) = made
         run, sample = drawn.run, drawn.sample
         self.watch.add_parts("mechanism", run.seconds)
-        with stage("checks"), redacted("the checks"):
-            checks = self._check(run, sample.table)
-        with stage("report"), redacted("the report"):
-            self._report(engine, run, sample.codes, public, checks, errors)
+        with keeping_details(partial(engine.place.keep_failure, uuid4().hex)):
+            with stage("checks"), redacted("the checks"):
+                checks = self._check(run, sample.table)
+            with stage("report"), redacted("the report"):
+                self._report(engine, run, sample.codes, public, checks, errors)
         with stage("certificate"):
             releasable = self._certify(engine, run, errors, public, fresh=not drawn.repeated)
         return Synthesis(

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jam_dagster.certificates import (
@@ -449,11 +452,66 @@ def _one_chunk(folder: Path) -> None:
     table.read().to_parquet(table.path)
 
 
-@pytest.mark.parametrize("change", [_one_cell, _one_chunk])
-def test_another_table_in_chunks(chunks: Released, change: Callable[[Path], None]) -> None:
+def _again(folder: Path, change: Callable[[pa.Table], pa.Table], **options: Any) -> None:
+    path = folder / "synthetic.parquet"
+    pq.write_table(change(pq.read_table(path)), path, row_group_size=100, **options)
+
+
+def _more_metadata(folder: Path) -> None:
+    _again(folder, lambda it: it.replace_schema_metadata({**it.schema.metadata, b"more": b"said"}))
+
+
+def _other_marks(folder: Path) -> None:
+    def marked(table: pa.Table) -> pa.Table:
+        said = json.loads(table.schema.metadata[b"pandas"]) | {"attributes": {"more": "said"}}
+        return table.replace_schema_metadata({b"pandas": json.dumps(said).encode()})
+
+    _again(folder, marked)
+
+
+def _other_type(folder: Path) -> None:
+    _again(folder, lambda it: it.set_column(1, it.column_names[1], it[1].cast(pa.int32())))
+
+
+def _another_compression(folder: Path) -> None:
+    _again(folder, lambda it: it, compression="zstd")
+
+
+FOREIGN = {"pyarrow": "0"}
+
+
+@pytest.mark.parametrize("made_with", [{}, FOREIGN], ids=["", "by another pyarrow"])
+@pytest.mark.parametrize(
+    "change",
+    [_one_cell, _one_chunk, _more_metadata, _other_marks, _other_type, _another_compression],
+)
+def test_another_table_in_chunks(
+    chunks: Released, change: Callable[[Path], None], made_with: dict[str, str]
+) -> None:
     change(chunks.folder)
-    chunks.forge()
+    chunks.forge(lambda it: replace(it, made_with={**it.made_with, **made_with}))
     assert chunks.failed(ledger=False) == {"the table, sampled again"}
+
+
+def test_chunks_that_another_pyarrow_wrote(chunks: Released) -> None:
+    _again(chunks.folder, lambda it: it, data_page_version="2.0")
+    chunks.forge(lambda it: replace(it, made_with={**it.made_with, **FOREIGN}))
+    assert chunks.failed(ledger=False) == set()
+
+
+def test_a_file_that_would_take_more_memory_than_the_table(tmp_path: Path) -> None:
+    """A value of twenty million letters in each row of a file of two megabytes."""
+    form = ChunkFormat(Domain.from_dict({"attributes": {"a": {"values": ["x", "y"]}}}))
+    chunks = [pd.DataFrame({"a": ["x"] * 100})] * 2
+    codes = pa.array(np.zeros(200, np.int32))
+    long = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * 20_000_000]))
+    table = pa.table({"a": long}).replace_schema_metadata(form._schema.metadata)
+    path = tmp_path / "table.parquet"
+    pq.write_table(table, path, row_group_size=100, store_schema=False)
+    assert path.stat().st_size < 3_000_000
+    before = pa.default_memory_pool().max_memory()
+    assert not form.holds(TableFile(path), chunks)
+    assert pa.default_memory_pool().max_memory() <= max(before, 10**8)
 
 
 @pytest.mark.parametrize("asked", [99, 200, 10**7, "many"])

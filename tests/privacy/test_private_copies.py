@@ -59,6 +59,14 @@ def look(folder: Path, ledger: Ledger | None, now: datetime = NOW) -> Judged:
 LATER = NOW + timedelta(days=31)
 
 
+@pytest.mark.parametrize("days", [3_000_000, -1, "7"])
+def test_days_that_no_release_may_name_are_none(tmp_path, ledger, release, days):
+    errors_of(tmp_path, days=days)
+    for share in SHARES:
+        release.account(share).close()
+    assert look(tmp_path, ledger, LATER).due is None
+
+
 def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_when_it_said(
     tmp_path, ledger, release
 ):

@@ -6,6 +6,7 @@ import gc
 import json
 import pickle
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,18 @@ def exact(private: Any = PRIVATE, public: Any = PUBLIC, **given: Any) -> jam.Fra
 
 
 # --- in memory, for research
+
+
+def test_why_the_checks_failed_is_kept_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object) -> None:
+        raise RuntimeError("a broken library")
+
+    monkeypatch.setattr(sys.modules["jam_dagster.release.synthesize"], "checks_of", broken)
+    with pytest.raises(JamError, match="the checks failed") as caught:
+        jam.synthesize(PRIVATE, PUBLIC, folder="research", **RESEARCH | {"checks": True})
+    assert "a broken library" not in str(caught.value)
+    (cause,) = Path("research/restricted/failures").iterdir()
+    assert "a broken library" in cause.read_text()
 
 
 def test_a_table_in_chunks_is_read_from_its_file(monkeypatch: pytest.MonkeyPatch) -> None:

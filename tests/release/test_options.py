@@ -109,6 +109,14 @@ def test_options_change_settings_of_the_files_mechanism_and_none_of_anothers(
         made(mechanism="mst", settings={"alpha": 0.5})
     with pytest.raises(InputError, match="gaussian answers marginals and makes no synthetic"):
         made(mechanism="gaussian")
+    with pytest.raises(InputError, match="no setting 'name'"):
+        made(settings={"name": "mst"})
+
+
+@pytest.mark.parametrize("other", [{"cliques": [["x"]]}, {"weights": [5.0]}])
+def test_a_degree_beside_what_it_excludes_is_refused(tmp_path: Path, other: Any) -> None:
+    with pytest.raises(InputError, match="workload"):
+        PlanRequest.of(written(tmp_path, workload={"degree": 2}), degree=1, **other)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,13 @@ def test_edition_may_be_a_number() -> None:
     assert PrivacySpec(epsilon=1.0, edition=2).edition == "2"
 
 
+@pytest.mark.parametrize("edition", [True, False, 1.0])
+def test_an_edition_that_yaml_read_as_something_else_is_refused(edition: Any) -> None:
+    """Each would be edition 1, or 0, whatever was written."""
+    with pytest.raises(SpecificationError, match=r"privacy\.edition must be a text"):
+        PrivacySpec(epsilon=1.0, edition=edition)
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

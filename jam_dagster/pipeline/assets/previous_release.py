@@ -14,6 +14,7 @@ import numpy as np
 
 from jam_dagster.certificates import released_files
 from jam_dagster.certificates.reliance import reliance_faults
+from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import InputError, PrivateStepError
 from jam_dagster.mechanisms import release_rows
 from jam_dagster.pipeline.assets.descriptions import (
@@ -25,7 +26,6 @@ from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS
 from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat, TableFormat
 from jam_dagster.pipeline.storage.store_place import StorePlace
-from jam_dagster.release.run import RUN_ATTRIBUTE
 from jam_dagster.tables import EncodedTable, encode
 from jam_dagster.tables.codes.encode import encode_chunks
 from jam_dagster.tables.sources.table_file import TableFile

@@ -14,6 +14,8 @@ from jam_dagster.certificates import Certificate, render_certificate
 from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.files import copy_whole, write_whole
+from jam_dagster.common.json_text import parse_json
+from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import TargetUtility
 from jam_dagster.privacy import NoiseCall
@@ -92,7 +94,7 @@ class CodesFormat(Format):
         import pyarrow.parquet as pq
 
         table = pq.read_table(io.BytesIO(path.read_bytes()))
-        domain = Domain.from_dict(json.loads(table.schema.metadata[_DOMAIN_KEY]))
+        domain = Domain.from_dict(parse_json(table.schema.metadata[_DOMAIN_KEY].decode()))
         return EncodedTable.from_frame(domain, table.to_pandas())
 
 
@@ -118,7 +120,7 @@ class PublicTablesFormat(Format):
 
     def read(self, path: UPath) -> PublicTables:
         """Read the tables."""
-        content = json.loads((path / self.marker).read_text())
+        content = parse_json((path / self.marker).read_text())
         codes = CodesFormat()
         tables = {name: codes.read(codes.path(path / name)) for name in content["tables"]}
         return PublicTables(Domain.from_dict(content["domain"]), tables)
@@ -171,7 +173,7 @@ class DomainFormat(Format):
 
     def read(self, path: UPath) -> Domain:
         """Read the domain."""
-        return Domain.from_dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Domain.from_dict(parse_yaml(path.read_text(encoding="utf-8")))
 
 
 class RunFormat(Format):
@@ -219,7 +221,7 @@ class ErrorFormat(Format):
 
     def read(self, path: UPath) -> WorkloadErrors:
         """Read the errors."""
-        content = json.loads(path.read_text())
+        content = parse_json(path.read_text())
         for table in self._TABLES:
             if content[table] is not None:
                 listed = content[table].pop("per_marginal")

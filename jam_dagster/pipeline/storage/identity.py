@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.evaluation import WorkloadErrors
-from jam_dagster.release.run import RUN_ATTRIBUTE, ReleaseErrors, ReleaseRun
+from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.reports.release_report import run_of_page
 from jam_dagster.tables import MarginalSource
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.text_dtype import from_arrow
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from upath import UPath
 
     from jam_dagster.tables.domain.domain import Domain
 
+# By which pages of another version of a library may be larger.
+_SLACK_BYTES = 4096
 _WITH_GAPS = {"bool": "boolean", "int64": "Int64", "uint64": "UInt64"}
 
 
@@ -81,6 +85,59 @@ def _sizes(file: Any) -> list[int]:
     return [stored.row_group(group).num_rows for group in range(stored.num_row_groups)]
 
 
+def _described(schema: pa.Schema) -> tuple[Any, ...]:
+    """Return the columns, and all that a file says besides but for versions of libraries."""
+    metadata = dict(schema.metadata or {})
+    try:
+        said = parse_json(metadata.pop(b"pandas").decode())
+        said = {k: v for k, v in said.items() if k not in ("creator", "pandas_version")}
+    except (KeyError, ValueError, AttributeError):
+        said = None
+    fields = [(one.name, one.type, one.nullable, one.metadata) for one in schema]
+    return fields, said, metadata
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _holds_group(stored: pq.ParquetFile, group: int, expected: pq.ParquetFile) -> bool:
+    import pyarrow as pa
+
+    theirs, ours = stored.metadata.row_group(group), expected.metadata.row_group(0)
+    for place in range(ours.num_columns):
+        found, wanted = theirs.column(place), ours.column(place)
+        # A page of few bytes could unpack to any number of them, in another compression.
+        most = 2 * wanted.total_compressed_size + _SLACK_BYTES
+        if found.compression != wanted.compression or found.total_compressed_size > most:
+            return False
+    table, own = stored.read_row_group(group), expected.read()
+    for name, found in zip(table.column_names, table.columns, strict=True):
+        wanted = _values(own[name])
+        # Each row would take a value of its dictionary.
+        if isinstance(found.type, pa.DictionaryType) and _longest(found) > _longest(own[name]):
+            return False
+        if not _values(found).cast(wanted.type).equals(wanted):
+            return False
+    return True
+
+
+def _longest(texts: pa.ChunkedArray) -> int:
+    """Return the most bytes of a text in a column, or in its dictionary."""
+    import pyarrow.compute as pc
+
+    each = (getattr(one, "dictionary", one) for one in texts.chunks)
+    return max((pc.max(pc.binary_length(one)).as_py() or 0 for one in each), default=0)
+
+
+def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with its values in place of their places in a dictionary."""
+    kind = column.type
+    return column.cast(kind.value_type) if hasattr(kind, "value_type") else column
+
+
 @dataclass(frozen=True, eq=False)
 class ChunkFormat:
     """The columns of a synthetic table in Parquet, with types that no chunk of its rows decides.
@@ -104,13 +161,36 @@ class ChunkFormat:
         finally:
             part.unlink(missing_ok=True)
 
-    def stored(self, chunk: pd.DataFrame) -> pd.DataFrame:
-        """Return a chunk as it is read again."""
+    def write(self, chunks: Iterable[pd.DataFrame], file: IO[bytes]) -> None:
+        """Write chunks as `writing` does."""
         import pyarrow.parquet as pq
 
-        buffer = BytesIO()
-        pq.write_table(self._arrow(chunk, self._schema), buffer)
-        return from_arrow(pq.read_table(buffer))
+        with pq.ParquetWriter(file, self._schema) as writer:
+            for chunk in chunks:
+                writer.write_table(self._arrow(chunk, self._schema))
+
+    def holds(self, table: TableFile, chunks: Iterable[pd.DataFrame]) -> bool:
+        """Return whether a file that another version of a library wrote has these chunks alone.
+
+        What is read of it is bounded by what the chunks take themselves.
+        """
+        import pyarrow.parquet as pq
+
+        empty = BytesIO()
+        self.write([], empty)
+        with table.path.open("rb") as file:
+            schema = pq.read_schema(file)
+        if _described(schema) != _described(pq.read_schema(empty)):
+            return False
+        texts = [one.name for one in schema if _is_text(one.type)]
+        with table.path.open("rb") as file:
+            stored = pq.ParquetFile(file, read_dictionary=texts)
+            for group, chunk in enumerate(chunks):
+                buffer = BytesIO()
+                self.write([chunk], buffer)
+                if not _holds_group(stored, group, pq.ParquetFile(buffer)):
+                    return False
+        return True
 
     @cached_property
     def _example(self) -> pd.DataFrame:
