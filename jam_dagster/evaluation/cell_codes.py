@@ -12,7 +12,7 @@ from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import text_of
-from jam_dagster.tables.sources.columns import each_value
+from jam_dagster.tables.sources.columns import each_value, numbers_of
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Attribute
@@ -55,6 +55,8 @@ def cell_numbers(column: pd.Series, attribute: NumericAttribute) -> npt.NDArray[
     """Return the number of each value, NaN where it is missing or has none, shape ``(rows,)``."""
     if isinstance(attribute, TimeAttribute):
         return each_value(column, attribute.clock.count_of, np.nan, np.float64)
+    if attribute.number_format is not None:
+        return numbers_of(column, attribute.number_format)
     numbers = pd.to_numeric(column, errors="coerce")
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 

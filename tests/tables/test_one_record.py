@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import dagster as dg
 import duckdb
@@ -114,6 +115,7 @@ def test_a_null_among_large_integers(tmp_path, large):
 WRITTEN = """
 01 1 1.0 1.50 2 9X TRUE true False x ? NA inf nan -1 1e3 9007199254740993 9007199254740992.0
 10000000000000000 1_000 0x1f 99999999999999999999999 2024-01-31 other 007 yes NO t 31.01.2024
+$1,250.50 -$7 5% 1.000,5 27:15:00 20240131
 2024-01-31T23:30 2024-01-31T23:30Z 2024-01-31T23:30+05:30 08:30 24:00 PT1H 0000-00-00 9999-12-31
 """
 cells = st.sampled_from(["", " 2", *WRITTEN.split()]) | st.integers(-(2**70), 2**70).map(str)
@@ -142,7 +144,11 @@ def attributes(values):
     yield NumericAttribute("a", (0, 2**53, 2**62), integer=True, nullable=True, clip=True)
     yield CategoricalAttribute("a", ("yes", "No"), nullable=True, unreadable="missing")
     yield CategoricalAttribute("a", ("007", "7", "rest"), nullable=True, other="rest")
+    yield NumericAttribute("a", (0, 1, 2, 100), clip=True, format="#,##0.0#%", **MISSING)
     yield from TIMES
+
+
+MISSING: dict[str, Any] = {"nullable": True, "unreadable": "missing"}
 
 
 def time_attribute(**entry):
@@ -157,6 +163,8 @@ TIMES = [
     time_attribute(**JANUARY, unit="minute", every="month", zone="Asia/Kolkata"),
     time_attribute(bounds=["00:00", "23:00"], unit="hour", dtype=TIME),
     time_attribute(bounds=[0, 40], unit="minute", dtype=DURATION),
+    time_attribute(bounds=[0, 90], unit="minute", format="ISO 8601"),
+    time_attribute(bounds=["00:00", "23:59"], unit="minute", every="hour", format="%I:%M %p"),
 ]
 
 
@@ -581,6 +589,9 @@ PUBLIC = pd.DataFrame(
         "lasts": pd.to_timedelta([1, 2, 5], "h"),
         "price": [Decimal("0.50"), Decimal("1.25"), Decimal("2.00")],
         "large": [2**60, 2**61, 2**62],
+        "money": ["$1,250.50", "$7.00", "$2.00"],
+        "stay": ["27:15:00", "0:30:00", "1:00:00"],
+        "date": [20240131, 20240229, 20240101],
     }
 )
 DRAFTED = draft_domain(PUBLIC)
@@ -653,3 +664,8 @@ def test_a_drafted_attribute_takes_any_cell_of_a_source(tmp_path, kind):
     assert shown["at"] == [*[null] * 6, "2024-01-30 12:00", *[null] * 4]
     assert shown["clock"] == [*[null] * 9, "10:00", null]
     assert shown["lasts"] == [*[null] * 9, "5", "5"]
+    assert shown["money"] == [
+        *(null, "$2.00", null, null, "$1,250.50", "$2.00", null, null, "$7.00", null, null)
+    ]
+    assert shown["stay"] == [*[null] * 9, "60", "60"]
+    assert shown["date"] == [*[null] * 6, "2024-01-31", *[null] * 4]

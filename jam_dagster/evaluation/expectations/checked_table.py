@@ -131,13 +131,16 @@ class CheckedTable:
         return agreements
 
     def with_numbers(self) -> pd.DataFrame:
-        """Return the table with dates and decimals as the numbers that are counted in bins."""
+        """Return the table with dates, decimals and formats as the numbers that are counted."""
         numbers = {}
         for name in self.once.intersection(self.domain.names):
             attribute = self.domain.attribute(name)
             column = self.synthetic[name]
-            decimal = DECIMAL_DTYPE.fullmatch(str(attribute.dtype))
-            if isinstance(attribute, TimeAttribute if decimal is None else NumericAttribute):
+            if isinstance(attribute, NumericAttribute) and (
+                isinstance(attribute, TimeAttribute)
+                or attribute.number_format is not None
+                or DECIMAL_DTYPE.fullmatch(str(attribute.dtype))
+            ):
                 counted = cell_numbers(column, attribute)
                 # What is no date is outside every bound; only what is missing is null.
                 counted[np.isnan(counted) & column.notna().to_numpy()] = np.inf

@@ -79,6 +79,11 @@ def _column(drawn: DrawnNumbers) -> pd.Series[Any]:
     if isinstance(attribute, TimeAttribute):
         times = attribute.decoded(points)
         return times.where(~null) if null.any() else times
+    if attribute.number_format is not None:
+        distinct, places = np.unique(points, return_inverse=True)
+        numbers = attribute.from_grid(distinct).tolist()
+        texts = pd.array([*map(attribute.number_format.write, numbers), None], dtype=dtype)
+        return pd.Series(texts.take(np.where(null, len(distinct), places)))
     if isinstance(dtype, pd.ArrowDtype):
         # Not by floats, whose digits Arrow would refuse.
         exponent = -(attribute.decimals or 0)

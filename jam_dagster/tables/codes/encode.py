@@ -277,7 +277,7 @@ def numbers_in(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArr
         numbers = (
             each_value(column, attribute.clock.count_of, np.nan, np.float64)
             if isinstance(attribute, TimeAttribute)
-            else numbers_of(column)
+            else numbers_of(column, attribute.number_format)
         )
         if attribute.unreadable == "missing":
             return numbers

@@ -37,6 +37,11 @@ _DTYPES = {
     "time": re.compile(r"time32\[(s|ms)\]\[pyarrow\]|time64\[(us|ns)\]\[pyarrow\]"),
     "duration": re.compile(r"timedelta64\[(s|ms|us|ns)\]"),
 }
+DURATION_FORMATS = ("h:mm:ss", "hh:mm:ss", "h:mm", "hh:mm", "d days hh:mm:ss", "ISO 8601")
+"""How texts write durations."""
+
+_WHOLE_DTYPES = ("int64", "Int64", "int32", "Int32")
+_UNPADDED = re.compile(r"%-([dmHIMS])")
 _DATE_PARTS = re.compile(r"%[aAwdbBmyYjUWcxGuV]")
 # A bound names a year, or a month, a day, an hour, a minute or a second of it.
 _BOUND = re.compile(
@@ -44,6 +49,9 @@ _BOUND = re.compile(
 )
 # As Python, pandas and databases write a duration.
 _LENGTH = re.compile(r"(?:(-?\d+) days?,?)? ?\+?(?:(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII)
+_ISO_LENGTH = re.compile(
+    r"P(?=.*\d)(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
+)
 _TIME_BOUND = re.compile(r"\d\d(?::\d\d(?::\d\d)?)?", re.ASCII)
 _WRITTEN = {"year": 4, "quarter": 7, "month": 7, "week": 10, "day": 10, "second": 19}
 _PRECISION: dict[int, Unit] = {
@@ -93,6 +101,13 @@ class Clock:
         if self.is_text:
             if not self.format:
                 raise DomainError(f"{what}: dtype {dtype!r} needs a format, such as '%Y-%m-%d'")
+            if "%" not in self.format and self.kind != "duration":
+                raise DomainError(
+                    f"{what}: format {self.format!r} has no part such as %Y, and durations are"
+                    f" written as one of {', '.join(DURATION_FORMATS)}"
+                )
+            if self.is_whole and not re.fullmatch(r"(?:%[YmdHMS])+", self.format):
+                raise DomainError(f"{what}: dtype {dtype!r} needs a format such as %Y%m%d")
         elif self.format or not _DTYPES[self.kind].fullmatch(dtype) or not _is_dtype(dtype):
             raise DomainError(
                 f"{what} cannot be decoded to dtype {dtype!r}: use datetime64[us], datetime64[us,"
@@ -117,14 +132,19 @@ class Clock:
 
     @property
     def is_text(self) -> bool:
-        """Whether values decode to texts."""
-        return self.dtype in ("str", "string", "object", "category")
+        """Whether values decode to what a format writes."""
+        return self.dtype in ("str", "string", "object", "category") or self.is_whole
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what the format writes is an integer, such as 20130701."""
+        return self.dtype in _WHOLE_DTYPES and bool(self.format)
 
     @property
     def kind(self) -> str:
         """What is counted: "instant" (dates and timestamps), "time" of day or "duration"."""
         dtype = str(self.dtype)
-        if dtype.startswith("timedelta"):
+        if dtype.startswith("timedelta") or (self.is_text and self.format in DURATION_FORMATS):
             return "duration"
         texts = self.is_text and not _DATE_PARTS.search(self.format or "%Y")
         return "time" if texts or dtype.startswith("time") else "instant"
@@ -186,14 +206,19 @@ class Clock:
 
     def _parsed(self, text: str) -> datetime | time | timedelta:
         if self.kind == "duration":
-            if text and (found := _LENGTH.fullmatch(text)):
+            sign = -1 if text[:1] == "-" and "day" not in text else 1
+            length = text[1:] if sign < 0 else text
+            if length and (found := _LENGTH.fullmatch(length)):
                 days, *clock = (int(part or 0) for part in found.groups())
-                return timedelta(days, hours=clock[0], minutes=clock[1], seconds=clock[2])
+                return sign * timedelta(days, hours=clock[0], minutes=clock[1], seconds=clock[2])
             # A number alone has no unit.
-            return pd.Timedelta(text if text[:1] == "P" else "")
+            parts = _ISO_LENGTH.fullmatch(length).groups()  # type: ignore[union-attr]
+            units = ("weeks", "days", "hours", "minutes", "seconds")
+            given = (float(part or 0) for part in parts)
+            return sign * timedelta(**dict(zip(units, given, strict=True)))
         if self.format:
             with suppress(ValueError):
-                read = datetime.strptime(text, self.format.replace("%:z", "%z"))
+                read = datetime.strptime(text, python_format(self.format))
                 return read.time() if self.kind == "time" else read
         if self.kind == "time":
             text = f"0{text}" if text[1:2] == ":" else text
@@ -248,14 +273,18 @@ class Clock:
 
     def _value(self, count: float) -> Any:
         if self.kind == "duration":
-            return int(count) * timedelta(seconds=_SECONDS[self.unit])
+            length = int(count) * timedelta(seconds=_SECONDS[self.unit])
+            return _written_length(length, str(self.format)) if self.is_text else length
         moment = self.moment(count)
         if self.is_text:
             written = str(self.format)
             if written.endswith("Z") and moment.tzinfo:
                 moment = moment.astimezone(UTC)
             offset = moment.strftime("%z")
-            return moment.strftime(written.replace("%:z", f"{offset[:3]}:{offset[3:]}"))
+            written = written.replace("%:z", f"{offset[:3]}:{offset[3:]}")
+            unpadded = _UNPADDED.sub(lambda one: str(int(moment.strftime(f"%{one[1]}"))), written)
+            text = moment.strftime(unpadded)
+            return int(text) if self.is_whole else text
         if self.kind == "time":
             return moment.time()
         if self.dtype == DATE:
@@ -308,6 +337,28 @@ class Clock:
         # The second of two hours of the same name.
         offset = moment.strftime("%z") if end > 10 and moment.fold else ""
         return text[:end] + (offset and f"{offset[:3]}:{offset[3:]}")
+
+
+def python_format(written: str) -> str:
+    """Return the format by which `datetime.strptime` reads what a format writes."""
+    return written.replace("%:z", "%z").replace("%-", "%")
+
+
+def _written_length(length: timedelta, written: str) -> str:
+    sign = "-" if length < timedelta(0) else ""
+    seconds = int(abs(length).total_seconds())
+    if written == "ISO 8601":
+        days, rest = divmod(seconds, 86400)
+        date_part = f"{days}D" * bool(days)
+        units = ((rest // 3600, "H"), (rest // 60 % 60, "M"), (rest % 60, "S"))
+        clock = "".join(f"{number}{unit}" for number, unit in units if number)
+        return f"{sign}P{date_part}{f'T{clock}' * bool(clock)}" if seconds else "PT0S"
+    if written.startswith("d"):
+        days, rest = divmod(int(length.total_seconds()), 86400)
+        return f"{days} days {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    width = written.index(":")
+    clock = f"{seconds // 3600:0{width}}:{seconds // 60 % 60:02}"
+    return f"{sign}{clock}{f':{seconds % 60:02}' * written.endswith('ss')}"
 
 
 def _count(naive: datetime, unit: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.number_format import NumberFormat, format_of
 from jam_dagster.tables.domain.numeric import LARGEST_EDGE, NumericAttribute, equal_width_edges
 from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
 from jam_dagster.tables.domain.time_draft import draft_time
@@ -21,10 +23,17 @@ from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
     Unreadable,
     Value,
+    exact_number,
     is_formula,
     kind_of,
     text_of,
     truths_of,
+)
+from jam_dagster.tables.sources.columns import (
+    each_value,
+    exact_column,
+    is_zero_padded,
+    texts_in,
 )
 
 _MAX_CATEGORIES = 1000
@@ -37,6 +46,11 @@ _KEPT_ROWS = 5
 _MAX_DECIMALS = 6
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
+# So many of a column's cells are read where the others become missing: more where few values
+# are different, for a text among them may be one of theirs.
+NEARLY_ALL = 0.95
+_ALL_OF_FEW = 0.99
+_FEW = 20
 
 
 def draft_attribute(
@@ -54,6 +68,11 @@ def draft_attribute(
             if not gaps and len(observed[0].unique()) == 1:
                 raise _constant(text_of(observed[0].iloc[0]))
             return time
+        written = _written_numbers(observed[0], all_cells=other is None)
+        if written is not None:
+            numbers, form = written
+            gaps = gaps or len(numbers) < len(observed[0])
+            return _draft_numeric(name, numbers.dtype, [numbers], bins, gaps, form)
     kinds = {_kind(column) for column in observed if len(column)}
     if not kinds:
         raise DomainError("is missing in every row")
@@ -62,6 +81,34 @@ def draft_attribute(
     if "number" in kinds and len(kinds) > 1:
         raise DomainError("holds numbers in only one table")
     return _draft_categorical(name, columns[0].dtype, observed, other, gaps)
+
+
+def _written_numbers(
+    column: pd.Series[Any], *, all_cells: bool
+) -> tuple[pd.Series[Any], NumberFormat | None] | None:
+    """Return the numbers that nearly all texts of a column write, and their format, if any.
+
+    A column of plain numbers alone is kept as texts on purpose.
+    """
+    held = set(map(type, column.array))
+    if not held or not held <= {str, int, float, Decimal} or str not in held:
+        return None
+    if is_zero_padded(column) or column.nunique() < 2:
+        return None
+    form = None
+    numbers = pd.Series(each_value(column, exact_number, None), dtype=object).dropna()
+    if len(numbers) < NEARLY_ALL * len(column) and held == {str}:
+        form = format_of(texts_in(column))
+        if form is None:
+            return None
+        numbers = pd.Series(each_value(column, form.read, None), dtype=object).dropna()
+    share = len(numbers) / len(column)
+    if share == 1 and form is None:
+        return None
+    nearly = share >= (NEARLY_ALL if numbers.nunique() > _FEW else _ALL_OF_FEW)
+    if not nearly or (all_cells and share < 1):
+        return None
+    return exact_column(numbers), form
 
 
 def _kind(column: pd.Series[Any]) -> str:
@@ -145,7 +192,12 @@ def _constant(text: str) -> DomainError:
 
 
 def _draft_numeric(
-    name: str, dtype: Any, observed: list[pd.Series[Any]], bins: int | None, gaps: bool
+    name: str,
+    dtype: Any,
+    observed: list[pd.Series[Any]],
+    bins: int | None,
+    gaps: bool,
+    form: NumberFormat | None = None,
 ) -> NumericAttribute:
     arrays = [_finite(column) for column in observed]
     values = np.concatenate([array.astype(np.float64) for array in arrays])
@@ -161,7 +213,7 @@ def _draft_numeric(
         if private or max(abs(low), abs(high)) > LARGEST_EDGE:
             raise DomainError("holds integers too large to be counted in bins, such as keys")
         integer = True
-    if integer and not private and _are_keys(values):
+    if integer and not private and form is None and _are_keys(values):
         raise DomainError(
             f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )
@@ -169,6 +221,9 @@ def _draft_numeric(
     kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
     if DECIMAL_DTYPE.fullmatch(str(dtype)) and (integer or decimals):
         kept = str(dtype)
+    if form is not None:
+        decimals = decimals if integer or decimals is not None else form.decimals
+        kept = None
     draft = NumericAttribute(
         name,
         (low, high) if low < high else equal_width_edges(low, high, 1),
@@ -178,6 +233,7 @@ def _draft_numeric(
         decimals=decimals,
         dtype=kept,
         unreadable="error" if private else "missing",
+        format=None if form is None else form.pattern,
     )
     if bins is None:
         return with_quantile_bins(draft, values)

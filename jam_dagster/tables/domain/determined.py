@@ -29,7 +29,7 @@ _LONGEST_CONSTANT = 400
 _DECIMALS = 6
 # One of each rule of clocks that many people live by, the most common first: where several agree
 # with the public rows, the first is proposed.
-_ZONES = (
+ZONES = (
     *("America/New_York", "Europe/Berlin", "Europe/London", "America/Los_Angeles"),
     *("America/Chicago", "America/Denver", "America/Phoenix", "America/Anchorage"),
     *("Pacific/Honolulu", "America/Halifax", "America/Sao_Paulo", "America/Mexico_City"),
@@ -142,7 +142,7 @@ def _parts(
     values = {name: sample[name].to_numpy(np.float64, na_value=np.nan) for name in targets}
     best: dict[str, Value] = {}
     known = available_timezones()
-    for zone in ("", *(one for one in _ZONES if one in known)):
+    for zone in ("", *(one for one in ZONES if one in known)):
         local = in_utc.dt.tz_convert(zone) if zone else few
         given = f'{column_text(time)}, "{zone}"' if zone else column_text(time)
         hits: dict[str, Value] = {}

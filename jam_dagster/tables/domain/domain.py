@@ -447,9 +447,13 @@ def _canonical_form(attribute: Attribute) -> dict[str, Any]:
         if attribute.hour_from is not None:
             times["hour_from"] = attribute.hour_from
         return form | times | {"edges": list(edges), "clip": attribute.clip}
-    return form | {
-        "edges": list(attribute.edges),
-        "integer": attribute.integer,
-        "clip": attribute.clip,
-        "decimals": attribute.decimals,
-    }
+    return (
+        form
+        | {
+            "edges": list(attribute.edges),
+            "integer": attribute.integer,
+            "clip": attribute.clip,
+            "decimals": attribute.decimals,
+        }
+        | ({"format": attribute.format} if attribute.format else {})
+    )

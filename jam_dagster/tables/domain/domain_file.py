@@ -93,12 +93,12 @@ _NUMERIC_KEYS = (
     "unreadable",
     "dtype",
     "within",
+    "format",
 )
 _TIME_KEYS = (
     *(key for key in _NUMERIC_KEYS if key not in ("integer", "decimals")),
     "unit",
     "zone",
-    "format",
     "every",
     "of_day",
     "hour_from",
@@ -339,6 +339,7 @@ def _attribute(name: str, entry: object) -> Attribute:
         as_integer(what, "decimals", decimals)
     integer = as_boolean(what, "integer", entry.get("integer", False))
     edges = _edges(what, entry)
+    common["format"] = entry.get("format")
     return NumericAttribute(
         name, edges, integer=integer, decimals=decimals, within=within, **common
     )
@@ -419,10 +420,14 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
             entry["decimals"] = attribute.decimals
         if attribute.clip:
             entry["outside"] = "clip"
+        if attribute.number_format is not None:
+            entry["format"] = attribute.format
         kind = "integer" if attribute.integer else "number"
         default = inferred_dtype(kind, attribute.nullable)
         if isinstance(attribute, TimeAttribute):
             default = str(dataclasses.replace(attribute.clock, dtype=None).dtype)
+        elif attribute.format:
+            default = "str"
     if attribute.nullable:
         entry["nullable"] = True
     if attribute.unreadable != "error":

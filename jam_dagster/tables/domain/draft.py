@@ -16,6 +16,8 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.tables.codes.encode import encode
+from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.column_draft import draft_attribute
@@ -25,18 +27,19 @@ from jam_dagster.tables.domain.determined import determined, part_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.found_constraints import found_constraints
-from jam_dagster.tables.domain.time_draft import draft_time
+from jam_dagster.tables.domain.time_draft import draft_time, is_day_first, other_order
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     Value,
     exact_number,
     truth_of,
 )
-from jam_dagster.tables.sources.columns import each_value, exact_column
+from jam_dagster.tables.sources.columns import each_value, exact_column, missing_in
 
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
 _BINS = 32
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -76,19 +79,23 @@ class DraftedDomain:
     proposed
         Expressions that hold in every row of the public table, by column, which the domain does
         not have.
+    notes
+        What a person should look at, by attribute.
     """
 
     domain: Domain
     left_out: tuple[LeftOut, ...]
     proposed: Mapping[str, Value] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def remark(self) -> str:
-        """Lines on what is left out, derived or repaired, below lines that say so, or ""."""
+        """Lines on what is left out, noted, derived or repaired, or ""."""
         found = {one.name: one.expression for one in self.domain.derived}
         derived = {name: one for name, one in found.items() if one is not None}
         parts = {
             "Columns that are left out:": [*map(str, self.left_out)],
+            "Columns to look at:": [_printable(f"{one}: {self.notes[one]}") for one in self.notes],
             "Columns that are derived:": _lines(derived),
             "What synthetic rows keep, as all public ones do:": [
                 *map(_printable, described(self.domain, self.domain.repairs))
@@ -106,7 +113,16 @@ class DraftedDomain:
 
     def save(self, path: str | Path) -> None:
         """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""
-        comments = [(one.place, f"left out: {one}") for one in self.left_out]
+        left_out = {one.place: one for one in self.left_out}
+        names = iter(self.domain.names)
+        comments: list[tuple[int, str]] = []
+        notes = 0
+        for place in range(len(left_out) + len(self.domain.names)):
+            if place in left_out:
+                comments.append((place + notes, f"left out: {left_out[place]}"))
+            elif note := self.notes.get(next(names, "")):
+                comments.append((place + notes, _printable(note)))
+                notes += 1
         end = ["What holds in every row of the public table, to be written below `derived`:"]
         save_domain(
             self.domain, path, comments, [*end, *_lines(self.proposed)] if self.proposed else ()
@@ -257,7 +273,29 @@ def draft_attributes(
             attributes.append(draft_attribute(name, [column], bins, other))
         except DomainError as error:
             left_out.append(LeftOut(name, place, str(error)))
-    return attributes, left_out
+    return _in_one_order(attributes, public, bins), left_out
+
+
+def _in_one_order(
+    attributes: list[Attribute], public: pd.DataFrame, bins: int | None
+) -> list[Attribute]:
+    """Return attributes with days and months in the order of those columns that tell it."""
+    orders = set()
+    unclear = []
+    for place, one in enumerate(attributes):
+        if isinstance(one, TimeAttribute) and is_day_first(one.format) is not None:
+            if other_order(one, public[one.name]):
+                unclear.append(place)
+            else:
+                orders.add(is_day_first(one.format))
+    if len(orders) == 1:
+        (day_first,) = orders
+        for place in unclear:
+            name, nullable = attributes[place].name, attributes[place].nullable
+            column = public[name].dropna()
+            again = draft_time(name, column, bins, nullable, day_first=day_first)
+            attributes[place] = again or attributes[place]
+    return attributes
 
 
 def drafted(
@@ -296,13 +334,37 @@ def drafted(
             for one in derived
         )
         domain = dataclasses.replace(domain, derived=tuple(typed))
-    domain = dataclasses.replace(domain, repairs=found_constraints(table, domain))
+    encoded = encode(table, domain, private=False)
+    domain = dataclasses.replace(domain, repairs=found_constraints(table, encoded))
     gone = [place for place, name in enumerate(table.columns) if name in set_now]
     missing = tuple(
         dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))
         for one in missing
     )
-    return DraftedDomain(domain, missing, {} if infer else found)
+    notes = {one.name: _note(table[one.name], one, encoded) for one in kept}
+    notes = {name: note for name, note in notes.items() if note}
+    return DraftedDomain(domain, missing, {} if infer else found, notes)
+
+
+def _note(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:
+    """Return what a person should look at in a column, or ""."""
+    found = [_unread(column, attribute, encoded)]
+    if isinstance(attribute, TimeAttribute) and (other := other_order(attribute, column)):
+        found.append(
+            f"dates are read as {attribute.format}, and {other} reads them too: see which is right"
+        )
+    return "; ".join(filter(None, found))
+
+
+def _unread(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:
+    """Return how many cells of a public column are not read, or ""."""
+    wrong = (encoded.column(attribute.name) == attribute.null_code) & ~missing_in(column)
+    if attribute.null_code is None or not wrong.any():
+        return ""
+    examples = ", ".join(map(repr, column[wrong].unique()[:_EXAMPLES].tolist()))
+    return (
+        f"{wrong.sum():,} of {len(column):,} public cells are read as missing, such as {examples}"
+    )
 
 
 def _in_its_zone(
@@ -322,7 +384,8 @@ def _in_its_zone(
     if zone is not None:
         with suppress(DomainError):  # A format without an offset has no zone.
             column = table[attribute.name].dropna()
-            again = draft_time(attribute.name, column, None, attribute.nullable, zone)
+            day_first = is_day_first(attribute.format)
+            again = draft_time(attribute.name, column, None, attribute.nullable, zone, day_first)
             attribute = attribute if again is None or again.every != "day" else again
     if attribute.unit != "hour" or attribute.zone != (zone or attribute.zone):
         return attribute

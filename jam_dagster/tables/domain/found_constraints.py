@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.codes.encode import encode, numbers_in
+from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
@@ -27,7 +27,6 @@ from jam_dagster.tables.domain.constraints import (
     Order,
     sorted_orders,
 )
-from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
@@ -41,15 +40,14 @@ _MOST_CELLS = 2**14
 _MOST_FOUND = 10
 
 
-def found_constraints(table: pd.DataFrame, domain: Domain) -> tuple[Constraint, ...]:
-    """Return what holds in every row of a public table.
+def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Constraint, ...]:
+    """Return what holds in every row of a public table, which is encoded as well.
 
     Orders between numbers or times, the combinations of two columns of categories, and that an
     attribute is never missing. At most 10 orders and 10 pairs of columns are returned, those that
     unrelated columns would break most often, and 60 columns of either kind looked at.
     """
-    encoded = encode(table, domain, private=False)
-    attributes = domain.attributes
+    attributes = encoded.domain.attributes
     never = [
         NotNull(one.name)
         for one in attributes

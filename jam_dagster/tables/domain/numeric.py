@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from jam_dagster.common.validation import as_number
 from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
     DTYPES_OF_KIND,
@@ -57,7 +58,7 @@ class NumericAttribute:
         None: as many as a float has.
     dtype
         The pandas dtype to decode to; None: "int64" or "float64", or "Int64" for integers with
-        nulls.
+        nulls; texts where there is a format.
     unreadable
         "missing": a value that is not a number is encoded as a missing one. "error": it is an
         error.
@@ -65,6 +66,9 @@ class NumericAttribute:
         What the numbers of a bin are like, from public data: entries ``(first, last, weight)``.
         A number is drawn uniformly from `first` to `last` of an entry of its bin, which is chosen
         by weight; in a bin without an entry, from the whole bin.
+    format
+        How texts write the numbers (see `NumberFormat`), such as "$#,##0.00" or "0%"; None: as
+        Python does. Without `integer` and `decimals` the numbers have its decimals.
 
     Raises
     ------
@@ -83,6 +87,7 @@ class NumericAttribute:
     dtype: str | None = None
     unreadable: Unreadable = "error"
     within: tuple[tuple[float, float, float], ...] = ()
+    format: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -123,7 +128,27 @@ class NumericAttribute:
                 " of a bin to the same or a larger one: correct it, or leave `within` out"
             )
 
+    @cached_property
+    def number_format(self) -> NumberFormat | None:
+        """How texts write the numbers, if they have a format."""
+        return None if self.format is None else NumberFormat(self.format)
+
+    def _check_format(self, written: NumberFormat) -> None:
+        object.__setattr__(self, "dtype", self.dtype or "str")
+        if self.scale is None:
+            places = {"decimals": written.decimals} if written.decimals else {"integer": True}
+            for key, value in places.items():
+                object.__setattr__(self, key, value)
+        if self.dtype not in ("str", "string") or (self.scale or 1) > 10**written.decimals:
+            raise DomainError(
+                f"attribute {self.name!r} cannot be written as {self.format!r}: use dtype str, and"
+                " at most as many decimals as the format has"
+            )
+
     def _check_dtype(self) -> None:
+        if self.number_format is not None:
+            self._check_format(self.number_format)
+            return
         kind = "integer" if self.integer else "number"
         object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
         if (decimal := DECIMAL_DTYPE.fullmatch(str(self.dtype))) is None:
@@ -154,6 +179,8 @@ class NumericAttribute:
 
     def text(self, number: float) -> str:
         """Return a value of a bin in words."""
+        if self.number_format is not None:
+            return self.number_format.write(number)
         if self.scale is None:
             return f"{number:.10g}"
         return f"{number:.{0 if self.integer else int(self.decimals or 0)}f}"
@@ -243,6 +270,8 @@ class NumericAttribute:
     @property
     def bounds_text(self) -> tuple[str, str]:
         """The least and the largest edge in words."""
+        if self.number_format is not None:
+            return self.text(self.edges[0]), self.text(self.edges[-1])
         return f"{self.edges[0]:.10g}", f"{self.edges[-1]:.10g}"
 
     @cached_property

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime
-from itertools import product
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, UNITS, Clock, Unit
+from jam_dagster.tables.domain.clock import (
+    DATE,
+    DURATION,
+    DURATION_FORMATS,
+    TIME,
+    UNITS,
+    Clock,
+    Unit,
+    python_format,
+)
+from jam_dagster.tables.domain.determined import ZONES
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.quantile_bins import (
     KEPT_VALUES,
@@ -20,20 +35,30 @@ from jam_dagster.tables.domain.quantile_bins import (
     with_quantile_bins,
 )
 from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
+from jam_dagster.tables.sources.columns import texts_in
 
 _MOST_BINS = 64
 # So many offsets are told each by itself where so many rows have one; others as numbers are.
 _MOST_OFFSETS = 400
 _OFFSET_ROWS = 5
 
-_CLOCKS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f")
-_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
-_FORMATS = (
-    *_DATES,
-    *map("".join, product(_DATES, " T", _CLOCKS, ("", "Z", "%:z"))),
-    *_CLOCKS[:2],
-    "%Y-%m",
+# In so many of a column's cells a format reads, the others become missing.
+_NEARLY_ALL = 0.95
+_SAMPLE = 200
+
+_DATES = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%Y-%m"),
+    *("%m/%d/%Y", "%d/%m/%Y", "%m-%d-%Y", "%d-%m-%Y"),
 )
+_SHAPE = re.compile(
+    r"(?P<date>[\d./-]{6,10})?(?P<between>[ T]?)"
+    r"(?P<clock>\d\d?:\d\d(?P<seconds>:\d\d(?P<fraction>\.\d{1,6})?)?(?P<half> [AP]M)?)?"
+    r"(?P<zone>Z|[+-]\d\d:?\d\d)?",
+    re.ASCII | re.IGNORECASE,
+)
+_LENGTH = re.compile(r"-?P.+|-?\d+ days?,? .+|-?\d+:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
+# Hours of a length go beyond a day, and a time of day with seconds is written with two digits.
+_IS_LENGTH = re.compile(r"-.+|P.+|\d+ day.+|(?:2[4-9]|[3-9]\d|\d{3,}):.+|\d:\d\d:.+", re.ASCII)
 
 
 def draft_time(
@@ -42,19 +67,31 @@ def draft_time(
     bins: int | None,
     nullable: bool,
     zone: str | None = None,
+    day_first: bool | None = None,
 ) -> TimeAttribute | None:
     """Draft an attribute of dates or times; None where a column holds others.
 
+    Where days and months cannot be told apart, `day_first` says which comes first, else the shorter
+    time from the first date to the last. What few texts a format does not read become missing.
     Bins are days, weeks, months or years, so that a person can write other bounds in one line.
     """
     if pd.api.types.is_object_dtype(column.dtype):
         return None
     distinct = column.unique()
-    seconds = _seconds_clock(name, column.dtype, distinct)
+    if isinstance(column.dtype, pd.StringDtype):
+        seconds = _written_clock(name, texts_in(column), day_first)
+    else:
+        seconds = _seconds_clock(name, column.dtype, distinct, nullable)
     if seconds is None:
         return None
     if zone is not None:
         seconds = dataclasses.replace(seconds, zone=zone)
+    read = {one for one in distinct if not math.isnan(seconds.count_of(one))}
+    if len(read) < len(distinct):
+        if not nullable or not read:
+            return None
+        column = column[column.isin(read)]
+        distinct = column.unique()
     places = pd.factorize(column)[0]
     unit = _unit(seconds, list(distinct))
     clock = dataclasses.replace(seconds, unit=unit)
@@ -137,7 +174,7 @@ def _values_of(draft: TimeAttribute) -> int | None:
     return len(draft.placed) if all(one[0] == one[1] for one in draft.placed) else None
 
 
-def _seconds_clock(name: str, dtype: Any, distinct: Any) -> Clock | None:
+def _seconds_clock(name: str, dtype: Any, distinct: Any, nullable: bool) -> Clock | None:
     """Return what counts the values of a column in seconds, None where these are others."""
     text = str(dtype)
     if pd.api.types.is_timedelta64_dtype(dtype):
@@ -151,28 +188,128 @@ def _seconds_clock(name: str, dtype: Any, distinct: Any) -> Clock | None:
         return Clock(name, "day", dtype=DATE)
     if text.startswith(("time32", "time64")):
         return Clock(name, "second", dtype=TIME)
-    if not isinstance(dtype, pd.StringDtype):
+    if pd.api.types.is_integer_dtype(dtype):
+        whole = text.replace("int", "Int") if nullable and text.startswith("int") else text
+        dates = all(18000101 <= one <= 22001231 and _reads("%Y%m%d", str(one)) for one in distinct)
+        return Clock(name, "second", format="%Y%m%d", dtype=whole) if dates else None
+    return None
+
+
+def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) -> Clock | None:
+    """Return what reads nearly all texts, each in so many rows; None where nothing does."""
+    distinct = list(texts)
+    sample = distinct[:: max(len(distinct) // _SAMPLE, 1)]
+    least = _NEARLY_ALL * sum(texts.values())
+
+    def fit(clock: Clock) -> bool:
+        read = (rows for text, rows in texts.items() if not math.isnan(clock.count_of(text)))
+        return sum(read) >= least
+
+    lengths = 2 * sum(map(bool, map(_LENGTH.fullmatch, sample))) > len(sample)
+    if lengths and any(map(_IS_LENGTH.fullmatch, distinct)):
+        clocks = [Clock(name, "second", format=one) for one in DURATION_FORMATS]
+        return _most_alike(clocks, sample) if fit(clocks[0]) else None
+    formats = Counter(one for text in sample for one in _candidates(text))
+    found = [one for one, rows in formats.items() if 2 * rows > len(sample)]
+    read = {one: sum(texts[text] for text in distinct if _reads(one, text)) for one in found}
+    found = [one for one in found if read[one] >= max(least, *read.values())]
+    if not found:
         return None
-    formats = [one for one in _FORMATS if _reads(one, distinct[0])]
-    formats = [one for one in formats if all(_reads(one, written) for written in distinct)]
-    if not formats:
-        return None
-    if len(formats) > 1:
-        raise DomainError(
-            "holds dates whose days and months cannot be told apart: declare it with a `format`,"
-            f" such as '{formats[0]}'"
-        )
-    zone = "UTC" if formats[0].endswith(("Z", "z")) else None
-    return Clock(name, "second", zone=zone, format=formats[0])
+    if len(found) > 1:
+        found.sort(key=lambda one: _span(one, distinct))
+        found.sort(key=lambda one: day_first is not None and is_day_first(one) != day_first)
+    written = found[0]
+    zone = "UTC" if written.endswith("Z") else None
+    if written.endswith("%:z"):
+        zone = _zone_of([datetime.strptime(one, python_format(written)) for one in sample])
+    unpadded = re.sub("%([dmHI])", r"%-\1", written)
+    return _most_alike(
+        [Clock(name, "second", zone=zone, format=one) for one in (written, unpadded)], sample
+    )
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """Yield the formats that a text may be written in."""
+    shape = _SHAPE.fullmatch(text)
+    if shape is None or not (shape["date"] or shape["clock"]):
+        return
+    if bool(shape["between"]) != bool(shape["date"] and shape["clock"]):
+        return
+    if shape["zone"] and not (shape["date"] and shape["clock"]):
+        return
+    clock = ""
+    if shape["clock"]:
+        clock = "%I:%M" if shape["half"] else "%H:%M"
+        clock += ":%S" * bool(shape["seconds"]) + ".%f" * bool(shape["fraction"])
+        clock += " %p" * bool(shape["half"])
+    zone = {None: "", "Z": "Z"}.get(shape["zone"] and shape["zone"].upper(), "%:z")
+    for one in _DATES if shape["date"] else ("",):
+        if one != "%Y%m%d" or len(shape["date"]) == 8:
+            written = f"{one}{shape['between']}{clock}{zone}"
+            if _reads(written, text):
+                yield written
 
 
 def _reads(written: str, text: str) -> bool:
     try:
-        moment = datetime.strptime(text, written.replace("%:z", "%z"))
+        moment = datetime.strptime(text, python_format(written))
     except ValueError:
         return False
     # %z reads Z too.
     return moment.tzinfo is None or not text.endswith("Z")
+
+
+def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
+    """Return the clock that writes most texts as they are."""
+
+    def alike(clock: Clock) -> int:
+        counts = [(clock.count_of(text), text) for text in texts]
+        return sum(
+            clock.values_of([count])[0] == text for count, text in counts if not math.isnan(count)
+        )
+
+    return max(clocks, key=alike)
+
+
+def _span(written: str, texts: Sequence[str]) -> float:
+    """Return how long lies between the first and the last moment that a format reads."""
+    clock = Clock("", "second", format=written.removesuffix("%:z"))
+    counts = [clock.count_of(one) for one in texts if _reads(written, one)]
+    return max(counts) - min(counts)
+
+
+def _zone_of(moments: Sequence[datetime]) -> str:
+    """Return a zone that has the offsets of moments, a fixed one where they have one offset."""
+    offsets = {moment.utcoffset() for moment in moments}
+    hours = [one / timedelta(hours=1) for one in offsets if one is not None]
+    if len(hours) == 1 and hours[0].is_integer() and abs(hours[0]) <= 12:
+        return f"Etc/GMT{-hours[0]:+.0f}" if hours[0] else "UTC"
+    for name in ZONES:
+        with suppress(ZoneInfoNotFoundError):
+            zone = ZoneInfo(name)
+            if all(moment.astimezone(zone).utcoffset() == moment.utcoffset() for moment in moments):
+                return name
+    return "UTC"
+
+
+def is_day_first(written: str | None) -> bool | None:
+    """Return whether a format has the day before the month; None for those that begin with a year.
+
+    ``1/2/2024`` is read by both of the others.
+    """
+    found = re.match(r"%-?([dm])([/-])", written or "")
+    return None if found is None else found[1] == "d"
+
+
+def other_order(attribute: TimeAttribute, column: pd.Series[Any]) -> str | None:
+    """Return the format of the other order of day and month, where it reads all dates as well."""
+    written = attribute.format or ""
+    if is_day_first(written) is None:
+        return None
+    swapped = written.replace("d", "\0").replace("m", "d").replace("\0", "m")
+    if all(_reads(swapped, text) for text in column.dropna().unique() if _reads(written, text)):
+        return swapped
+    return None
 
 
 def _unit(seconds: Clock, distinct: list[Any]) -> Unit:

@@ -141,6 +141,10 @@ class TimeAttribute(NumericAttribute):
         """What counts the values."""
         return Clock(self.name, self.unit, self.zone, self.format, self.dtype)
 
+    @property
+    def number_format(self) -> None:
+        """None: a format is of dates, times or durations."""
+
     def _check_dtype(self) -> None:
         object.__setattr__(self, "dtype", self.clock.dtype)
 

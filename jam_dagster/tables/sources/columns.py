@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from pandas.api.types import (
 )
 
 from jam_dagster.tables.domain.clock import DATE, DURATION, TIME
+from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import TEXT
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text_of, truth_of
 
@@ -146,14 +148,20 @@ def with_texts(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def numbers_of(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
-    """Return the number of each value, NaN for missing and non-numeric values."""
-    return each_value(column, _float, np.nan, np.float64)
+def numbers_of(
+    column: pd.Series[Any], written: NumberFormat | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the number of each value, NaN for missing and non-numeric values.
+
+    Texts are read by a format, where there is one, and else as plain numbers.
+    """
+    return each_value(column, partial(_float, written=written), np.nan, np.float64)
 
 
-def _float(value: Any) -> float:
+def _float(value: Any, written: NumberFormat | None) -> float:
     try:
-        number = exact_number(value)
+        number = written.read(value) if written is not None and isinstance(value, str) else None
+        number = exact_number(value) if number is None else number
         return np.nan if number is None else float(number)
     except OverflowError:
         return np.inf if value > 0 else -np.inf
@@ -177,8 +185,19 @@ def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
     return pd.DataFrame(typed, index=table.index)
 
 
+def texts_in(column: pd.Series[Any]) -> dict[str, int]:
+    """Return in how many rows each text of a public column stands."""
+    return {str(text): rows for text, rows in column.value_counts().items()}
+
+
+def is_zero_padded(column: pd.Series[Any]) -> bool:
+    """Return whether a public column's texts are codes with leading zeros."""
+    texts = (one for one in column.dropna().unique() if isinstance(one, str))
+    return any(map(_ZERO_PADDED.match, texts))
+
+
 def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
-    if any(_ZERO_PADDED.match(text) for text in column.dropna().unique()):
+    if is_zero_padded(column):
         return column
     for read in (exact_number, truth_of):
         values = pd.Series(each_value(column, read, None), index=column.index, dtype=object)

@@ -1,3 +1,4 @@
+import re
 import uuid
 from datetime import time
 from decimal import Decimal
@@ -17,6 +18,7 @@ from jam_dagster.errors import (
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
+    NumericAttribute,
     decode,
     draft_domain,
     draft_table,
@@ -233,7 +235,6 @@ LEFT_OUT = [
     ([True, True], "is True in every row"),
     (["x\ny", "x\ny"], r"is x\ny in every row"),
     ([pd.Timestamp("2024-01-31").date(), pd.Timestamp("2024-01-31")], "holds dates of several"),
-    (["01/02/2024", "02/02/2024"], "holds dates whose days and months cannot be told apart"),
     ([pd.Timestamp("2024-01-31")] * 2, "is 2024-01-31 00:00:00 in every row"),
     ([1j], "holds dates of several kinds or another type (complex128)"),
     ([{"a": 1}], "holds nested values"),
@@ -445,6 +446,102 @@ def test_a_drafted_day_has_the_hours_of_the_public_days():
     decoded = decode(codes, np.random.default_rng(0))["a"]
     assert set(decoded.str[:8]) == {"2013-07-"}
     assert set(decoded.str[11:]) == {"06:00", "09:00"}
+
+
+def money(number: float) -> str:
+    return f"{'-' * (number < 0)}${abs(number):,.2f}"
+
+
+RNG = np.random.default_rng(0)
+AMOUNTS = RNG.normal(900, 800, 500).round(2).tolist()
+PLACES = RNG.integers(0, 500, 500).tolist()
+SECONDS = RNG.integers(0, 90_000, 500).tolist()
+MOMENTS = pd.Series(pd.Timestamp("2013-06-01") + pd.to_timedelta(RNG.integers(0, 40_000, 500), "m"))
+SUMMER = MOMENTS.dt.tz_localize("Europe/Berlin")
+WRITTEN = {
+    "0": [str(one) for one in PLACES],
+    "$#,##0.00": [money(one) for one in AMOUNTS],
+    "#.##0,00 EUR": [
+        f"{one:,.2f} EUR".translate(str.maketrans(",.", ".,")) for one in map(abs, AMOUNTS)
+    ],
+    "0%": [f"{one}%" for one in PLACES],
+    "0.#%": [f"{one / 2:g}%" for one in PLACES],
+    "0,00": [f"{one:.2f}".replace(".", ",") for one in AMOUNTS],
+    "h:mm:ss": [f"{one // 3600}:{one // 60 % 60:02}:{one % 60:02}" for one in SECONDS],
+    "d days hh:mm:ss": [str(pd.Timedelta(one, "s")) for one in SECONDS],
+    "ISO 8601": [f"PT{one // 60 + 1}M" for one in SECONDS],
+    **{
+        form: MOMENTS.dt.strftime(form).tolist()
+        for form in (
+            *("%d-%m-%Y", "%d.%m.%Y", "%m/%d/%Y", "%-d/%-m/%Y", "%Y%m%d", "%I:%M %p"),
+            *("%-m/%-d/%Y %-I:%M:%S %p", "%Y-%m-%dT%H:%M:%SZ"),
+        )
+    },
+    "%Y-%m-%d %H:%M:%S%:z": [one.isoformat(sep=" ") for one in SUMMER],
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_texts_are_read_and_written_in_their_format(form):
+    texts = [*WRITTEN[form][:-1], "n.a."]
+    table = pd.DataFrame({"a": pd.Series(texts, dtype="str"), "b": ["x", "y"] * 250})
+    drafted = draft_table(table)
+    attribute = drafted.domain.attribute("a")
+    assert isinstance(attribute, NumericAttribute)
+    assert attribute.format == (None if form == "0" else form)
+    unread = "1 of 500 public cells are read as missing, such as 'n.a.'"
+    assert drafted.notes == {"a": unread}
+    assert unread in drafted.remark
+    domain = drafted.domain
+    assert Domain.from_dict(domain.to_dict()) == domain
+    encoded = encode(table, domain, private=False)
+    assert (encoded.columns[0] == attribute.null_code).tolist() == [False] * 499 + [True]
+    # One bin a value, and no other value: the texts come back.
+    again = decode(encoded, np.random.default_rng(0))
+    assert np.array_equal(encode(again, domain).columns[0], encoded.columns[0])
+    shape = re.compile(r"[^\d:]")
+    if form != "ISO 8601":
+        marks = {"".join(shape.findall(str(one))) for one in again["a"].dropna()}
+        assert marks <= {"".join(shape.findall(one)) for one in texts}
+    # Where everything has to be known, such a column stays one of texts.
+    strict = draft_table(table, other=None).domain.attributes
+    assert not any(isinstance(one, NumericAttribute) for one in strict)
+
+
+def test_few_numbers_with_a_text_among_them_stay_texts():
+    assert draft([*"12345"] * 20 + ["refused"] * 3).values == (*"12345", "refused", "other")
+    assert draft([f"{one:04}" for one in range(60)] * 2 + ["x"]).dtype == "str"
+
+
+def test_days_and_months_that_cannot_be_told_apart_are_told_by_other_columns_or_a_short_time():
+    days = [f"{day:02}/06/2013" for day in range(1, 13)] * 9
+    late = [f"{day:02}/07/2013" for day in range(1, 28)] * 4
+    alone = draft_table(pd.DataFrame({"a": days}))
+    assert alone.domain.attribute("a").format == "%d/%m/%Y"
+    assert alone.notes["a"] == (
+        "dates are read as %d/%m/%Y, and %m/%d/%Y reads them too: see which is right"
+    )
+    months = [f"0{month}/01/2013" for month in range(1, 10)] * 12
+    american = [f"07/{day:02}/2013" for day in range(1, 28)] * 4
+    assert draft(months).format == "%d/%m/%Y"
+    beside = draft_table(pd.DataFrame({"a": months, "b": american}))
+    assert beside.domain.attribute("a").format == "%m/%d/%Y"
+    assert draft_table(pd.DataFrame({"a": days, "b": late})).domain.names == ("a", "b")
+
+
+def test_offsets_have_the_zone_that_gives_them():
+    year = pd.Series(pd.date_range("2013-01-01", "2013-12-31", periods=400, tz="UTC"))
+    texts = [one.floor("h").isoformat() for one in year.dt.tz_convert("Europe/Berlin")]
+    attribute = draft(texts)
+    assert (attribute.zone, attribute.format) == ("Europe/Berlin", "%Y-%m-%dT%H:%M:%S%:z")
+    assert draft(WRITTEN["%Y-%m-%d %H:%M:%S%:z"]).zone == "Etc/GMT-2"
+
+
+def test_integers_that_write_dates_are_dates():
+    attribute = draft([20130601 + day for day in range(30)] * 2)
+    assert (attribute.unit, attribute.format, attribute.dtype) == ("day", "%Y%m%d", "Int64")
+    assert attribute.clock.values_of(attribute.edges[:1]) == [20130601]
+    assert not hasattr(draft([20130601, 20139999] * 9), "unit")
 
 
 @pytest.mark.parametrize("bins", [0, -1, 2.5, True])

@@ -1,0 +1,157 @@
+"""How texts write numbers: money, percentages and thousands, as spreadsheets declare them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.values import is_formula
+
+_BLANKS = " \u00a0\u202f"
+_OTHERS = r"[^\d#()\"\t\r\n]"
+_AFFIX = rf"(?:[{_BLANKS}]{_OTHERS}|(?![-+{_BLANKS}]){_OTHERS}){_OTHERS}{{0,11}}"
+_PATTERN = re.compile(
+    rf"(?P<prefix>{_AFFIX})??(?:\#(?P<group>[.,'\u2019{_BLANKS}])\#\#)?0"
+    rf"(?:(?P<point>[.,])(?P<places>0{{0,15}})(?P<more>\#{{0,15}}))?(?P<suffix>{_AFFIX})?"
+)
+_WRITTEN = re.compile(
+    rf"\s*\(?[-+\u2212]?(?P<prefix>[^\d\s()+\-\u2212.,'\u2019]{{0,3}}[{_BLANKS}]?)[-+\u2212]?"
+    rf"(?P<body>\d(?:[\d.,'\u2019{_BLANKS}]*\d)?)"
+    rf"(?P<suffix>[{_BLANKS}]?[^\d\s()+\-\u2212.,'\u2019]{{0,4}})\)?\s*"
+)
+# What separates thousands, and what stands before decimals; the first that fits is taken.
+_STYLES = (
+    *((",", "."), (".", ",")),
+    *((blank, point) for blank in _BLANKS for point in ",."),
+    *(("'", "."), ("\u2019", ".")),
+)
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """Texts of numbers, such as ``$#,##0.00``, ``#.##0,00 EUR`` or ``0.#%``.
+
+    ``#,##0`` separates thousands; a 0 after the point is a decimal that is always written, a ``#``
+    one that is written unless it is 0. A number is what stands there: that of ``5%`` is 5.
+
+    Parameters
+    ----------
+    pattern
+        The format.
+
+    Raises
+    ------
+    DomainError
+        It is no such format, or a spreadsheet would run its texts as formulas.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        found = _PATTERN.fullmatch(self.pattern) if isinstance(self.pattern, str) else None
+        if found is None or found["group"] == (found["point"] or "") or is_formula(self.write(1.0)):
+            raise DomainError(
+                f"the format of numbers {str(self.pattern)[:60]!r} is none: write one such as"
+                " '$#,##0.00', '#.##0,00 EUR' or '0.0%'"
+            )
+
+    @cached_property
+    def _parts(self) -> dict[str, str]:
+        found = _PATTERN.fullmatch(self.pattern)
+        return {name: part or "" for name, part in found.groupdict().items()} if found else {}
+
+    @property
+    def decimals(self) -> int:
+        """The most decimals that are written."""
+        return len(self._parts["places"] + self._parts["more"])
+
+    @cached_property
+    def _reader(self) -> re.Pattern[str]:
+        prefix, suffix, group, point = (
+            re.escape(self._parts[name].strip()) for name in ("prefix", "suffix", "group", "point")
+        )
+        if self._parts["group"].isspace():
+            group = f"[{_BLANKS}]"
+        whole = rf"\d{{1,3}}(?:{group}\d{{3}}){{1,9}}|\d{{1,30}}" if group else r"\d{1,30}"
+        fraction = rf"(?:{point or '[.]'}(?P<fraction>\d{{1,30}}))?"
+        return re.compile(
+            rf"\s*(?P<open>\()?(?P<sign>[-+\u2212]?)\s*(?:{prefix})?\s*(?P<inner>[-+\u2212]?)"
+            rf"(?P<whole>{whole}){fraction}\s*(?:{suffix})?(?(open)\))\s*",
+            re.ASCII,
+        )
+
+    def read(self, text: str) -> float | None:
+        """Return the number that a text writes, with its unit or without; None for other texts."""
+        found = self._reader.fullmatch(text) if len(text) <= 200 else None
+        if found is None or (found["sign"] and found["inner"]):
+            return None
+        digits = re.sub(r"\D", "", found["whole"])
+        number = float(f"{digits}.{found['fraction'] or 0}")
+        negative = found["open"] or (found["sign"] or found["inner"]) not in ("", "+")
+        return -number if negative else number
+
+    def write(self, number: float) -> str:
+        """Return the text of a number."""
+        parts = self._parts
+        whole, _, fraction = f"{abs(number):,.{self.decimals}f}".partition(".")
+        least = len(parts["places"])
+        fraction = fraction[:least] + fraction[least:].rstrip("0")
+        text = whole.replace(",", parts["group"]) + (parts["point"] + fraction if fraction else "")
+        zero = not any(one in "123456789" for one in text)
+        return f"{'-' if number < 0 and not zero else ''}{parts['prefix']}{text}{parts['suffix']}"
+
+
+def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
+    """Return the format in which most texts of a column write numbers, if they are in one.
+
+    Parameters
+    ----------
+    texts
+        Different texts, and in how many rows each stands.
+    """
+    units: Counter[tuple[str, str]] = Counter()
+    bodies: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for text, rows in texts.items():
+        found = _WRITTEN.fullmatch(text) if len(text) <= 60 else None
+        if found and _is_unit(found["prefix"], "") and _is_unit("", found["suffix"]):
+            unit = found["prefix"], found["suffix"]
+            if re.match(r"0\d", found["body"]):
+                return None
+            units[unit] += rows
+            bodies.setdefault(unit, []).append((found["body"], rows))
+    if not units:
+        return None
+    unit = units.most_common(1)[0][0]
+    best, read = None, 0
+    for group, point in _STYLES:
+        plain = NumberFormat(f"#{group}##0{point}{'#' * 15}")
+        fits = [(body, rows) for body, rows in bodies[unit] if plain.read(body) is not None]
+        known = sum(rows for _, rows in fits)
+        if known > read:
+            places = {len(body.partition(point)[2]) for body, _ in fits}
+            thousands = f"#{group}##" if any(group in body for body, _ in fits) else ""
+            decimals = "0" * min(places) + "#" * (max(places) - min(places))
+            best, read = f"{thousands}0{point + decimals if decimals else ''}", known
+    if best is None or len(best) > 20:
+        return None
+    found_format = NumberFormat(f"{unit[0]}{best}{unit[1]}")
+    # Numbers as every program writes them need no format.
+    return None if re.fullmatch(r"0(?:\.[0#]+)?", found_format.pattern) else found_format
+
+
+def _is_unit(prefix: str, suffix: str) -> bool:
+    """Return whether a text before or after a number is a unit, such as of money."""
+    text = prefix or suffix
+    plain = text.strip()
+    if not plain:
+        return not text
+    if any(unicodedata.category(one) == "Sc" for one in plain) or plain in ("%", "‰"):
+        return True
+    # A code such as A12 has no blank before its number.
+    apart = plain != text
+    return apart and plain.isalpha() and (bool(suffix) or (len(plain) == 3 and plain.isupper()))
