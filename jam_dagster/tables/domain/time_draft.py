@@ -321,7 +321,8 @@ def _unit(seconds: Clock, distinct: list[Any]) -> Unit:
             clock = dataclasses.replace(seconds, unit=unit)
         except DomainError:  # A unit that this kind does not have.
             continue
-        if unit in ("quarter", "week") and len(distinct) <= KEPT_VALUES:
+        few = seconds.kind != "instant" or len(distinct) <= KEPT_VALUES
+        if unit in ("quarter", "week") and few:
             continue
         if seconds.kind == "instant":
             starts = (
