@@ -12,7 +12,7 @@ import pandas as pd
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.derived import with_derived
+from jam_dagster.tables.domain.derived import formats_of, with_derived
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.times import TimeAttribute
 
@@ -60,7 +60,9 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
             hours = columns[attribute.hour_from]
             bins = codes.astype(np.intp)
             columns[attribute.name] = attribute.at_hours(columns[attribute.name], bins, hours)
-    return with_derived(pd.DataFrame(columns), domain.plan, list(domain.columns), rng, before)
+    formats = formats_of(domain.attributes)
+    made = pd.DataFrame(columns)
+    return with_derived(made, domain.plan, list(domain.columns), rng, before, formats)
 
 
 def _categories(codes: npt.NDArray[Any], attribute: CategoricalAttribute) -> pd.Series[Any]:

@@ -218,7 +218,7 @@ class Clock:
             return sign * timedelta(**dict(zip(units, given, strict=True)))
         if self.format:
             with suppress(ValueError):
-                read = datetime.strptime(text, python_format(self.format))
+                read = moment_in(text, self.format)
                 return read.time() if self.kind == "time" else read
         if self.kind == "time":
             text = f"0{text}" if text[1:2] == ":" else text
@@ -280,10 +280,7 @@ class Clock:
             written = str(self.format)
             if written.endswith("Z") and moment.tzinfo:
                 moment = moment.astimezone(UTC)
-            offset = moment.strftime("%z")
-            written = written.replace("%:z", f"{offset[:3]}:{offset[3:]}")
-            unpadded = _UNPADDED.sub(lambda one: str(int(moment.strftime(f"%{one[1]}"))), written)
-            text = moment.strftime(unpadded)
+            text = text_at(moment, written)
             return int(text) if self.is_whole else text
         if self.kind == "time":
             return moment.time()
@@ -339,9 +336,17 @@ class Clock:
         return text[:end] + (offset and f"{offset[:3]}:{offset[3:]}")
 
 
-def python_format(written: str) -> str:
-    """Return the format by which `datetime.strptime` reads what a format writes."""
-    return written.replace("%:z", "%z").replace("%-", "%")
+def text_at(moment: datetime, written: str) -> str:
+    """Return the text of a moment in a format."""
+    offset = moment.strftime("%z")
+    written = written.replace("%:z", f"{offset[:3]}:{offset[3:]}")
+    written = _UNPADDED.sub(lambda one: str(int(moment.strftime(f"%{one[1]}"))), written)
+    return moment.strftime(written)
+
+
+def moment_in(text: str, written: str) -> datetime:
+    """Return the moment of a text in a format, or raise ValueError."""
+    return datetime.strptime(text, written.replace("%:z", "%z").replace("%-", "%"))
 
 
 def _written_length(length: timedelta, written: str) -> str:

@@ -6,6 +6,7 @@ import operator
 import re
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
@@ -20,11 +21,13 @@ import pandas as pd
 import pyarrow as pa
 
 from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.clock import DATE, moment_in, text_at
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, is_formula, text_of
 from jam_dagster.tables.sources.columns import each_value, missing_in
 
 _LONGEST_TEXT = 1000
+_MOST_WIDTH = 100
 
 _INTEGERS = tuple(f"{sign}Int{bits}" for bits in (64, 32, 16, 8) for sign in ("", "U"))
 _FLOATS = ("float64", "float32", "Float64", "Float32")
@@ -37,7 +40,9 @@ DTYPES = {
     "time": (),
     "nothing": ("object", *_INTEGERS, *_FLOATS, "str", "string", "boolean"),
 }
-TIME_DTYPE = re.compile(r"datetime64\[(?:s|ms|us|ns)(?:, ([A-Za-z0-9_+/-]{1,64}))?\]", re.ASCII)
+TIME_DTYPE = re.compile(
+    r"datetime64\[(?:s|ms|us|ns)(?:, ([A-Za-z0-9_+/-]{1,64}))?\]|date32\[day\]\[pyarrow\]", re.ASCII
+)
 ISO_TIME = re.compile(
     r"\d{4}-\d\d-\d\d(?:[ T](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.(?:\d{3}|\d{6}))?)?"
     r"(?:Z|[+-]\d\d:\d\d)?)?",
@@ -45,18 +50,24 @@ ISO_TIME = re.compile(
 )
 # Each part of a date, and what pandas calls it.
 PARTS = {one: one for one in ("year", "month", "day", "hour", "minute")}
-PARTS["weekday"] = "day_of_week"
+PARTS |= {"weekday": "day_of_week", "quarter": "quarter", "week": "week"}
+# Directives that give numbers alone, and no longer ones than asked for.
+_DATE_FORMAT = re.compile(r"(?:[^%\0-\x1f]|%[YmdHMSfyjGVuqzIp]|%-[dmHIMS]|%:z){1,100}", re.ASCII)
 _FIRST, _LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "us")
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Values of one kind, and where they are missing; instants are in UTC."""
+    """Values of one kind, and where they are missing; instants are in UTC.
+
+    Texts may be dates in a `format`.
+    """
 
     kind: str
     values: npt.NDArray[Any]
     missing: npt.NDArray[np.bool_]
     zone: tzinfo | None = None
+    format: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ def read_cells(name: str, column: pd.Series[Any]) -> Cells:
     """Return the cells of a column of any dtype."""
     if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.kind == "M":
         # Arrow's dates are Python's, its timestamps have the dtype of pandas.
-        column = pd.Series(pa.array(column).to_pandas(), index=column.index)
+        column = pd.Series(pa.array(column).to_pandas().array, index=column.index)
     dtype: Any = column.dtype
     missing = missing_in(column)
     if isinstance(dtype, pd.CategoricalDtype):
@@ -146,31 +157,41 @@ def _instants(column: pd.Series[Any], missing: npt.NDArray[np.bool_]) -> Cells:
     return Cells("time", raw.astype("datetime64[us]"), missing, zone)
 
 
-def _instants_of_values(column: pd.Series[Any], missing: npt.NDArray[np.bool_]) -> Cells:
+def _instants_of_values(
+    column: pd.Series[Any], missing: npt.NDArray[np.bool_], written: str | None = None
+) -> Cells:
     never = np.datetime64("NaT", "us")
-    instants = each_value(column, _instant, never, "datetime64[us]")
+    instants = each_value(column, partial(_instant, written), never, "datetime64[us]")
     missing = missing | ~((instants >= _FIRST) & (instants <= _LAST))
     return Cells("time", np.where(missing, np.datetime64(0, "us"), instants), missing)
 
 
 def as_instants(cells: Cells) -> Cells:
-    """Return dates, timestamps or ISO texts as instants."""
-    if cells.kind != "text":
+    """Return dates, timestamps, texts in their format or ISO's, or numbers so, as instants."""
+    whole = cells.kind == "integer" and cells.format is not None
+    if cells.kind != "text" and not whole:
         return cells
-    texts: Any = pd.Series(cells.values, dtype=object)
-    return _instants_of_values(texts, cells.missing)
+    texts: Any = pd.Series(list(map(str, cells.values)) if whole else cells.values, dtype=object)
+    return _instants_of_values(texts, cells.missing, cells.format)
 
 
-def _instant(value: Any) -> np.datetime64:
-    """Return a date, a timestamp or an ISO text as an instant in UTC; NaT if it is none."""
+def _instant(written: str | None, value: Any) -> np.datetime64:
+    """Return a date, a timestamp or a text of one as an instant in UTC; NaT if it is none."""
     try:
         if isinstance(value, str):
-            value = datetime.fromisoformat(value) if ISO_TIME.fullmatch(value) else None
+            value = _moment(value, written)
         if isinstance(value, datetime) and value.tzinfo is not None:
             value = value.astimezone(UTC).replace(tzinfo=None)
         return np.datetime64(value, "us")
     except (ValueError, OverflowError):
         return np.datetime64("NaT", "us")
+
+
+def _moment(text: str, written: str | None) -> datetime | None:
+    if written is not None:
+        with suppress(Exception):  # A stranger's format may be no pattern at all.
+            return moment_in(text, written)
+    return datetime.fromisoformat(text) if ISO_TIME.fullmatch(text) else None
 
 
 def arithmetic(symbol: str, left: Cells, right: Cells) -> Cells:
@@ -204,14 +225,27 @@ def _texts(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> Cells:
     return Cells("text", np.where(missing, "", values), missing)
 
 
-def _text(rows: Rows, cells: Cells, width: int = 0) -> Cells:
+def _text(rows: Rows, cells: Cells, width: int | str = 0) -> Cells:
     if cells.kind == "nothing":
         return cells
+    if isinstance(width, str):
+        return _date_text(cells, width)
     if cells.kind == "time":
-        raise DomainError("text of a date is not allowed: join its year, month and day")
+        raise DomainError('text of a date needs a format, such as text(start, "%Y-%m")')
     column = pd.Series(cells.values)
     texts = each_value(column, lambda value: text_of(value).zfill(width), "")
     return _texts(texts, cells.missing)
+
+
+def _date_text(cells: Cells, written: str) -> Cells:
+    index, missing = _local("text", cells)
+    if index.tz is None or written.endswith("Z"):
+        index = index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")
+
+    def text(moment: pd.Timestamp) -> str:
+        return text_at(moment, written.replace("%q", str(moment.quarter)))
+
+    return _texts(each_value(pd.Series(index), text, ""), missing)
 
 
 def _round(rows: Rows, cells: Cells, digits: int = 0) -> Cells:
@@ -227,14 +261,47 @@ def _round(rows: Rows, cells: Cells, digits: int = 0) -> Cells:
 def _part(part: str, rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
     if cells.kind == "nothing":
         return cells
+    index, missing = _local(part, cells, zone)
+    return Cells("integer", numbers_in(part, index).astype(np.int64), missing)
+
+
+def numbers_in(part: str, index: pd.DatetimeIndex) -> npt.NDArray[np.float64]:
+    """Return a part of each date, NaN where it is missing."""
+    called = PARTS[part]
+    numbers: Any = index.isocalendar().week if called == "week" else getattr(index, called)
+    found: npt.NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    return found
+
+
+def _local(
+    function: str, cells: Cells, zone: str | None = None
+) -> tuple[pd.DatetimeIndex, npt.NDArray[np.bool_]]:
+    """Return instants in a zone, else in their own or without one, and which are missing."""
     cells = as_instants(cells)
     if cells.kind != "time":
-        raise DomainError(f"{part} takes a date, a timestamp or a text such as 2024-01-31T12:00")
+        raise DomainError(
+            f"{function} takes a date, a timestamp or a text such as 2024-01-31T12:00"
+        )
     index = pd.DatetimeIndex(cells.values)
     place = cells.zone if zone is None else zone_of(zone)
-    if place is not None:
-        index = index.tz_localize("UTC").tz_convert(place)
-    return Cells("integer", np.asarray(getattr(index, PARTS[part]), dtype=np.int64), cells.missing)
+    return index if place is None else index.tz_localize("UTC").tz_convert(place), cells.missing
+
+
+def _date(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
+    if cells.kind == "nothing":
+        return cells
+    index, missing = _local("date", cells, zone)
+    days = index.tz_localize(None).to_numpy().astype("datetime64[D]")
+    return Cells("time", days.astype("datetime64[us]"), missing)
+
+
+def _timestamp(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
+    if cells.kind == "nothing":
+        return cells
+    index, missing = _local("timestamp", cells, zone)
+    if zone is None:
+        return as_instants(cells)
+    return Cells("time", index.tz_localize(None).to_numpy().astype("datetime64[us]"), missing)
 
 
 def _row(rows: Rows) -> Cells:
@@ -259,13 +326,33 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "//": operator.floordiv,
     "%": operator.mod,
 }
-# Each function, the number of its columns, and the type of the constant that may follow them.
-FUNCTIONS: dict[str, tuple[Callable[..., Cells], int, type | None]] = {
-    **{part: (partial(_part, part), 1, str) for part in PARTS},
-    "text": (_text, 1, int),
-    "round": (_round, 1, int),
-    "row": (_row, 0, None),
-    "uuid": (_uuid, 0, None),
+
+
+def _is_zone(constant: object) -> bool:
+    return isinstance(constant, str) and bool(zone_of(constant))
+
+
+def _is_width(constant: object) -> bool:
+    if type(constant) is int and not 0 <= constant <= _MOST_WIDTH:
+        raise DomainError(f"it takes a number from 0 to {_MOST_WIDTH}")
+    return type(constant) is int
+
+
+def _is_width_or_format(constant: object) -> bool:
+    if isinstance(constant, str) and not _DATE_FORMAT.fullmatch(constant):
+        raise DomainError("a format has %Y %m %d %H %M %S %f %I %p %y %j %G %V %u %q %z %:z alone")
+    return isinstance(constant, str) or _is_width(constant)
+
+
+# Each function, the number of its columns, and whether a constant may follow them.
+FUNCTIONS: dict[str, tuple[Callable[..., Cells], int, Callable[[object], bool]]] = {
+    **{part: (partial(_part, part), 1, _is_zone) for part in PARTS},
+    "date": (_date, 1, _is_zone),
+    "timestamp": (_timestamp, 1, _is_zone),
+    "text": (_text, 1, _is_width_or_format),
+    "round": (_round, 1, _is_width),
+    "row": (_row, 0, lambda _: False),
+    "uuid": (_uuid, 0, lambda _: False),
 }
 
 
@@ -305,8 +392,11 @@ def typed(name: str, cells: Cells, dtype: str) -> pd.Series[Any]:
 
 
 def _timed(cells: Cells, dtype: str) -> pd.Series[Any]:
-    unit, _, zone = dtype.removeprefix("datetime64[").removesuffix("]").partition(", ")
     missing = cells.missing
+    if dtype == DATE:
+        days = np.where(missing, np.datetime64("NaT", "us"), cells.values).astype("datetime64[D]")
+        return pd.Series(pd.array(days.astype(object), dtype=dtype_of(dtype)))
+    unit, _, zone = dtype.removeprefix("datetime64[").removesuffix("]").partition(", ")
     if unit == "ns":
         missing = missing | (cells.values < np.datetime64("1678", "us"))
         missing |= cells.values >= np.datetime64("2262", "us")

@@ -3,9 +3,12 @@
 An expression is arithmetic (``+ - * / // %``) on numbers, texts and columns; a column whose name
 is no identifier is ``col("its name")``. A text and a text are joined by ``+``. Functions:
 
-- ``year``, ``month``, ``day``, ``hour``, ``minute`` and ``weekday`` (Monday is 0) of a date, a
-  timestamp or an ISO text, in a zone that may be named: ``hour(start, "America/New_York")``
+- ``year``, ``quarter``, ``month``, ``week`` (ISO's), ``day``, ``hour``, ``minute`` and ``weekday``
+  (Monday is 0) of a date, a timestamp, or a text in its attribute's format or ISO's, in a zone that
+  may be named: ``hour(start, "America/New_York")``
+- ``date`` and ``timestamp`` of the same: the day, and the time that clocks of the zone show
 - ``text(x)``, and ``text(x, 3)`` with zeros in front up to three characters
+- ``text(start, "%Y-%m")`` of a date, by directives that give numbers, and ``%q`` for the quarter
 - ``round(x, 2)``
 - ``row()``, the number of the row from 1, and ``uuid()``, a random UUID, for keys
 
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +43,7 @@ from jam_dagster.tables.domain.computed_cells import (
 )
 from jam_dagster.tables.domain.expressions import Tree, columns_of, evaluated, parsed
 from jam_dagster.tables.domain.text_dtype import dtype_of
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
     Value,
@@ -47,9 +51,12 @@ from jam_dagster.tables.domain.values import (
     kind_of,
     plain_value,
 )
+from jam_dagster.tables.sources.columns import missing_in
 
 _MOST_COLUMNS = 1000
 _MOST_TEXT = 2**30
+Formats = Mapping[str, str]
+_NONE: Formats = {}
 # Rows that are computed at once, which bounds what lies in memory beside the table.
 _ROWS = 2**16
 
@@ -134,20 +141,36 @@ def planned(
     return tuple(plan)
 
 
-def reproduces(expression: Value, column: pd.Series[Any], table: pd.DataFrame) -> bool:
+def reproduces(
+    expression: Value, column: pd.Series[Any], table: pd.DataFrame, formats: Formats = _NONE
+) -> bool:
     """Return whether an expression over a table gives a column, missing cells included."""
     tree = parsed("", expression) if isinstance(expression, str) else expression
-    rows = Rows(0, len(table), lambda name: read_cells(name, table[name]), _rng())
+    rows = Rows(0, len(table), lambda name: _read(name, table[name], formats), _rng())
     found, wanted = evaluated(tree, rows), read_cells(str(column.name), column)
     kinds = {"integer": "number"}
     alike = kinds.get(found.kind, found.kind) == kinds.get(wanted.kind, wanted.kind)
     same = (found.values == wanted.values) | wanted.missing if alike else np.array(False)
-    return bool(same.all()) and bool((found.missing == wanted.missing).all())
+    # What no expression can read, such as integers beyond 2^53, is equal to nothing.
+    known = wanted.missing == missing_in(column)
+    return bool(same.all()) and bool((known & (found.missing == wanted.missing)).all())
 
 
-def instants(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the dates, timestamps or ISO texts of a column as timestamps in their zone or UTC."""
-    cells = as_instants(read_cells(str(column.name), column))
+def formats_of(attributes: Iterable[Attribute]) -> dict[str, str]:
+    """Return the formats in which attributes write dates as texts."""
+    times = [one for one in attributes if isinstance(one, TimeAttribute)]
+    dates = [one for one in times if one.clock.kind != "duration"]
+    return {one.name: one.format for one in dates if one.format is not None}
+
+
+def _read(name: str, column: pd.Series[Any], formats: Formats) -> Cells:
+    cells = read_cells(name, column)
+    return replace(cells, format=formats[name]) if name in formats else cells
+
+
+def instants(column: pd.Series[Any], formats: Formats = _NONE) -> pd.Series[Any]:
+    """Return the dates, timestamps or texts of a column as timestamps in their zone or UTC."""
+    cells = as_instants(_read(str(column.name), column, formats))
     index = pd.DatetimeIndex(np.where(cells.missing, np.datetime64("NaT", "us"), cells.values))
     index = index if cells.zone is None else index.tz_localize("UTC").tz_convert(cells.zone)
     found: pd.Series[Any] = pd.Series(index, index=column.index, name=column.name)
@@ -160,6 +183,7 @@ def with_derived(
     order: Sequence[str],
     rng: np.random.Generator,
     before: int = 0,
+    formats: Formats = _NONE,
 ) -> pd.DataFrame:
     """Return a table of attributes with its derived columns, in an order of all columns.
 
@@ -167,7 +191,7 @@ def with_derived(
     """
     columns = {str(name): table[name] for name in table.columns}
     for one in plan:
-        columns[one.name] = _computed(one, table, columns, rng, before)
+        columns[one.name] = _computed(one, table, columns, rng, before, formats)
     return pd.DataFrame({name: columns[name] for name in order}, index=table.index)
 
 
@@ -215,13 +239,14 @@ def _computed(
     columns: Mapping[str, pd.Series[Any]],
     rng: np.random.Generator,
     before: int = 0,
+    formats: Formats = _NONE,
 ) -> pd.Series[Any]:
     parts, length = [], 0
     for start in range(0, max(len(table), 1), _ROWS):
         count = min(_ROWS, len(table) - start)
 
         def read(name: str, rows: slice = slice(start, start + count)) -> Cells:
-            return read_cells(name, columns[name].iloc[rows])
+            return _read(name, columns[name].iloc[rows], formats)
 
         cells = evaluated(one.tree, Rows(before + start, count, read, rng))
         if cells.kind == "text":

@@ -7,7 +7,7 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 from zoneinfo import available_timezones
@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS
-from jam_dagster.tables.domain.derived import instants, reproduces
+from jam_dagster.tables.domain.clock import text_at
+from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS, numbers_in
+from jam_dagster.tables.domain.derived import Formats, instants, reproduces
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value
 
 _SAMPLE = 2000
@@ -38,17 +39,24 @@ ZONES = (
     *("Asia/Kolkata", "Asia/Dhaka", "Asia/Bangkok", "Asia/Shanghai", "Asia/Tokyo"),
     *("Australia/Perth", "Australia/Sydney", "Pacific/Auckland"),
 )
+# Parts of dates in texts that are no dates themselves.
+_TEXTS = ("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Y-Q%q", "%YQ%q", "%G-W%V")
+_TEXTS += ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
+_NONE: Formats = {}
 _PLAIN = (str, int, float, date, Decimal, np.generic, type(None))
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _NUMBERED = re.compile(r"([A-Za-z_.:/ #-]*)(\d{1,15})", re.ASCII)
 
 
-def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]:
+def determined(
+    table: pd.DataFrame, modelled: Sequence[str], formats: Formats = _NONE
+) -> dict[str, Value]:
     """Return expressions that give columns of a table in every row, by the columns' names.
 
     An expression reads modelled columns, and at least one of these stays. Parts of dates come
     before sums, differences and multiples of one or two columns, those before equal texts, and all
     of them before constants. Keys are not read at all: their expression numbers the rows.
+    `formats` are those of columns whose texts are dates.
     """
     rows = np.unique(np.linspace(0, len(table) - 1, _SAMPLE).astype(np.int64))
     table = table.reset_index(drop=True)
@@ -57,13 +65,17 @@ def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]
     sample = table.iloc[rows]
     distinct = {str(name): int(sample[name].nunique()) for name in table.columns}
     found: dict[str, Value] = {}
-    times = [name for name in modelled if _is_time(sample[name])]
-    for name in times:
-        rest = [one for one in distinct if one not in found and _is_integer(sample[one])]
-        found |= _parts(name, rest, sample, table, distinct)
+    times = [name for name in modelled if name in formats or _is_time(sample[name])]
+    sources: list[str] = []
+    # What has most values tells most of the others.
+    for name in sorted(times, key=lambda one: -distinct[one]):
+        if name not in found:
+            sources.append(name)
+            rest = [one for one in distinct if one not in found and one not in sources]
+            found |= _parts(name, rest, sample, table, distinct, formats)
     for name, expression in _sums(sample, table, modelled, distinct, frozenset(found)):
         found[name] = expression
-    found |= _copies(sample, table, modelled, {*found, *times})
+    found |= _copies(sample, table, modelled, found)
     for name in distinct:
         if name not in found and name not in times:
             own = _constant(table[name])
@@ -76,7 +88,8 @@ def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]
 
 def part_of(expression: Value, time: str) -> tuple[str, str] | None:
     """Return part and zone of an expression that is a part of a column of times, else None."""
-    pattern = rf'({"|".join(PARTS)})\({re.escape(column_text(time))}(?:, "([^"]+)")?\)'
+    functions = "|".join((*PARTS, "date", "timestamp"))
+    pattern = rf'({functions})\({re.escape(column_text(time))}(?:, "([^"]+)")?\)'
     read = re.fullmatch(pattern, expression) if isinstance(expression, str) else None
     return (read[1], read[2] or "") if read else None
 
@@ -133,30 +146,89 @@ def _parts(
     sample: pd.DataFrame,
     table: pd.DataFrame,
     distinct: dict[str, int],
+    formats: Formats,
 ) -> dict[str, Value]:
     """Return the columns that are parts of a date, in the zone that gives most of them."""
-    moments = instants(table[time])
-    every = table.assign(**{time: moments})
-    few: Any = moments.loc[sample.index]
-    in_utc = few.dt.tz_localize("UTC") if few.dt.tz is None else few
-    values = {name: sample[name].to_numpy(np.float64, na_value=np.nan) for name in targets}
+    every = table.assign(**{time: instants(table[time], formats)})
+    few = every.loc[sample.index]
+    own: Any = few[time]
+    in_utc = own.dt.tz_localize("UTC") if own.dt.tz is None else own
+    numbers, days, texts = {}, {}, {}
+    for name in targets:
+        column = sample[name]
+        if _is_integer(column):
+            numbers[name] = column.to_numpy(np.float64, na_value=np.nan)
+        elif name not in formats and _is_time(column) and distinct[name] > 1:
+            days[name] = instants(column).dt.tz_localize(None).to_numpy()
+        elif isinstance(column.dtype, pd.StringDtype) and column.notna().any():
+            texts[name] = column
     best: dict[str, Value] = {}
     known = available_timezones()
-    for zone in ("", *(one for one in ZONES if one in known)):
-        local = in_utc.dt.tz_convert(zone) if zone else few
+    # A date has no zone.
+    dates = own.dt.tz is None and bool((own.dropna() == own.dropna().dt.normalize()).all())
+    for zone in ("", *(one for one in ZONES if one in known and not dates)):
+        local = pd.DatetimeIndex(in_utc.dt.tz_convert(zone) if zone else own)
         given = f'{column_text(time)}, "{zone}"' if zone else column_text(time)
         hits: dict[str, Value] = {}
-        for part, called in PARTS.items():
-            numbers = getattr(local.dt, called).to_numpy(np.float64)
-            for name in targets:
+        parts = {part: numbers_in(part, local) for part in PARTS} if numbers else {}
+        told = {f"{part}({given})": (found, part) for part, found in parts.items()}
+        if parts:
+            month = parts["year"] * 100 + parts["month"]
+            year = f"year({given})"
+            told |= {
+                f"{year} * 100 + month({given})": (month, ""),
+                f"{year} * 10000 + month({given}) * 100 + day({given})": (
+                    month * 100 + parts["day"],
+                    "",
+                ),
+            }
+        for expression, (found, part) in told.items():
+            for name, wanted in numbers.items():
                 # A column of one value may equal a part by chance, unless it is called that.
                 alike = distinct[name] > 1 or part in name.lower()
-                if alike and np.array_equal(numbers, values[name], equal_nan=True):
-                    hits.setdefault(name, f"{part}({given})")
+                if alike and np.array_equal(found, wanted, equal_nan=True):
+                    hits.setdefault(name, expression)
+        plain = local.tz_localize(None)
+        shown = {"date": plain.normalize().to_numpy(), "timestamp": plain.to_numpy()}
+        for name, wanted in days.items():
+            copy = not zone and sample[name].dtype == sample[time].dtype
+            for function, moments in shown.items():
+                if not (copy and function == "timestamp") and np.array_equal(
+                    moments, wanted, equal_nan=True
+                ):
+                    hits.setdefault(name, f"{function}({given})")
+        for name, column in texts.items():
+            written = _format(column, local, bool(zone), formats.get(name))
+            if written is not None:
+                # A text in UTC is that whatever the zone.
+                utc = not zone or written.endswith("Z")
+                source = column_text(time) if utc else f"timestamp({given})"
+                if not (utc and written == formats.get(time)):  # A copy.
+                    hits[name] = f"text({source}, {json.dumps(written)})"
         if len(hits) > len(best):
-            held = {name: one for name, one in hits.items() if reproduces(one, every[name], every)}
+            held = {name: one for name, one in hits.items() if _holds(one, name, few, every)}
             best = held if len(held) > len(best) else best
+        if len(best) == len(numbers) + len(days) + len(texts):
+            break
     return best
+
+
+def _format(
+    column: pd.Series[Any], local: pd.DatetimeIndex, zoned: bool, declared: str | None
+) -> str | None:
+    """Return the format in which texts are these dates, None if there is none."""
+    place = int(column.notna().to_numpy().argmax())
+    text, moment = column.iloc[place], local[place]
+    if pd.isna(moment) or not any(one.isdigit() for one in text):
+        return None
+    moment = moment.tz_localize("UTC") if moment.tzinfo is None else moment
+    for written in _TEXTS if declared is None else (declared,):
+        if zoned and written.endswith("z"):
+            continue
+        at = moment.tz_convert("UTC") if written.endswith("Z") else moment
+        if text_at(at, written.replace("%q", str(at.quarter))) == text:
+            return written
+    return None
 
 
 def _sums(
@@ -278,6 +350,14 @@ def _constant(column: pd.Series[Any]) -> Value | None:
     if not len(column) or column.isna().any() or not (column == column.iloc[0]).all():
         return None
     value: Any = column.iloc[0]
+    if isinstance(value, date):
+        moment = instants(column.iloc[:1]).iloc[0]
+        if moment is pd.NaT:
+            return None
+        moment = moment if moment.tzinfo is None else moment.tz_convert("UTC").tz_localize(None)
+        if not isinstance(value, datetime):
+            return f'date("{moment.date()}")'
+        return f'timestamp("{moment.isoformat()}")'
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
         return text if len(text) <= _LONGEST_CONSTANT else None

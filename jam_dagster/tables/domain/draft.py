@@ -20,9 +20,10 @@ from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.column_draft import draft_attribute
 from jam_dagster.tables.domain.constraints import described
-from jam_dagster.tables.domain.derived import DerivedColumn
+from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
 from jam_dagster.tables.domain.determined import determined, part_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
@@ -317,7 +318,7 @@ def drafted(
         )
     if table is None:
         return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
-    found = determined(table, [one.name for one in attributes])
+    found = determined(table, [one.name for one in attributes], formats_of(attributes))
     attributes = [_in_its_zone(one, table, attributes, found) for one in attributes]
     set_now: Mapping[str, Value] = found if infer else {}
     kept = tuple(one for one in attributes if one.name not in set_now)
@@ -406,9 +407,9 @@ def _derived_dtype(column: pd.Series[Any], default: str) -> str | None:
         name = name.replace("uint", "UInt").replace("int", "Int")
     elif pd.api.types.is_string_dtype(column.dtype):
         name = "string" if name.startswith("string") else "str"
-    elif not (pd.api.types.is_float_dtype(column.dtype) or name.startswith("datetime64")):
+    elif not (pd.api.types.is_float_dtype(column.dtype) or name.startswith(("datetime64", DATE))):
         return None
-    return None if name == default or "[py" in name else name
+    return None if name == default or ("[py" in name and name != DATE) else name
 
 
 def chosen_columns(

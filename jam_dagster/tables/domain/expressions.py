@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,11 @@ from jam_dagster.tables.domain.computed_cells import (
     Cells,
     Rows,
     arithmetic,
-    zone_of,
 )
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value
 
 _MOST_CHARACTERS = 500
 _MOST_DEPTH = 30
-_MOST_WIDTH = 100
 
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -86,15 +84,14 @@ def _tree(what: str, node: ast.expr, depth: int) -> Tree:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _Call(_OPERATORS[type(op)], (inner(left), inner(right)))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
-            _, cells, constant = FUNCTIONS[name]
+            _, cells, takes = FUNCTIONS[name]
             given = tuple(map(inner, arguments))
             rest = given[cells:]
-            if len(given) >= cells and (not rest or (len(rest) == 1 and type(rest[0]) is constant)):
-                if constant is str and rest:
-                    zone_of(str(rest[0]))
-                if constant is int and rest and not 0 <= cast(int, rest[0]) <= _MOST_WIDTH:
-                    raise DomainError(f"{what}: {name} takes a number from 0 to {_MOST_WIDTH}")
-                return _Call(name, given)
+            try:
+                if len(given) >= cells and (not rest or (len(rest) == 1 and takes(rest[0]))):
+                    return _Call(name, given)
+            except DomainError as error:
+                raise DomainError(f"{what}: {name}: {error}") from None
             raise DomainError(f"{what} gives {name} arguments that it does not take")
     raise DomainError(
         f"{what} holds what is not allowed ({type(node).__name__}): use numbers, texts,"

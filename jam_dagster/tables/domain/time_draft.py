@@ -25,7 +25,7 @@ from jam_dagster.tables.domain.clock import (
     UNITS,
     Clock,
     Unit,
-    python_format,
+    moment_in,
 )
 from jam_dagster.tables.domain.determined import ZONES
 from jam_dagster.tables.domain.numeric import NumericAttribute
@@ -221,7 +221,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     written = found[0]
     zone = "UTC" if written.endswith("Z") else None
     if written.endswith("%:z"):
-        zone = _zone_of([datetime.strptime(one, python_format(written)) for one in sample])
+        zone = _zone_of([moment_in(one, written) for one in sample])
     unpadded = re.sub("%([dmHI])", r"%-\1", written)
     return _most_alike(
         [Clock(name, "second", zone=zone, format=one) for one in (written, unpadded)], sample
@@ -252,7 +252,7 @@ def _candidates(text: str) -> Iterator[str]:
 
 def _reads(written: str, text: str) -> bool:
     try:
-        moment = datetime.strptime(text, python_format(written))
+        moment = moment_in(text, written)
     except ValueError:
         return False
     # %z reads Z too.

@@ -13,6 +13,7 @@ import pytest
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, encode
+from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.derived import DerivedColumn, reproduces
 
 NEW_YORK = '"America/New_York"'
@@ -23,6 +24,7 @@ ATTRIBUTES = {
     "start": {"values": [START]},
     "a b": {"values": ["x", "y"], "dtype": "category"},
     "late": {"values": [True, False]},
+    "written": {"bounds": ["2013-06-17", "2013-06-17"], "unit": "day", "format": "%d.%m.%Y"},
 }
 
 
@@ -36,7 +38,7 @@ def computed(expression: object, rows: int = 4) -> pd.Series:
     declared = domain({"d": expression})
     hours = np.arange(rows)
     hours[-1] = 24
-    rest = [np.zeros(rows, int)] * 4
+    rest = [np.zeros(rows, int)] * 5
     codes = tuple(one.astype(np.uint8) for one in (hours, *rest))
     return decode(EncodedTable(declared, codes), np.random.default_rng(0))["d"]
 
@@ -62,6 +64,14 @@ def computed(expression: object, rows: int = 4) -> pd.Series:
         ("weekday(start)", "Int64", [5] * 4),
         ("year(start) * 100 + minute(start)", "Int64", [201330] * 4),
         ('year(col("a b"))', "Int64", [None] * 4),
+        ("quarter(start) * 100 + week(start)", "Int64", [222] * 4),
+        ("date(start)", "datetime64[us]", [pd.Timestamp("2013-06-01")] * 4),
+        (f"timestamp(start, {NEW_YORK})", "datetime64[us]", [pd.Timestamp("2013-05-31 23:30")] * 4),
+        ({"expression": f"date(start, {NEW_YORK})", "dtype": DATE}, DATE, [date(2013, 5, 31)] * 4),
+        ('text(start, "%Y-Q%q %H:%M%:z")', "str", ["2013-Q2 03:30+00:00"] * 4),
+        (f'text(date(start, {NEW_YORK}), "%Y-%m")', "str", ["2013-05"] * 4),
+        ("week(written)", "Int64", [25] * 4),
+        ('text(written, "%G-W%V")', "str", ["2013-W25"] * 4),
         ('"K" + text(row(), 3)', "str", ["K001", "K002", "K003", "K004"]),
         (2013, "Int64", [2013] * 4),
         (0.5, "float64", [0.5] * 4),
@@ -107,6 +117,7 @@ def test_columns_come_in_the_declared_order_and_need_no_private_column() -> None
     made = domain({"twice": "once + once", "once": "hour"}, ["twice", *ATTRIBUTES, "once"])
     private = pd.DataFrame(
         {"hour": [5], "part": [0.25], "start": START, "a b": "x", "late": [True], "once": ["?"]}
+        | {"written": "17.06.2013"}
     )
     table = decode(encode(private, made), np.random.default_rng(0))
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == made.columns
@@ -149,6 +160,10 @@ def test_a_file_and_a_digest_tell_them_apart() -> None:
         ({"d": 'hour(start, "Europe/Atlantis")'}, "no time zone"),
         ({"d": "text(hour, 101)"}, "from 0 to 100"),
         ({"d": "text(hour, hour)"}, "arguments"),
+        ({"d": 'text(start, "%999999999d")'}, "a format has"),
+        ({"d": 'text(start, "%B")'}, "a format has"),
+        ({"d": "text(date(start))"}, "needs a format"),
+        ({"d": "date(hour)"}, "takes a date"),
         ({"d": {"expression": "hour", "dtype": "int64"}}, "use Int64"),
         ({"d": {"expression": "hour", "dtypes": "Int64"}}, "dtypes"),
         ({"d": [1]}, "an expression, a number or null"),
@@ -172,7 +187,7 @@ def test_results_stay_small() -> None:
     for before, after in itertools.pairwise(range(60)):
         derived |= {f"t{after}": f"t{before} + t{before}", f"n{after}": f"n{before} * 2"}
     table = decode(
-        EncodedTable(domain(derived), (np.ones(3, np.uint8), *[np.zeros(3, np.uint8)] * 4)),
+        EncodedTable(domain(derived), (np.ones(3, np.uint8), *[np.zeros(3, np.uint8)] * 5)),
         np.random.default_rng(0),
     )
     assert table["t5"].str.len().tolist() == [640] * 3
@@ -187,7 +202,23 @@ def test_any_text_gives_a_column_or_the_packages_error() -> None:
         *("hour", "part", "start", "late", 'col("a b")', "nobody", "1", "0", "1.5e308", '"x"'),
         *("+", "-", "*", "/", "//", "%", "**", "(", ")", ",", ".", "@", "~", "not ", " if "),
         *("text(", "round(", "hour(", "year(", "col(", "row()", "uuid()", "lambda: ", "f'{hour}'"),
-        *('"America/New_York"', "None", "True", "1j", "b''", "...", "\\", "\0", "\ud800", "é", "ﬁ"),
+        *(
+            "date(",
+            "timestamp(",
+            "week(",
+            '"%d"',
+            '"America/New_York"',
+            "None",
+            "True",
+            "1j",
+            "b''",
+            "...",
+            "\\",
+            "\0",
+            "\ud800",
+            "é",
+            "ﬁ",
+        ),
     )
     rng = np.random.default_rng(5)
     given = 0

@@ -1,10 +1,13 @@
 """What a draft proposes of a public table, and what `infer` makes of it."""
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from jam_dagster.tables import Domain, DraftedDomain, decode, draft_table, encode
+from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.determined import determined
 
 ROWS = 400
@@ -78,6 +81,62 @@ def test_parts_of_a_date_in_the_zone_of_the_columns() -> None:
         "month": "month(t)",
         "weekday": "weekday(t)",
     }
+
+
+def test_parts_of_a_date_as_its_attribute_writes_it() -> None:
+    days = pd.Series(pd.Timestamp("2013-06-01") + pd.to_timedelta(RNG.integers(0, 30, ROWS), "D"))
+    parts = {
+        "month": 6,
+        "quarter": 2,
+        "week": days.dt.isocalendar().week,
+        "yyyymm": 201306,
+        "period": "2013-06",
+        "q": "2013-Q2",
+        "iso": days.dt.strftime("%Y-%m-%d"),
+    }
+    for written in ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y"):
+        table = pd.DataFrame({"on": days.dt.strftime(written), **parts})
+        assert determined(table, ["on", "iso"], {"on": written, "iso": "%Y-%m-%d"}) == {
+            "month": "month(on)",
+            "quarter": "quarter(on)",
+            "week": "week(on)",
+            "yyyymm": "year(on) * 100 + month(on)",
+            "period": 'text(on, "%Y-%m")',
+            "q": 'text(on, "%Y-Q%q")',
+            "iso": 'text(on, "%Y-%m-%d")',
+        }
+
+
+def test_a_time_that_is_said_twice_is_modelled_once() -> None:
+    minutes = pd.to_timedelta(RNG.integers(0, 30 * 1440, ROWS), "min")
+    utc = pd.Series(pd.Timestamp("2013-06-01") + minutes).dt.tz_localize("UTC")
+    local = utc.dt.tz_convert("America/New_York")
+    table = pd.DataFrame(
+        {
+            "day": pd.Series(local.dt.date).astype(DATE),
+            "at": utc.dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "local": local.dt.tz_localize(None),
+            "shown": local.dt.strftime("%d.%m.%Y %H:%M"),
+            "again": utc.dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "since": pd.Timestamp("2013-05-01 12:00", tz="UTC"),
+            "from": pd.Series([date(2013, 5, 1)] * ROWS).astype(DATE),
+        }
+    )
+    domain = draft_table(table, infer=True).domain
+    zone = '"America/New_York"'
+    assert {one.name: one.expression for one in domain.derived} == {
+        "day": f"date(at, {zone})",
+        "local": f"timestamp(at, {zone})",
+        "shown": f'text(timestamp(at, {zone}), "%d.%m.%Y %H:%M")',
+        "again": "at",
+        "since": 'timestamp("2013-05-01T12:00:00")',
+        "from": 'date("2013-05-01")',
+    }
+    made = decode(encode(table, domain, private=False), np.random.default_rng(0))
+    assert made.dtypes.to_dict() == table.dtypes.to_dict()
+    assert (made["since"] == table["since"]).all()
+    assert (made["from"] == date(2013, 5, 1)).all()
+    assert (made["shown"].str[:5] == made["day"].map(lambda day: f"{day:%d.%m}")).all()
 
 
 @pytest.mark.parametrize(
