@@ -42,10 +42,23 @@ DOMAIN: dict[str, Any] = {
         "share": {"expression": "income / (age - 17) % code", "dtype": "float32"},
         "key": "uuid()",
         "left": None,
+        "label": {"expression": "town", "values": {"Bern": "=1+1", "other": "none"}},
         # Most of what may be done to a text is fine. Dagster takes the quotes off a text alone.
         "note": f'"{"any word " * 40}" + ""',
     },
-    "columns": ["key", "age", "group", "income", "town", "member", "code", "share", "left", "note"],
+    "columns": [
+        "key",
+        "age",
+        "group",
+        "income",
+        "town",
+        "member",
+        "code",
+        "share",
+        "left",
+        "note",
+        "label",
+    ],
 }
 MARKS = (*"{}[]:,-&*!|>'\"%@`#?\t\n\0~<=\\é", "&a ", "*a", "<<: ")
 KEYS = (

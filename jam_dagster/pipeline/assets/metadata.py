@@ -45,7 +45,7 @@ def column_schema(domain: Domain, *, coded: bool = False, derived: bool = False)
         columns[one.name] = dg.TableColumn(
             name=one.name,
             type=domain.columns[one.name],
-            description=literal("missing" if one.expression is None else f"{one.expression}"),
+            description=literal(one.described),
         )
     return dg.TableSchema(columns=[columns[name] for name in domain.columns])
 

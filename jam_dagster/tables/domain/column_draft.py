@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +17,7 @@ from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.number_format import NumberFormat, format_of
 from jam_dagster.tables.domain.numeric import LARGEST_EDGE, NumericAttribute, equal_width_edges
-from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
+from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES, with_quantile_bins
 from jam_dagster.tables.domain.time_draft import draft_time
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
@@ -51,6 +52,13 @@ _OWN_BIN_ROWS = 20
 NEARLY_ALL = 0.95
 _ALL_OF_FEW = 0.99
 _FEW = 20
+# So many of the different numbers stay different as floats.
+_TOLD_APART = 0.9
+_INFINITE = 10**300
+# customer_id, orderNumber, ID
+_KEY = re.compile(
+    r"(?i:(?:^|[^a-z])(?:id|key|pk|no|nr|num|number|index|serial))$|[a-z](?:Id|ID|Key|No|Nr|Number)$"
+)
 
 
 def draft_attribute(
@@ -198,25 +206,40 @@ def _draft_numeric(
     bins: int | None,
     gaps: bool,
     form: NumberFormat | None = None,
-) -> NumericAttribute:
+) -> NumericAttribute | CategoricalAttribute:
     arrays = [_finite(column) for column in observed]
     values = np.concatenate([array.astype(np.float64) for array in arrays])
     private = len(observed) > 1
     if not len(values):
         raise DomainError("holds no finite number")
     low, high = float(values.min()), float(values.max())
-    if not private and low == high and not gaps and len(values) == len(observed[0]):
-        raise _constant(text_of(low))
-    exact = max(abs(low), abs(high)) <= LARGEST_INTEGER
-    integer = exact and bool((values == np.floor(values)).all())
+    exact: npt.NDArray[Any] = values
+    large = max(-low, high) > LARGEST_INTEGER and not pd.api.types.is_float_dtype(dtype)
+    if large and not private:
+        # Floats do not tell neighbours apart.
+        finite = [one for one in observed[0].tolist() if abs(one) < _INFINITE]
+        exact = np.array(finite, dtype=object)
+    distinct = np.unique(exact)
+    if not private and len(distinct) == 1 and not gaps and len(values) == len(observed[0]):
+        raise _constant(str(distinct[0]) if large else text_of(low))
+    integer = max(-low, high) <= LARGEST_INTEGER and bool((values == np.floor(values)).all())
     if pd.api.types.is_integer_dtype(dtype) and not integer:
         if private or max(abs(low), abs(high)) > LARGEST_EDGE:
             raise DomainError("holds integers too large to be counted in bins, such as keys")
         integer = True
-    if integer and not private and form is None and _are_keys(values):
+    whole = integer or (large and all(one == int(one) for one in distinct))
+    if whole and not private and form is None and _are_keys(name, exact, distinct):
         raise DomainError(
             f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )
+    if large and not private and len(np.unique(values)) < _TOLD_APART * len(distinct):
+        if len(distinct) > KEPT_VALUES or not integer or distinct[-1] > LARGEST_EDGE:
+            raise DomainError(
+                f"holds {len(distinct):,} numbers of so many digits that bins do not tell them"
+                " apart, such as keys: subtract a constant in the source, or make texts of them"
+            )
+        known = tuple(map(int, distinct))
+        return CategoricalAttribute(name, known, nullable=True, unreadable="missing")
     decimals = None if integer else _decimals(arrays)
     kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
     if DECIMAL_DTYPE.fullmatch(str(dtype)) and (integer or decimals):
@@ -246,12 +269,12 @@ def _draft_numeric(
     return draft if private else _with_own_bins(draft, values)
 
 
-def _are_keys(values: npt.NDArray[np.float64]) -> bool:
-    """Return whether integers number the rows: no two alike, and dense or in increasing order."""
-    if len(values) <= _MAX_DISTINCT_TEXTS or len(np.unique(values)) < len(values):
+def _are_keys(name: str, values: npt.NDArray[Any], distinct: npt.NDArray[Any]) -> bool:
+    """Return whether integers number the rows: no two alike, and dense, in steps or called so."""
+    if len(values) <= _MAX_DISTINCT_TEXTS or len(distinct) < len(values):
         return False
-    dense = values.max() - values.min() < 2 * len(values)
-    return dense or bool((np.diff(values) > 0).all())
+    dense = distinct[-1] - distinct[0] < 2 * len(values)
+    return dense or len(np.unique(np.diff(distinct))) == 1 or bool(_KEY.search(name))
 
 
 def _with_own_bins(draft: NumericAttribute, values: npt.NDArray[np.float64]) -> NumericAttribute:

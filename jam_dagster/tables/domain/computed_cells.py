@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
@@ -23,7 +23,7 @@ import pyarrow as pa
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.clock import DATE, moment_in, text_at
 from jam_dagster.tables.domain.text_dtype import dtype_of
-from jam_dagster.tables.domain.values import LARGEST_INTEGER, is_formula, text_of
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, is_formula, kind_of, text_of
 from jam_dagster.tables.sources.columns import each_value, missing_in
 
 _LONGEST_TEXT = 1000
@@ -302,6 +302,19 @@ def _timestamp(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
     if zone is None:
         return as_instants(cells)
     return Cells("time", index.tz_localize(None).to_numpy().astype("datetime64[us]"), missing)
+
+
+def looked_up(cells: Cells, values: Mapping[str, Value]) -> Cells:
+    """Return what stands for the text of each cell; nothing else has a value."""
+    kind = kind_of(list(values.values()))
+    none: Any = {"text": "", "boolean": False, "integer": 0, "number": 0.0}[kind]
+    found = each_value(pd.Series(cells.values), lambda value: values.get(text_of(value)), None)
+    missing = cells.missing | np.array([one is None for one in found], dtype=bool)
+    known = np.where(missing, none, found)
+    if kind == "text":
+        return _texts(known, missing)
+    dtypes = {"boolean": np.bool_, "integer": np.int64, "number": np.float64}
+    return Cells(kind, known.astype(dtypes[kind]), missing)
 
 
 def _row(rows: Rows) -> Cells:

@@ -37,6 +37,7 @@ from jam_dagster.tables.domain.computed_cells import (
     Cells,
     Rows,
     as_instants,
+    looked_up,
     read_cells,
     typed,
     zone_of,
@@ -50,6 +51,7 @@ from jam_dagster.tables.domain.values import (
     check_name,
     kind_of,
     plain_value,
+    text_of,
 )
 from jam_dagster.tables.sources.columns import missing_in
 
@@ -74,11 +76,16 @@ class DerivedColumn:
         for itself in every row; None: the column is missing in every row.
     dtype
         The column's pandas dtype, one that has missing values; None: by the expression.
+    values
+        What stands for each value of the expression, such as labels for codes: pairs of its text
+        and a value, all texts, numbers or booleans. One that is not listed is missing. Nothing: the
+        expression's own values.
     """
 
     name: str
     expression: Value | None
     dtype: str | None = None
+    values: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -89,6 +96,25 @@ class DerivedColumn:
             object.__setattr__(self, "expression", plain)
         if self.dtype is not None and not isinstance(self.dtype, str):
             raise DomainError(f"the dtype of derived column {self.name!r} must be a text")
+        listed = tuple((text_of(key), plain_value(self.name, one)) for key, one in self.values)
+        object.__setattr__(self, "values", listed)
+        found = [one for _, one in listed]
+        if kind_of(found) == "mixed" or any(
+            isinstance(one, int) and abs(one) > LARGEST_INTEGER for one in found
+        ):
+            raise DomainError(
+                f"the values of derived column {self.name!r} must be all texts, all booleans, or"
+                " all numbers up to 2^53"
+            )
+        if len({key for key, _ in listed}) < len(listed):
+            raise DomainError(f"derived column {self.name!r} lists a value twice: remove one")
+
+    @property
+    def described(self) -> str:
+        """How it is computed, in words."""
+        if self.expression is None:
+            return "missing"
+        return f"{self.expression}{' by its values' if self.values else ''}"
 
 
 @dataclass(frozen=True)
@@ -98,6 +124,12 @@ class PlannedColumn:
     name: str
     tree: Any
     dtype: str
+    values: Mapping[str, Value]
+
+    def cells(self, rows: Rows) -> Cells:
+        """Return the cells in rows."""
+        found = evaluated(self.tree, rows)
+        return looked_up(found, self.values) if self.values else found
 
 
 def planned(
@@ -124,7 +156,7 @@ def planned(
                 f"derived column {name!r} reads {column!r}, which is neither an attribute nor"
                 f" derived: {hint}"
             )
-    declared = {one.name: one.dtype for one in derived}
+    declared = {one.name: one for one in derived}
     read_by_any = set().union(*waiting.values()) & known.keys()
     examples = {name: _example(known[name]) for name in read_by_any}
     plan: list[PlannedColumn] = []
@@ -136,7 +168,7 @@ def planned(
             )
         for name in ready:
             del waiting[name]
-            plan.append(_planned(name, trees[name], declared[name], examples))
+            plan.append(_planned(declared[name], trees[name], examples))
             examples[name] = _computed(plan[-1], pd.DataFrame(index=range(1)), examples, _rng())
     return tuple(plan)
 
@@ -212,16 +244,18 @@ def _example(attribute: Attribute) -> pd.Series[Any]:
 
 
 def _planned(
-    name: str, tree: Tree, dtype: str | None, examples: Mapping[str, pd.Series[Any]]
+    declared: DerivedColumn, tree: Tree, examples: Mapping[str, pd.Series[Any]]
 ) -> PlannedColumn:
+    name, dtype = declared.name, declared.dtype
     rows = Rows(0, 1, lambda column: read_cells(column, examples[column].iloc[:1]), _rng())
-    cells = evaluated(tree, rows)
+    plan = PlannedColumn(name, tree, dtype or "", dict(declared.values))
+    cells = plan.cells(rows)
     if dtype is None:
         if cells.kind == "nothing" and tree is not None:
             raise DomainError(f"derived column {name!r} needs a dtype: declare it")
         zone = "" if cells.zone is None else f", {cells.zone}"
         dtype = f"datetime64[us{zone}]" if cells.kind == "time" else DTYPES[cells.kind][0]
-        return PlannedColumn(name, tree, dtype)
+        return replace(plan, dtype=dtype)
     time = TIME_DTYPE.fullmatch(dtype) if cells.kind in ("time", "nothing") else None
     if time and time[1]:
         zone_of(time[1])
@@ -230,7 +264,7 @@ def _planned(
         raise DomainError(
             f"derived column {name!r} cannot have dtype {dtype!r}: use {allowed}, or leave it out"
         )
-    return PlannedColumn(name, tree, dtype)
+    return plan
 
 
 def _computed(
@@ -248,7 +282,7 @@ def _computed(
         def read(name: str, rows: slice = slice(start, start + count)) -> Cells:
             return _read(name, columns[name].iloc[rows], formats)
 
-        cells = evaluated(one.tree, Rows(before + start, count, read, rng))
+        cells = one.cells(Rows(before + start, count, read, rng))
         if cells.kind == "text":
             length += sum(map(len, cells.values))
             if length > _MOST_TEXT:

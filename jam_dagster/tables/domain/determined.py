@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import keyword
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -20,7 +22,8 @@ from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.clock import text_at
 from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS, numbers_in
 from jam_dagster.tables.domain.derived import Formats, instants, reproduces
-from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value
+from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
 
 _SAMPLE = 2000
 _LEAST_ROWS = 50
@@ -28,6 +31,11 @@ _MOST_IN_PAIRS = 200
 _LARGEST_FACTOR = 10_000
 _LONGEST_CONSTANT = 400
 _DECIMALS = 6
+# A column and what it is rounded to are nearly the same.
+_NEAR = 0.8
+_MOST_LABELS = 1000
+_KINDS: dict[type, int] = {bool: 0, str: 1}
+_ROWS_OF_A_LABEL = 5
 # One of each rule of clocks that many people live by, the most common first: where several agree
 # with the public rows, the first is proposed.
 ZONES = (
@@ -40,9 +48,14 @@ ZONES = (
     *("Australia/Perth", "Australia/Sydney", "Pacific/Auckland"),
 )
 # Parts of dates in texts that are no dates themselves.
-_TEXTS = ("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Y-Q%q", "%YQ%q", "%G-W%V")
-_TEXTS += ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
+_TEXTS = (
+    *("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Y-Q%q", "%YQ%q", "%G-W%V"),
+    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y"),
+)
 _NONE: Formats = {}
+Entry = Value | dict[str, Any]
+"""What a domain file has of a derived column."""
+
 _PLAIN = (str, int, float, date, Decimal, np.generic, type(None))
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _NUMBERED = re.compile(r"([A-Za-z_.:/ #-]*)(\d{1,15})", re.ASCII)
@@ -50,13 +63,16 @@ _NUMBERED = re.compile(r"([A-Za-z_.:/ #-]*)(\d{1,15})", re.ASCII)
 
 def determined(
     table: pd.DataFrame, modelled: Sequence[str], formats: Formats = _NONE
-) -> dict[str, Value]:
+) -> dict[str, Entry]:
     """Return expressions that give columns of a table in every row, by the columns' names.
 
     An expression reads modelled columns, and at least one of these stays. Parts of dates come
     before sums, differences and multiples of one or two columns, those before equal texts, and all
     of them before constants. Keys are not read at all: their expression numbers the rows.
     `formats` are those of columns whose texts are dates.
+
+    Where a column has one label for each code of another, and the other way round, its entry has
+    the expression and the `values` that stand for those of the other.
     """
     rows = np.unique(np.linspace(0, len(table) - 1, _SAMPLE).astype(np.int64))
     table = table.reset_index(drop=True)
@@ -64,7 +80,7 @@ def determined(
     modelled = [name for name in modelled if name in table.columns]
     sample = table.iloc[rows]
     distinct = {str(name): int(sample[name].nunique()) for name in table.columns}
-    found: dict[str, Value] = {}
+    found: dict[str, Entry] = {}
     times = [name for name in modelled if name in formats or _is_time(sample[name])]
     sources: list[str] = []
     # What has most values tells most of the others.
@@ -76,6 +92,7 @@ def determined(
     for name, expression in _sums(sample, table, modelled, distinct, frozenset(found)):
         found[name] = expression
     found |= _copies(sample, table, modelled, found)
+    found |= _labels(table, [name for name in modelled if name not in (*found, *times)])
     for name in distinct:
         if name not in found and name not in times:
             own = _constant(table[name])
@@ -86,7 +103,7 @@ def determined(
     return {name: found[name] for name in distinct if name in found}
 
 
-def part_of(expression: Value, time: str) -> tuple[str, str] | None:
+def part_of(expression: Entry, time: str) -> tuple[str, str] | None:
     """Return part and zone of an expression that is a part of a column of times, else None."""
     functions = "|".join((*PARTS, "date", "timestamp"))
     pattern = rf'({functions})\({re.escape(column_text(time))}(?:, "([^"]+)")?\)'
@@ -272,9 +289,32 @@ def _sums(
                 values[:, target],
             )
             if expression and _holds(expression, name, sample, table):
-                yield name, expression
-                kept = sources
                 break
+        else:
+            expression = next(
+                _rounded(name, numeric, sources, correlation[target], sample, table), None
+            )
+        if expression:
+            yield name, expression
+            kept = sources
+
+
+def _rounded(
+    target: str,
+    numeric: list[str],
+    sources: list[int],
+    correlation: npt.NDArray[np.float64],
+    sample: pd.DataFrame,
+    table: pd.DataFrame,
+) -> Iterator[str]:
+    """Yield roundings of another column that give a target."""
+    decimals = _decimals_of(sample[target].dropna().to_numpy(np.float64))
+    for place in sources:
+        if decimals is not None and correlation[place] > _NEAR:
+            text = column_text(numeric[place])
+            expression = f"round({text}, {decimals})" if decimals else f"round({text})"
+            if _holds(expression, target, sample, table):
+                yield expression
 
 
 def _solutions(
@@ -310,11 +350,10 @@ def _weighted(
         return None
     if np.abs(whole).max() > _LARGEST_FACTOR:
         return None
-    decimals = next(
-        (one for one in range(_DECIMALS + 1) if (np.round(values, one) == values).all()), None
-    )
+    decimals = _decimals_of(values)
     if decimals is None:
-        return None
+        # A copy is one, however many decimals it has.
+        return column_text(names[0]) if whole.tolist() == [1] else None
     text = ""
     for name, factor in zip(names, whole, strict=True):
         term = column_text(name) if abs(factor) == 1 else f"{column_text(name)} * {abs(factor):.0f}"
@@ -324,6 +363,12 @@ def _weighted(
     if constant:
         text += f" {'-' if constant < 0 else '+'} {abs(constant):.{decimals}f}"
     return f"round({text}, {decimals})" if decimals else text
+
+
+def _decimals_of(values: npt.NDArray[np.float64]) -> int | None:
+    """Return the number of decimals that values have; None if it is large."""
+    places = range(_DECIMALS + 1)
+    return next((one for one in places if (np.round(values, one) == values).all()), None)
 
 
 def _copies(
@@ -344,6 +389,38 @@ def _copies(
         if source != name and _holds(column_text(source), name, sample, table):
             copies[name] = column_text(source)
     return copies
+
+
+def _labels(table: pd.DataFrame, names: list[str]) -> dict[str, Entry]:
+    """Return the columns whose values stand for those of another, one for one."""
+    alike: dict[bytes, list[str]] = {}
+    for name in names:
+        # Numbered as they come, columns that say the same are the same.
+        places, distinct = pd.factorize(table[name])
+        if 1 < len(distinct) <= _MOST_LABELS and len(distinct) * _ROWS_OF_A_LABEL <= len(places):
+            alike.setdefault(hashlib.sha256(places.tobytes()).digest(), []).append(name)
+    found: dict[str, Entry] = {}
+    for group in alike.values():
+        known = {name: _values_of(table[name]) for name in group}
+        group = [name for name in group if known[name]]
+        # A code would be counted as a number, a label as what it is, and booleans are all known.
+        group.sort(key=lambda name: _KINDS.get(type(known[name][0]), 2))
+        for name in group[1:]:
+            keys = [text_of(one) for one in known[group[0]]]
+            few = isinstance(known[group[0]][0], str) or len(keys) <= KEPT_VALUES
+            if few and len(set(keys)) == len(keys):
+                values = dict(zip(keys, known[name], strict=True))
+                found[name] = {"expression": column_text(group[0]), "values": values}
+    return found
+
+
+def _values_of(column: pd.Series[Any]) -> list[Value]:
+    """Return the values of a column as they come, nothing where they are of several kinds."""
+    with suppress(DomainError):
+        values = [plain_value("", one) for one in pd.factorize(column)[1].tolist()]
+        large = any(isinstance(one, int) and abs(one) > LARGEST_INTEGER for one in values)
+        return [] if large or kind_of(values) == "mixed" else values
+    return []
 
 
 def _constant(column: pd.Series[Any]) -> Value | None:

@@ -302,7 +302,15 @@ class Domain:
         }
         if self.derived:
             # Domains without them keep the digest that they had before there were any.
-            content["derived"] = [[one.name, one.expression, one.dtype] for one in self.derived]
+            content["derived"] = [
+                [
+                    one.name,
+                    one.expression,
+                    one.dtype,
+                    *([list(map(list, one.values))] if one.values else []),
+                ]
+                for one in self.derived
+            ]
         if self.order:
             content["order"] = list(self.order)
         for key, constraints in (("constraints", self.constraints), ("repairs", self.repairs)):
@@ -335,7 +343,7 @@ class Domain:
             "impossible": "; ".join(one.describe(self) for one in self.impossible),
             "constraints": "; ".join(described(self, self.constraints)),
             "repairs": "; ".join(described(self, self.repairs)),
-            "derived": "; ".join(f"{one.name}: {one.expression}" for one in self.derived),
+            "derived": "; ".join(f"{one.name}: {one.described}" for one in self.derived),
             "digest": self.digest[:12],
         }
         return card(

@@ -16,6 +16,7 @@
       survey: 2024                       # in every row
       remarks: null                      # missing in every row
       key: {expression: '"P" + text(row(), 6)', dtype: string}
+      sector: {expression: workclass, values: {Private: economy, State-gov: state}}
     columns: [key, age, hours, ...]      # all of them, in the order of the synthetic table
     constraints: [started <= ended]      # of every record
     repairs:                             # of synthetic rows alone
@@ -228,9 +229,11 @@ def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
             content[key] = constraints_to(domain, constraints)
     if domain.derived:
         content["derived"] = {
-            one.name: one.expression
-            if one.dtype is None
-            else {"expression": one.expression, "dtype": one.dtype}
+            one.name: {"expression": one.expression}
+            | ({"values": dict(one.values)} if one.values else {})
+            | ({"dtype": one.dtype} if one.dtype else {})
+            if one.values or one.dtype
+            else one.expression
             for one in domain.derived
         }
     if domain.order:
@@ -471,11 +474,14 @@ def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:
 def _derived(name: str, entry: object) -> DerivedColumn:
     what = f"derived column {name!r}"
     given = entry if isinstance(entry, Mapping) else {"expression": entry}
-    check_keys(what, given, ("expression", "dtype"))
+    check_keys(what, given, ("expression", "values", "dtype"))
     expression = given.get("expression")
     if expression is not None and not isinstance(expression, str | int | float):
         raise SpecificationError(f"{what} must be an expression, a number or null")
-    return DerivedColumn(name, expression, _dtype(what, given))
+    values = given.get("values") or {}
+    if not isinstance(values, Mapping):
+        raise SpecificationError(f"{what}: values must map values of the expression to others")
+    return DerivedColumn(name, expression, _dtype(what, given), tuple(values.items()))
 
 
 def _dtype(what: str, entry: Mapping[str, Any]) -> str | None:

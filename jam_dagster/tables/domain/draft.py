@@ -24,15 +24,15 @@ from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.column_draft import draft_attribute
 from jam_dagster.tables.domain.constraints import described
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
-from jam_dagster.tables.domain.determined import determined, part_of
+from jam_dagster.tables.domain.determined import Entry, column_text, determined, part_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.found_constraints import found_constraints
 from jam_dagster.tables.domain.time_draft import draft_time, is_day_first, other_order
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
-    Value,
     exact_number,
+    text_of,
     truth_of,
 )
 from jam_dagster.tables.sources.columns import each_value, exact_column, missing_in
@@ -78,22 +78,22 @@ class DraftedDomain:
     left_out
         The columns that are missing in every synthetic row, in the table's order.
     proposed
-        Expressions that hold in every row of the public table, by column, which the domain does
-        not have.
+        What holds in every row of the public table, by column, which the domain does not have: an
+        expression, or a mapping of `expression` and `values`, as a domain file has them.
     notes
         What a person should look at, by attribute.
     """
 
     domain: Domain
     left_out: tuple[LeftOut, ...]
-    proposed: Mapping[str, Value] = field(default_factory=dict)
+    proposed: Mapping[str, Entry] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def remark(self) -> str:
         """Lines on what is left out, noted, derived or repaired, or ""."""
-        found = {one.name: one.expression for one in self.domain.derived}
-        derived = {name: one for name, one in found.items() if one is not None}
+        found = [one for one in self.domain.derived if one.expression is not None]
+        derived = {one.name: one.described if one.values else one.expression for one in found}
         parts = {
             "Columns that are left out:": [*map(str, self.left_out)],
             "Columns to look at:": [_printable(f"{one}: {self.notes[one]}") for one in self.notes],
@@ -110,7 +110,11 @@ class DraftedDomain:
         if not self.proposed:
             return ""
         head = "Columns that could be derived (the option infer derives them):"
-        return "\n  ".join([head, *_lines(self.proposed)])
+        short = {
+            name: f"{one['expression']} by its values" if isinstance(one, dict) else one
+            for name, one in self.proposed.items()
+        }
+        return "\n  ".join([head, *_lines(short)])
 
     def save(self, path: str | Path) -> None:
         """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""
@@ -135,7 +139,7 @@ def _printable(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
-def _lines(expressions: Mapping[str, Value | None]) -> list[str]:
+def _lines(expressions: Mapping[str, Entry | None]) -> list[str]:
     """Return an entry of a domain file for each expression, in one line."""
     lines = []
     for name, one in expressions.items():
@@ -320,11 +324,13 @@ def drafted(
         return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
     found = determined(table, [one.name for one in attributes], formats_of(attributes))
     attributes = [_in_its_zone(one, table, attributes, found) for one in attributes]
-    set_now: Mapping[str, Value] = found if infer else {}
+    found = {name: _listed(one, name, attributes) for name, one in found.items()}
+    found = {name: one for name, one in found.items() if not isinstance(one, dict) or one["values"]}
+    set_now: Mapping[str, Entry] = found if infer else {}
     kept = tuple(one for one in attributes if one.name not in set_now)
     missing = tuple(one for one in left_out if one.name not in set_now)
     names = [name for name in table.columns if name in {*set_now, *(one.name for one in missing)}]
-    derived = tuple(DerivedColumn(name, set_now.get(name)) for name in names)
+    derived = tuple(_derived(name, set_now.get(name)) for name in names)
     domain = Domain(kept, (), "public", derived, tuple(table.columns) if derived else ())
     if derived:
         # The public table's dtypes, where they are not those that follow.
@@ -368,11 +374,33 @@ def _unread(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable)
     )
 
 
+def _derived(name: str, entry: Entry | None) -> DerivedColumn:
+    if not isinstance(entry, dict):
+        return DerivedColumn(name, entry)
+    return DerivedColumn(name, entry["expression"], None, tuple(entry["values"].items()))
+
+
+def _listed(entry: Entry, name: str, attributes: Sequence[Attribute]) -> Entry:
+    """Return an entry with values for those that its source is decoded to, if these are few."""
+    if not isinstance(entry, dict):
+        return entry
+    by_text = {column_text(one.name): one for one in attributes}
+    own = {one.name: one for one in attributes}[name]
+    source, values = by_text[entry["expression"]], entry["values"]
+    if isinstance(source, CategoricalAttribute):
+        values = {key: one for key, one in values.items() if key in source.labels}
+        if source.other is not None and isinstance(own, CategoricalAttribute) and own.other:
+            values.setdefault(text_of(source.other), own.other)
+    elif source.format or any(first != last for first, last, _ in source.entries[1].tolist()):
+        values = {}
+    return entry | {"values": values}
+
+
 def _in_its_zone(
     attribute: Attribute,
     table: pd.DataFrame,
     attributes: Sequence[Attribute],
-    found: dict[str, Value],
+    found: dict[str, Entry],
 ) -> Attribute:
     """Return an attribute of timestamps with the zone of its parts, and its hour from the column.
 

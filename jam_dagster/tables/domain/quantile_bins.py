@@ -34,6 +34,9 @@ _PARTS = 4
 _PART_ROWS = 20
 _EVEN = 0.05
 
+# A float has as many digits, and an edge between two numbers needs no more.
+_DIGITS = 17
+
 _GAP = 10.0
 """No number is drawn in a gap so many times as wide as most between public values."""
 
@@ -121,16 +124,14 @@ def _roundest(low: float, high: float) -> float:
     """Return the number from `low` to `high` that is a multiple of the largest 1, 2 or 5 x 10^n."""
     if low == high:
         return low
-    power = math.floor(math.log10(max(abs(low), abs(high)))) + 1
-    while True:
+    largest = math.floor(math.log10(max(abs(low), abs(high))))
+    for power in range(largest, largest - _DIGITS, -1):
         for factor in (10, 5, 2):
-            step = factor * 10.0 ** (power - 1)
+            step = factor * 10.0**power
             number = float(f"{math.ceil(low / step) * step:.15g}")
             if low <= number <= high:
                 return number
-        power -= 1
-        if power < -300:
-            return low
+    return low
 
 
 def _occupied(draft: NumericAttribute, edges: set[float], distinct: Numbers) -> tuple[float, ...]:

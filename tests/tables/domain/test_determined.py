@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.tables import Domain, DraftedDomain, decode, draft_table, encode
 from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.determined import determined
+from jam_dagster.tables.domain.draft import _lines
 
 ROWS = 400
 RNG = np.random.default_rng(0)
@@ -163,6 +165,50 @@ def test_equal_texts_and_constants() -> None:
         "yes": True,
         "x": '"a \\"b\\""',
     }
+
+
+def test_copies_and_roundings_of_numbers() -> None:
+    exact, whole = RNG.random(ROWS), RNG.integers(0, 50, ROWS)
+    assert proposed(cents=exact.round(2), exact=exact, again=exact, about=exact.round(0)) == {
+        "cents": "round(again, 2)",
+        "exact": "again",
+        "about": "round(again)",
+    }
+    assert proposed(whole=whole, float=whole * 1.0) == {"whole": "float"}
+    assert proposed(whole=whole, near=whole + 1e-7) == {"whole": "round(near)"}
+    # What no expression tells apart is no copy.
+    large = whole * 2**50
+    assert proposed(large=large, other=large + 1) == {}
+
+
+def test_a_label_stands_for_a_code() -> None:
+    code = RNG.choice([3, 1, 7], ROWS)
+    names = {3: "Bonn", 1: "Köln", 7: "Lyon"}
+    table = pd.DataFrame({"code": code, "town": [names[one] for one in code], "size": code**2})
+    table.loc[::9] = None
+    table["near"] = table["town"].where(table.index != 5, "Lyon")
+    draft = draft_table(table, infer=True)
+    derived = {one.name: (one.expression, dict(one.values)) for one in draft.domain.derived}
+    assert derived == {
+        "code": ("town", {"Bonn": 3, "Köln": 1, "Lyon": 7}),
+        "size": ("town", {"Bonn": 9, "Köln": 1, "Lyon": 49}),
+    }
+    assert draft.domain.names == ("town", "near")
+    assert "\n  code: town by its values" in draft.remark
+    domain = Domain.from_dict(parse_yaml(write_yaml(draft.domain.to_dict())))
+    assert domain.digest == draft.domain.digest
+    decoded = decode(encode(table, domain, private=False), np.random.default_rng(0))
+    for name in ("code", "size"):
+        assert decoded[name].tolist() == pytest.approx(table[name].tolist(), nan_ok=True)
+    # In a file for a person they stand in one line.
+    (entry,) = [one for one in _lines(draft_table(table).proposed) if one.startswith('"code"')]
+    assert parse_yaml(entry)["code"]["values"] == {"Bonn": 3, "Köln": 1, "Lyon": 7}
+
+
+def test_values_are_apart_that_chance_or_few_rows_pair() -> None:
+    unique = RNG.permutation(ROWS)
+    assert proposed(a=unique, b=(unique * 7919) % 8011) == {}
+    assert proposed(a=list("xyz"), b=[5, 1, 9]) == {}
 
 
 def made(draft: DraftedDomain) -> pd.DataFrame:

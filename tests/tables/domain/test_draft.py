@@ -227,7 +227,12 @@ LEFT_OUT = [
     ([f"person {number}" for number in range(101)], "holds 101 different texts in 101 rows, such"),
     ([f"person {number % 60}" for number in range(101)] + [*map(str, range(99))], "holds 159"),
     (range(7, 108), "holds another integer in each of 101 rows"),
-    ([number**3 for number in range(101)], "holds another integer in each of 101 rows"),
+    ([number * 1009 for number in range(101)], "holds another integer in each of 101 rows"),
+    ([2**60 + number for number in range(101)], "holds another integer in each of 101 rows"),
+    ([2**60 + number % 200**2 for number in range(400)] * 2, "holds 400 numbers of so many digits"),
+    ([Decimal(10**20) + number % 5 for number in range(50)], "holds 5 numbers of so many digits"),
+    ([2**60 + 1] * 2, "is 1152921504606846977 in every row"),
+    ([Decimal(10**20)] * 2, "is 100000000000000000000 in every row"),
     ([None, None], "is missing in every row"),
     ([np.nan, np.nan], "is missing in every row"),
     ([np.inf, np.inf], "holds no finite number"),
@@ -260,6 +265,17 @@ def test_all_that_cannot_be_modelled_is_left_out_at_once():
         assert str(left_out).startswith(f"a: {reason}")
     with pytest.raises(DomainError, match=r"no column .* \(a: is 1 in every row; b: is missing"):
         draft_table(pd.DataFrame({"a": [1, 1], "b": None}))
+
+
+def test_keys_look_like_keys():
+    rng = np.random.default_rng(0)
+    sparse = np.sort(rng.choice(10**6, 150, replace=False))
+    for name in ("customer_id", "orderNumber", "ID", "invoice no"):
+        (left_out,) = draft_table(pd.DataFrame({name: sparse, "b": [1, 2] * 75})).left_out
+        assert left_out.name == name
+    # Different and sorted numbers may be salaries.
+    for name in ("salary", "paid", "width"):
+        assert draft_table(pd.DataFrame({name: sparse})).domain.attribute(name).integer
 
 
 def test_a_file_says_in_the_tables_order_what_is_left_out(tmp_path):
@@ -315,6 +331,15 @@ def test_booleans_keep_the_spelling_of_the_table():
     assert [attribute.code_of(one) for one in ("y", 1, "other")] == [None] * 3
     assert draft(["yes", "Yes", "no"]).other == "other"
     assert draft(["Y", "N"]).code_of(np.True_) == 1
+
+
+def test_large_integers_stay_apart():
+    known = [2**60 + number for number in (0, 1, 7, 2**40)]
+    table = pd.DataFrame({"a": known * 9})
+    domain = draft_domain(table)
+    decoded = decode(encode(table, domain, private=False), np.random.default_rng(0))
+    assert decoded["a"].tolist() == known * 9
+    assert str(decoded["a"].dtype) == "Int64"
 
 
 def test_large_integers_and_decimals_are_numbers():
