@@ -1,4 +1,4 @@
-"""Where the outcomes of draws are kept."""
+"""Stores for the outcomes of draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a release once its private table is closed: report, verdict, certificate."""
+"""The documents of a release whose private table is closed: report, verdict, certificate."""
 
 from __future__ import annotations
 

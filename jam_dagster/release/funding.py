@@ -1,4 +1,4 @@
-"""How a release pays for its draws: from a ledger, or, in research, not at all."""
+"""Payment for the draws of a release: from a ledger, or, in research, none."""
 
 from __future__ import annotations
 

@@ -211,8 +211,8 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
         run, folder = next(of_table, (None, None))
     if run is None or folder is None or run.release.key.partition != before:
         raise InputError(
-            f"{name} needs the release of {before}, whose synthetic_records are not of its last"
-            f" run: materialize synthetic_records of {before} first. Nothing was charged."
+            f"{name} needs the release of {before}, whose stored synthetic_records do not match its"
+            f" last run: materialize synthetic_records of {before} first. Nothing was charged."
         )
     key = run.release.key
     if (key.dataset, key.release) != (graph.spec.dataset, graph.spec.release):

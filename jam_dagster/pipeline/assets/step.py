@@ -1,4 +1,4 @@
-"""What every step of a release asks first: its partition, its places, its source, its engine."""
+"""The context of a step of a release: its partition, its places, its source, its engine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

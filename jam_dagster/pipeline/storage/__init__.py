@@ -1,1 +1,1 @@
-"""Where the assets of a release are stored, and in which formats."""
+"""Stores for the assets of a release, and their formats."""

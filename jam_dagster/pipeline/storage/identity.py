@@ -80,7 +80,7 @@ def check_tables(
     public: MarginalSource | None = None,
     error: WorkloadErrors | None = None,
 ) -> None:
-    """Make sure that a run is of the release that is configured now, and the rest is of the run."""
+    """Raise unless a run is of the release that is configured, and the other inputs of the run."""
     check_run(graph, run, partition)
     name = graph.spec.mechanism.name
     if public is not None and _domain_of(public.domain) != _domain_of(run.model.domain):

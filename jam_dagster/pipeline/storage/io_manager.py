@@ -1,4 +1,4 @@
-"""Where the assets of a release are kept: one root for what is private, one for what may leave."""
+"""IO managers for the assets of a release: one root for what is private, one for what may leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What releases run on, in Python and as a component: a ledger, and a store on each side."""
+"""The resources of releases, in Python and as a component: a ledger, and a store on each side."""
 
 # Dagster reads these annotations as types when it derives the YAML schema, so they must not be
 # postponed to strings.

@@ -1,4 +1,4 @@
-"""What holds between the columns of every row of a public table, to repair synthetic rows by.
+"""Constraints that hold in every row of a public table, to repair synthetic rows by.
 
 Of what a table shows, only that counts which chance does not explain: what the columns would break
 often if they had nothing to do with each other.

@@ -1,4 +1,4 @@
-"""How texts write numbers: money, percentages and thousands, as spreadsheets declare them."""
+"""Formats of numbers in texts: money, percentages and thousands, as spreadsheets declare them."""
 
 from __future__ import annotations
 
