@@ -284,7 +284,9 @@ class EvaluationSpec(Section):
         lt=1,
         description="share of the release's rho that pays for private evaluation",
     )
-    target: str | None = Field(
+    target: Annotated[
+        str | None, Option(Panel.EVALUATION, "evaluation_target", metavar="COLUMN", shown="none")
+    ] = Field(
         default=None,
         description="in mode `exact`, the column that classifiers predict: trained on each table,"
         " tested on private records; needs the extra `utility`",
@@ -295,7 +297,7 @@ class EvaluationSpec(Section):
         if self.target is not None and self.mode != "exact":
             raise SpecificationError(
                 "evaluation.target tests on private records, without noise: set evaluation.mode to"
-                " exact, or remove target"
+                " exact (--evaluate exact), or remove target"
             )
         return self
 

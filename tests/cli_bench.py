@@ -16,9 +16,11 @@ from jam_dagster.privacy import Ledger
 PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
 QUICK = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--no-checks")
 KEYS = [
+    "restricted",
     "verdict",
     "workload_error",
     "sample_equivalent",
+    "utility",
     "sampling_error",
     "seconds",
     "peak_memory_mb",

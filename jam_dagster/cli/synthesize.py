@@ -141,22 +141,14 @@ def _run(request: SynthesisRequest) -> Synthesis:
     from jam_dagster.release import synthesize
 
     console = stderr()
-    try:
-        with progress(console) as (on_stage, on_start, on_round):
-            return synthesize(
-                request,
-                on_stage=on_stage,
-                on_start=on_start,
-                on_round=on_round,
-                notify=lambda sentence: console.print(sentence, soft_wrap=True),
-            )
-    except KeyboardInterrupt:
-        console.print(
-            "Interrupted. The same command goes on where this one stopped: what was drawn and"
-            " stored is not paid for again.",
-            soft_wrap=True,
+    with progress(console) as (on_stage, on_start, on_round):
+        return synthesize(
+            request,
+            on_stage=on_stage,
+            on_start=on_start,
+            on_round=on_round,
+            notify=lambda sentence: console.print(sentence, soft_wrap=True),
         )
-        raise
 
 
 def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
@@ -164,19 +156,24 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     from jam_dagster.reports.mechanism_text import picks_text
 
     verdict = made.verdict
-    helps = [f"What may help: {'; '.join(verdict.advice)}."] if verdict.advice else []
-    for name, note in zip_longest(["Verdict"], (verdict.headline, *verdict.notes, *helps)):
+    if made.errors.restricted:
+        echo(f"{'Restricted':<20}the errors below are exact statistics of private data")
+    for name, note in zip_longest(["Verdict"], verdict.sentences):
         echo(f"{name or '':<20}{note}")
+    utility = made.errors.utility
+    if utility is not None:
+        scores = (f"{name} {score.balanced:.3f}" for name, score in utility.scores.items())
+        echo(f"{utility.target:<20}balanced accuracy, by what was trained on: {', '.join(scores)}")
     lines = {"Synthetic table": f"{made.table_path} ({made.rows:,} rows)"}
     if made.report is not None:
         lines["Report"] = str(made.report)
+    if made.restricted_report is not None:
+        lines["Restricted report"] = str(made.restricted_report)
     if made.certificate is not None:
         lines["Certificate"] = str(made.certificate)
     lines["Privacy budget"] = describe_rho(made.rho_budget, spec.privacy.delta)
     lines["Privacy spent"] = describe_rho(made.rho_spent, spec.privacy.delta)
     lines["Rounds"] = picks_text(spec.mechanism.name, made.picks)
-    if made.errors.restricted:
-        lines["Errors"] = "restricted: exact statistics of private data"
     lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
     if made.checks_page is not None:
         passed = len(made.checks) - verdict.failed

@@ -67,7 +67,9 @@ def quality_text(
 ) -> str:
     """Return shapes and trends from L1 errors of marginals, fractions of the records, in words.
 
-    `noise` has the L1 errors that the true table would have, where these are not exact.
+    `noise` has the L1 errors that the true table would have, where these are not exact. The weakest
+    marginal is the one whose similarity falls furthest short of what noise leaves; none is named
+    where none falls short.
     """
     parts = []
     for width, (name, unit) in _KINDS.items():
@@ -78,11 +80,13 @@ def quality_text(
             continue
         wanted = math.comb(attributes, width)
         compared = f"all {wanted}" if len(alike) == wanted else f"{len(alike)} of {wanted}"
-        least = min(alike, key=alike.__getitem__)
+        left = {one: 1.0 - (0.0 if noise is None else min(2.0, noise[one]) / 2) for one in alike}
+        weakest = min(alike, key=lambda one: alike[one] - left[one])
         text = f"{name} {fmean(alike.values()):.1%} ({compared} {unit}"
-        text += f", least {' with '.join(least)} {alike[least]:.1%}"
+        if alike[weakest] < left[weakest]:
+            text += f", weakest {' with '.join(weakest)} {alike[weakest]:.1%}"
+            text += "" if noise is None else f" where noise leaves {left[weakest]:.1%}"
         if noise is not None:
-            left = fmean(1.0 - min(2.0, noise[one]) / 2 for one in alike)
-            text += f"; noise leaves {left:.1%} of the true table"
+            text += f"; noise leaves {fmean(left.values()):.1%} of the true table"
         parts.append(f"{text})")
     return ", ".join(parts)

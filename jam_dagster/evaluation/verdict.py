@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from jam_dagster.evaluation.quality import quality_text
+from jam_dagster.evaluation.workload_error import CONFIDENCE
 
 if TYPE_CHECKING:
-    from jam_dagster.evaluation.bounds.table import ErrorBounds
     from jam_dagster.evaluation.expectations.spec import ExpectationResult
     from jam_dagster.evaluation.workload_error import WorkloadErrors
     from jam_dagster.tables.domain.domain import Domain
 
 Outcome = Literal["better", "worse", "undecided", "not measured"]
-
-CONFIDENCE = 0.95
-"""The confidence of the interval that noise leaves of the difference of two errors."""
 
 _WIDE_CELLS = 20
 
@@ -40,8 +36,8 @@ class Verdict:
     advice
         What may help where the table is not better.
     difference
-        Error of the synthetic table less that of the other, a fraction of the records; None where
-        it was not measured, or the other is a uniform table.
+        Error of the synthetic table less that of the other, a fraction of the records; of a uniform
+        table, the most that it can be. None where it was not measured.
     margin
         Half the width of the interval of the difference.
     failed
@@ -61,13 +57,18 @@ class Verdict:
         """Whether no check failed, and the table is better or was not measured."""
         return not self.failed and self.outcome in ("better", "not measured")
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that is said, the headline first."""
+        helps = (f"What may help: {'; '.join(self.advice)}.",) if self.advice else ()
+        return (self.headline, *self.notes, *helps)
+
 
 def verdict_of(
     errors: WorkloadErrors | None,
     *,
     checks: Sequence[ExpectationResult] = (),
     uniform: float | None = None,
-    bounds: ErrorBounds | None = None,
     domain: Domain | None = None,
     quality: str = "",
     unmeasured: str = "The error was not measured.",
@@ -77,14 +78,13 @@ def verdict_of(
     Parameters
     ----------
     errors
-        The workload errors that may be shown; None where none may.
+        The workload errors that may be shown; None where none may. Noise may take them below 0 or
+        above 2, where no error is: they are taken for these.
     checks
         What the checks of the synthetic table found.
     uniform
         The workload distance of a uniform table from the synthetic one: where there is no public
-        table, the error of the uniform table is at least this less the synthetic table's error.
-    bounds
-        Bounds on the errors of marginals, from released results.
+        table, it bounds the error of the uniform table by that of the synthetic one.
     domain
         The domain, if it may be shown; its attributes of many values are named in the advice.
     quality
@@ -93,11 +93,12 @@ def verdict_of(
     unmeasured
         The headline where there are no errors.
     """
-    failed = [one for one in checks if not one.passed]
-    headline, outcome, notes, difference, margin = _compared(errors, uniform, unmeasured)
+    failed = sum(not one.passed for one in checks)
+    found = _compared(errors, uniform, domain, unmeasured)
+    headline, notes = found.headline, list(found.notes)
     if failed:
         checked = "check" if len(checks) == 1 else "checks"
-        headline = f"{len(failed)} of {len(checks)} {checked} failed. {headline}"
+        headline = f"{failed} of {len(checks)} {checked} failed. {headline}"
     if errors is not None and errors.sample_equivalent:
         notes.append(
             f"It is as good as a random sample of {errors.sample_equivalent:,} private records."
@@ -108,59 +109,81 @@ def verdict_of(
         exactly = errors.narrow.per_marginal
         attributes = sum(len(clique) == 1 for clique in exactly)
         notes.append(f"Exactly: {quality_text(exactly, attributes)}.")
-    if bounds is not None and bounds.bounds:
-        fractions = bounds.fractions()
-        weakest = max(fractions, key=fractions.__getitem__)
-        notes.append(
-            f"It is weakest in {', '.join(weakest)}, as far as released results tell: the error"
-            f" there is at most {fractions[weakest]:.2f} of 2."
-        )
-    advice = _advice(domain) if outcome in ("worse", "undecided") else ()
-    return Verdict(outcome, headline, tuple(notes), advice, difference, margin, len(failed))
+    return replace(found, headline=headline, notes=tuple(notes), failed=failed)
 
 
 def _compared(
-    errors: WorkloadErrors | None, uniform: float | None, unmeasured: str
-) -> tuple[str, Outcome, list[str], float | None, float]:
-    """Return headline, outcome, notes, difference and margin of the errors alone."""
+    errors: WorkloadErrors | None, uniform: float | None, domain: Domain | None, unmeasured: str
+) -> Verdict:
+    """Return the verdict of the errors alone."""
     if errors is None or errors.synthetic is None:
-        return unmeasured, "not measured", [], None, 0.0
-    ours = errors.synthetic.mean
-    z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
-    if errors.public is None:
-        # The triangle inequality bounds the error of the uniform table from below.
-        if uniform is None:
-            return f"The mean error is {ours:.3f} of 2.", "not measured", [], None, 0.0
-        least = uniform - ours
-        if 2.0 * ours - uniform + 2.0 * z * errors.sigma < 0.0:
-            headline = (
-                f"Better than a uniform table: mean error {ours:.3f} against {least:.3f} or more."
-            )
-            return headline, "better", [], None, 0.0
-        headline = f"Not shown to be better than a uniform table: mean error {ours:.3f}."
-        return headline, "undecided", [], None, 0.0
-    theirs = errors.public.mean
-    difference, margin = ours - theirs, z * errors.sigma * math.sqrt(2.0)
+        return Verdict("not measured", unmeasured)
+    ours, noise = _possible(errors.synthetic.mean), errors.margin
+    if errors.public is not None:
+        # Both means have noise of their own.
+        theirs, margin = _possible(errors.public.mean), math.sqrt(2.0) * noise
+        difference, other = ours - theirs, "the public table"
+        means = f"mean error {ours:.3f} against {theirs:.3f}"
+        said = f"The difference is {difference:+.3f}"
+    elif uniform is not None:
+        # The triangle inequality bounds the error of the uniform table.
+        theirs, margin = uniform, 2.0 * noise
+        difference, other = 2.0 * ours - uniform, "a uniform table"
+        least, most = abs(uniform - ours), _possible(uniform + ours)
+        means = f"mean error {ours:.3f} against {least:.3f} to {most:.3f}"
+        said = (
+            f"A uniform table is {uniform:.3f} from the synthetic one, so the difference of their"
+            f" errors is at most {difference:+.3f}"
+        )
+    else:
+        return Verdict("not measured", f"The mean error is {ours:.3f} of 2.")
+    if margin and margin >= max(ours, theirs):
+        return Verdict(
+            "undecided",
+            f"Nothing is known of the error at this budget: its noise of ±{margin:.3g} is larger"
+            " than the error.",
+            advice=_TELLS,
+            difference=difference,
+            margin=margin,
+        )
     outcome: Outcome
     if difference < -margin:
         outcome, words = "better", "Better than"
-    elif difference > margin:
+    elif difference > margin and errors.public is not None:
         outcome, words = "worse", "Worse than"
     else:
         outcome, words = "undecided", "No clear difference from"
-    means = f"mean error {ours:.3f} against {theirs:.3f}"
     if outcome == "undecided" and margin:
         means += f", and noise of ±{margin:.3f}"
-    elif theirs > 0.0:
+    elif errors.public is not None and theirs > 0.0 and ours >= margin:
         means += f", {abs(difference) / theirs:.0%} {'less' if difference < 0 else 'more'}"
-    headline = f"{words} the public table: {means}."
     sure = (
         f" within ±{margin:.3f}, with a confidence of {CONFIDENCE:.0%}" if margin else ", exactly"
     )
-    return headline, outcome, [f"The difference is {difference:+.3f}{sure}."], difference, margin
+    return Verdict(
+        outcome,
+        f"{words} {other}: {means}.",
+        (f"{said}{sure}.",),
+        () if outcome == "better" else _advice(domain, public=errors.public is not None),
+        difference,
+        margin,
+    )
 
 
-def _advice(domain: Domain | None) -> tuple[str, ...]:
+def _possible(error: float) -> float:
+    """Return the possible error that is nearest to a noisy one."""
+    return min(max(error, 0.0), 2.0)
+
+
+_TELLS = (
+    "a larger share for the evaluation: evaluation.share, --evaluation-share",
+    "more epsilon",
+    "more records",
+)
+"""What makes errors known that noise hides."""
+
+
+def _advice(domain: Domain | None, *, public: bool) -> tuple[str, ...]:
     """Return what may help a release that is not better, from public facts."""
     wide = [] if domain is None else sorted(domain.attributes, key=lambda one: -one.size)[:3]
     named = ", ".join(f"{one.name} ({one.size})" for one in wide if one.size > _WIDE_CELLS)
@@ -169,6 +192,8 @@ def _advice(domain: Domain | None) -> tuple[str, ...]:
         "fewer columns: leave out those that nobody needs",
         f"{coarser}: {named}" if named else coarser,
         "a workload of lower degree",
-        "another mechanism: jam-dagster plan compares them on public data",
+        "another mechanism: jam-dagster plan compares them on public data"
+        if public
+        else "another mechanism: jam-dagster mechanisms lists them",
         "more epsilon",
     )

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Clique, Domain
 
 MEANS_STEP = "evaluation/means"
+
+CONFIDENCE = 0.95
+"""The confidence of the intervals that noise leaves of errors."""
+
+_Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class WorkloadErrors:
         K, the size of a random sample of private records with the same expected error as the
         synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from released results:
         the noisy mean, and the synthetic table in place of the private one. None if the mean is
-        not known.
+        not known, or is smaller than its noise.
     utility
         How well a column is predicted by what is learned from each table; only in mode
         ``"exact"``, and where a target was named.
@@ -113,6 +119,11 @@ class WorkloadErrors:
         """Return a result without errors, for a lost draw with its charge."""
         calls = () if draws is None else draws.calls
         return cls("off", rho=sum(call.rho for call in calls), call=calls[-1] if calls else None)
+
+    @property
+    def margin(self) -> float:
+        """Half the width of the interval of each mean, a fraction of the records; 0 if exact."""
+        return _Z * self.sigma
 
     @property
     def restricted(self) -> bool:
@@ -302,8 +313,12 @@ def _noisy_errors(
             MEANS_STEP, lambda: errors_of(encode()), size=len(judged), **paid
         )
     noisy = {name: TableErrors(float(mean)) for name, mean in zip(judged, means, strict=True)}
-    # Uses released results only: the synthetic table replaces the private one.
-    sampled = SampleErrors(judged["synthetic"], workload, records=records)
+    ours = noisy["synthetic"].mean
+    equivalent = None
+    if ours > _Z * float(sigma):
+        # Uses released results only: the synthetic table replaces the private one.
+        sampled = SampleErrors(judged["synthetic"], workload, records=records)
+        equivalent = sampled.equivalent(ours)
     return WorkloadErrors(
         "private",
         noisy["synthetic"],
@@ -311,7 +326,7 @@ def _noisy_errors(
         sigma=float(sigma),
         rho=rho,
         call=draws.calls[-1],
-        sample_equivalent=sampled.equivalent(noisy["synthetic"].mean),
+        sample_equivalent=equivalent,
     )
 
 

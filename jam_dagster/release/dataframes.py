@@ -240,6 +240,7 @@ class ReleaseOptions(TypedDict, total=False):
     seed: int | None
     evaluate: EvaluationMode | None
     evaluation_share: float | None
+    evaluation_target: str | None
     neighbours: Relation
     privacy_unit: str | None
     max_rows: int | None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from upath import UPath
 
-    from jam_dagster.evaluation import ErrorBounds, ExpectationResult
+    from jam_dagster.evaluation import ExpectationResult
     from jam_dagster.evaluation.expectations.validation import TableChecks
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.run import ReleaseRun
@@ -39,38 +39,13 @@ class Documents:
     spec: ReleaseSpec
     funding: Funding
 
-    def counts(
-        self, run: ReleaseRun, codes: Iterable[EncodedTable], *, evaluated: bool
-    ) -> MarginalSource:
-        """Count the chunks of a synthetic table: all marginals by which a release is told.
-
-        The workload is counted where it is `evaluated`, or bounds need it. Codes are kept where
-        classifiers learn from rows, or the marginals are too many.
-        """
-        domain = run.model.domain
-        told = [*columns_and_pairs(domain), *map(domain.canonical, run.model.cliques)]
-        if evaluated or has_bounds(run.transcript):
-            told += self.spec.workload.build(domain).downward_closure()
-        learned = evaluated and self.spec.evaluation.target is not None
-        if not learned and can_be_counted(domain, told):
-            return count_blocks(codes, domain, told, records=run.transcript.records)
-        columns = zip(*(chunk.columns for chunk in codes), strict=True)
-        return EncodedTable(domain, tuple(map(np.concatenate, columns)))
-
-    def counts_of(self, run: ReleaseRun, table: TableFile, *, evaluated: bool) -> MarginalSource:
-        """Return the counts of a stored synthetic table, kept or counted again; see `counts`."""
-        key = run.digest, sha256_of(table.path)
-        if key not in _LAST_COUNTS:
-            codes = each_encoded(table.chunks(), run.model.domain, private=False)
-            return self.counts(run, codes, evaluated=evaluated)
-        return _LAST_COUNTS[key]
-
     def report(
         self,
         run: ReleaseRun,
         synthetic: MarginalSource,
         public: MarginalSource | None,
         *,
+        verdict: Verdict,
         checks: Sequence[ExpectationResult] = (),
         error: WorkloadErrors | None = None,
         restricted: bool = False,
@@ -84,6 +59,8 @@ class Documents:
             The mechanism's run.
         synthetic, public
             The tables to compare.
+        verdict
+            What `judged` returned.
         checks
             Results of the checks.
         error
@@ -95,9 +72,6 @@ class Documents:
         """
         workload = self.spec.workload.build(run.model.domain)
         bounds = known_bounds(run.transcript, run.model.domain, workload, released=synthetic)
-        verdict = self.verdict(
-            run, synthetic, error, checks=checks, bounds=bounds, restricted=restricted
-        )
         # A page that is made again says what it said, and is the one that was certified.
         made, remaining = self.funding.ended() or (datetime.now(UTC), None)
         history: Sequence[PartitionRelease] = more.pop("history", ())
@@ -130,52 +104,6 @@ class Documents:
             bounds=bounds,
             history=history,
             restricted=restricted,
-        )
-
-    def verdict(
-        self,
-        run: ReleaseRun,
-        synthetic: MarginalSource,
-        error: WorkloadErrors | None,
-        *,
-        checks: Sequence[ExpectationResult] = (),
-        bounds: ErrorBounds | None = None,
-        restricted: bool = False,
-    ) -> Verdict:
-        """Judge a release; see `jam_dagster.evaluation.verdict_of`.
-
-        Parameters
-        ----------
-        run, synthetic
-            The mechanism's run, and the table.
-        error
-            The workload errors that may be shown.
-        checks, bounds
-            The checks of the table, and the bounds that follow from released results.
-        restricted
-            Whether exact errors may be shown.
-        """
-        spec, domain = self.spec, run.model.domain
-        unmeasured = "The error was not measured."
-        if spec.evaluation_mode == "exact" and not restricted:
-            unmeasured = (
-                "No error was released: it was measured exactly, for readers who may see the"
-                " private table."
-            )
-        elif spec.evaluation_mode == "private":
-            unmeasured = "The error is unknown: its only draw was lost."
-        measured = error is not None and error.synthetic is not None
-        uniform = None
-        if measured and error is not None and error.public is None:
-            uniform = uniform_distance(synthetic, spec.workload.build(domain))
-        return verdict_of(
-            error,
-            checks=checks,
-            uniform=uniform,
-            bounds=bounds,
-            domain=None if domain.restricted else domain,
-            quality=measured_quality(run.transcript, synthetic),
-            unmeasured=unmeasured,
         )
 
     def certify(
@@ -223,6 +151,84 @@ class Documents:
             run_id=self.funding.run_id,
             signer=self.funding.signer,
         )
+
+
+def counts_in(
+    spec: ReleaseSpec, run: ReleaseRun, codes: Iterable[EncodedTable], *, evaluated: bool
+) -> MarginalSource:
+    """Count the chunks of a synthetic table: all marginals by which a release is told.
+
+    The workload is counted where it is `evaluated`, or bounds need it. Codes are kept where
+    classifiers learn from rows, or the marginals are too many.
+    """
+    domain = run.model.domain
+    told = [*columns_and_pairs(domain), *map(domain.canonical, run.model.cliques)]
+    if evaluated or has_bounds(run.transcript):
+        told += spec.workload.build(domain).downward_closure()
+    learned = evaluated and spec.evaluation.target is not None
+    if not learned and can_be_counted(domain, told):
+        return count_blocks(codes, domain, told, records=run.transcript.records)
+    columns = zip(*(chunk.columns for chunk in codes), strict=True)
+    return EncodedTable(domain, tuple(map(np.concatenate, columns)))
+
+
+def counts_of(
+    spec: ReleaseSpec, run: ReleaseRun, table: TableFile, *, evaluated: bool
+) -> MarginalSource:
+    """Return the counts of a stored synthetic table, kept or counted again; see `counts_in`."""
+    key = run.digest, sha256_of(table.path)
+    if key not in _LAST_COUNTS:
+        codes = each_encoded(table.chunks(), run.model.domain, private=False)
+        return counts_in(spec, run, codes, evaluated=evaluated)
+    return _LAST_COUNTS[key]
+
+
+def judged(
+    spec: ReleaseSpec,
+    run: ReleaseRun,
+    synthetic: MarginalSource,
+    error: WorkloadErrors | None,
+    *,
+    checks: Sequence[ExpectationResult] = (),
+    restricted: bool = False,
+) -> Verdict:
+    """Judge a release; see `jam_dagster.evaluation.verdict_of`.
+
+    Parameters
+    ----------
+    spec, run, synthetic
+        The release, the mechanism's run, and the table.
+    error
+        The workload errors that may be shown.
+    checks
+        The checks of the table.
+    restricted
+        Whether exact errors may be shown.
+    """
+    domain = run.model.domain
+    unmeasured = "The error was not measured."
+    if spec.evaluation_mode == "exact" and not restricted:
+        unmeasured = (
+            "No error was released: it was measured exactly, for readers who may see the"
+            " private table."
+        )
+    elif spec.evaluation_mode == "private":
+        unmeasured = (
+            "The error is unknown: its only draw was lost, or its share of the budget was closed"
+            " before it."
+        )
+    measured = error is not None and error.synthetic is not None
+    uniform = None
+    if measured and error is not None and error.public is None:
+        uniform = uniform_distance(synthetic, spec.workload.build(domain))
+    return verdict_of(
+        error,
+        checks=checks,
+        uniform=uniform,
+        domain=None if domain.restricted else domain,
+        quality=measured_quality(run.transcript, synthetic),
+        unmeasured=unmeasured,
+    )
 
 
 def checks_of(run: ReleaseRun, table: pd.DataFrame | TableFile) -> TableChecks:

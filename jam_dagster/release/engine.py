@@ -21,7 +21,7 @@ from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
-from jam_dagster.release.documents import Documents, keep_counts
+from jam_dagster.release.documents import Documents, counts_in, keep_counts
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
@@ -314,7 +314,8 @@ class Engine(Documents):
                     write(chunk.table)
                     yield chunk.codes
 
-        counts, table = self.counts(run, written(), evaluated=True), TableFile(path)
+        counts = counts_in(self.spec, run, written(), evaluated=True)
+        table = TableFile(path)
         keep_counts(run, table, counts)
         return Sample(counts, table)
 

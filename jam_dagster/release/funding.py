@@ -59,6 +59,9 @@ class Funding(Protocol):
     def close(self, share: str, reason: str) -> None:
         """Return the unspent part of a share to the dataset's budget."""
 
+    def after_interrupt(self, again: str) -> str:
+        """Return in a sentence how an interrupted release goes on; `again` is who starts it."""
+
     @property
     def spent(self) -> float:
         """The rho charged to the release, by this run and by earlier ones."""
@@ -115,6 +118,10 @@ class ResearchFunding:
         """Close the account of a share."""
         if share in self._accounts:
             self._accounts[share].close(reason)
+
+    def after_interrupt(self, again: str) -> str:
+        """Return that nothing is kept."""
+        return f"Interrupted. Nothing was charged or kept: {again} begins from the start."
 
     @property
     def spent(self) -> float:
@@ -336,6 +343,28 @@ class LedgerFunding:
     def close(self, share: str, reason: str) -> None:
         """Return the unspent part of a share to the dataset's budget."""
         self._release.account(share).close(reason=reason)
+
+    def after_interrupt(self, again: str) -> str:
+        """Return what goes on, or who has to let it: an interrupt is a failed attempt."""
+        from jam_dagster.privacy.ledger.attempts import acknowledge_command
+
+        ledger, dataset = self.ledger, self.key.dataset
+        allowed = ledger.balance(dataset).attempts
+        left = allowed - len(ledger.open_attempts(dataset))
+        goes_on = (
+            f"{again} goes on where this run stopped: what was drawn and stored is not paid for"
+            " again."
+        )
+        if left > 0:
+            return (
+                f"Interrupted. {goes_on[:1].upper()}{goes_on[1:]} Of {allowed} attempts to open the"
+                f" private data, {left} can still fail."
+            )
+        return (
+            f"Interrupted. All {allowed} attempts to open the private data are used up. Once an"
+            f" operator acknowledges them (`{acknowledge_command(ledger.location, dataset)}`),"
+            f" {goes_on}"
+        )
 
     @property
     def spent(self) -> float:

@@ -74,6 +74,13 @@ class Synthesis:
     certificate: Path | None = None
 
     @property
+    def restricted_report(self) -> Path | None:
+        """The report with exact errors, if one was written."""
+        if self.report is None or not self.errors.restricted:
+            return None
+        return self.output / "restricted" / "report.html"
+
+    @property
     def table(self) -> pd.DataFrame:
         """The synthetic table, with the dtypes that the domain states."""
         return self.sampled.read() if isinstance(self.sampled, TableFile) else self.sampled
@@ -86,11 +93,17 @@ class Synthesis:
         return self.output / "synthetic.csv"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as ``synthesize --json`` prints them."""
+        """Return plain values, as ``synthesize --json`` prints them.
+
+        Where ``restricted`` is true, the errors are exact statistics of private data, and so are
+        the verdict and all else that follows from them.
+        """
         return {
+            "restricted": self.errors.restricted,
             "verdict": asdict(self.verdict),
             "workload_error": self.errors.to_dict(),
             "sample_equivalent": self.errors.sample_equivalent,
+            "utility": None if self.errors.utility is None else asdict(self.errors.utility),
             "sampling_error": self.sampling_error,
             "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
             "peak_memory_mb": round(self.peak_memory_mb, 1),

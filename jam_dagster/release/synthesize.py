@@ -16,7 +16,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.documents import checks_of
+from jam_dagster.release.documents import checks_of, judged
 from jam_dagster.release.engine import Drawn, Engine, Progress
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.folder_place import FolderPlace
@@ -36,7 +36,7 @@ from jam_dagster.tables.sources.public_apart import check_apart, check_outside, 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.evaluation import ExpectationResult
+    from jam_dagster.evaluation import ExpectationResult, Verdict
     from jam_dagster.mechanisms import Round
     from jam_dagster.release.run import ReleaseErrors, ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
@@ -255,8 +255,12 @@ class _Whole:
         engine.check(domain)
         self._tell_rounds(domain)
         engine.reserve()
-        with engine.funding.exclusive():
-            return self._drawn(engine, public)
+        try:
+            with engine.funding.exclusive():
+                return self._drawn(engine, public)
+        except KeyboardInterrupt:
+            self.progress.notify(engine.funding.after_interrupt("the same command"))
+            raise
 
     def _public_side(self) -> tuple[Domain, Public | None]:
         """Return the domain and the encoded public table, the raw one of which is let go."""
@@ -285,7 +289,10 @@ class _Whole:
             with stage("checks"), redacted("the checks"):
                 checks = self._check(run, sample.table)
             with stage("report"), redacted("the report"):
-                self._report(engine, run, sample.codes, public, checks, errors)
+                verdict = judged(
+                    self.spec, run, sample.codes, errors, checks=checks, restricted=True
+                )
+                self._report(engine, run, sample.codes, public, checks, errors, verdict)
         with stage("certificate"):
             releasable = self._certify(engine, run, errors, public, fresh=not drawn.repeated)
         return Synthesis(
@@ -302,7 +309,7 @@ class _Whole:
             output=self.folder.path,
             report=self.folder.report if self.request.with_report else None,
             checks=checks,
-            verdict=engine.verdict(run, sample.codes, errors, checks=checks, restricted=True),
+            verdict=verdict,
             checks_page=self.folder.checks if self.request.with_checks else None,
             certificate=self.folder.certificate,
         )
@@ -390,17 +397,26 @@ class _Whole:
         public: Public | None,
         checks: list[ExpectationResult],
         errors: ReleaseErrors,
+        verdict: Verdict,
     ) -> None:
         if not self.request.with_report:
             return
-        measured = None if errors.restricted else errors
-        page = engine.report(run, synthetic, public, checks=checks, error=measured)
-        self.folder.write_report(page, restricted=False)
+        editions: list[tuple[Verdict, ReleaseErrors | None]] = [(verdict, errors)]
         if errors.restricted:
+            open_verdict = judged(self.spec, run, synthetic, None, checks=checks)
+            editions.append((open_verdict, None))
+        for said, shown in editions:
+            restricted = shown is not None and shown.restricted
             page = engine.report(
-                run, synthetic, public, checks=checks, error=errors, restricted=True
+                run,
+                synthetic,
+                public,
+                verdict=said,
+                checks=checks,
+                error=shown,
+                restricted=restricted,
             )
-            self.folder.write_report(page, restricted=True)
+            self.folder.write_report(page, restricted=restricted)
 
     def _certify(
         self,

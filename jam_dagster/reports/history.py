@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
 from jam_dagster.errors import PrivacyLabelError
-from jam_dagster.evaluation.verdict import CONFIDENCE, verdict_of
+from jam_dagster.evaluation.verdict import verdict_of
 from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
@@ -127,7 +126,6 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     """Plot the released mean errors of both tables by partition, with intervals of their noise."""
     import altair as alt
 
-    z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
     tables = {"synthetic table": palette.SYNTHETIC, "public table": palette.PUBLIC}
     rows = []
     for one in history:
@@ -135,7 +133,7 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
             continue
         for table, error in zip(tables, (one.errors.synthetic, one.errors.public), strict=True):
             if error is not None:
-                half = z * one.errors.sigma
+                half = one.errors.margin
                 ends = {"low": error.mean - half, "high": error.mean + half}
                 rows.append(
                     {"partition": one.partition, "table": table, "error": error.mean, **ends}

@@ -19,10 +19,18 @@ def test_pairs_that_are_too_large_are_left_out() -> None:
 def test_similarity_is_one_less_half_the_error() -> None:
     text = quality_text({("a",): 0.1, ("b",): 0.3, ("a", "b"): 0.5}, 3)
     assert text == (
-        "column shapes 90.0% (2 of 3 columns, least b 85.0%), "
-        "trends of pairs 75.0% (1 of 3 pairs, least a with b 75.0%)"
+        "column shapes 90.0% (2 of 3 columns, weakest b 85.0%), "
+        "trends of pairs 75.0% (1 of 3 pairs, weakest a with b 75.0%)"
     )
     assert quality_text({}, 3) == ""
+
+
+def test_the_weakest_column_is_not_the_noisiest_one() -> None:
+    noise = {("a",): 0.1, ("b",): 0.02}
+    text = quality_text({("a",): 0.12, ("b",): 0.06}, 2, noise)
+    assert "weakest b 97.0% where noise leaves 99.0%;" in text
+    # Within its noise a column is as good as can be told.
+    assert "weakest" not in quality_text(noise, 2, noise)
 
 
 def test_what_was_measured_is_compared_and_noise_is_told() -> None:
@@ -37,7 +45,7 @@ def test_what_was_measured_is_compared_and_noise_is_told() -> None:
     shapes = [abs(released.sum(axis=axis) - 0.5).sum() / 2 for axis in (0, 1)]
     trend = abs(released - np.diag([0.5, 0.5])).sum() / 2
     assert f"column shapes {1 - np.mean(shapes):.1%} (2 of 3 columns" in text
-    assert f"trends of pairs {1 - trend:.1%} (1 of 3 pairs, least a with b" in text
+    assert f"trends of pairs {1 - trend:.1%} (1 of 3 pairs, weakest a with b" in text
     # Four cells of noise .01 n, and two of .01 sqrt 2 n.
     left = [
         1 - cells * 0.01 * spread * np.sqrt(2 / np.pi) / 2

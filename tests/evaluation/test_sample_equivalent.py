@@ -93,8 +93,8 @@ def test_in_private_mode_it_follows_from_what_is_released():
 
     private, synthetic, workload = table(500), table(500), Workload.all_k_way(domain, 2)
 
-    def measured(private: EncodedTable):
-        draws = Draws(SeededNoise(1), UnledgeredAccount(0.5), MemoryStore())
+    def measured(private: EncodedTable, rho: float = 0.5):
+        draws = Draws(SeededNoise(1), UnledgeredAccount(rho), MemoryStore())
         return workload_error(
             private, synthetic, synthetic, workload, mode="private", draws=draws, records=500
         )
@@ -103,6 +103,8 @@ def test_in_private_mode_it_follows_from_what_is_released():
     assert found.synthetic is not None
     known = SampleErrors(synthetic, workload)
     assert found.sample_equivalent == known.equivalent(found.synthetic.mean)
+    # Noise of about ten times the error.
+    assert measured(private, 1e-6).sample_equivalent is None
     exact = workload_error(private, synthetic, synthetic, workload, mode="exact")
     assert exact.synthetic is not None
     assert exact.sample_equivalent == SampleErrors(private, workload).equivalent(

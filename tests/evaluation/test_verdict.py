@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jam_dagster.evaluation import ErrorBound, ErrorBounds, ExpectationResult, verdict_of
+from jam_dagster.evaluation import ExpectationResult, verdict_of
 from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors, uniform_distance
 from jam_dagster.tables import Domain, EncodedTable, Workload
 
@@ -85,14 +85,32 @@ def test_without_a_public_table_a_uniform_one_stands_in() -> None:
     assert distance == pytest.approx((1.0 + 2 * 29 / 30) / 2)
     better = verdict_of(noisy(0.2, None, sigma=0.01), uniform=distance)
     assert better.outcome == "better"
-    assert f"0.200 against {distance - 0.2:.3f} or more" in better.headline
-    assert verdict_of(noisy(0.9, None, sigma=0.01), uniform=distance).outcome == "undecided"
+    within = f"{distance - 0.2:.3f} to {distance + 0.2:.3f}"
+    assert better.headline == f"Better than a uniform table: mean error 0.200 against {within}."
+    assert better.difference == pytest.approx(0.4 - distance)
+    assert f"at most {0.4 - distance:+.3f} within ±0.039" in better.notes[0]
+    far = verdict_of(noisy(0.9, None, sigma=0.01), uniform=distance)
+    assert far.outcome == "undecided"
+    assert "0.900 against 0.567 to 2.000, and noise" in far.headline
+    # There is nothing that a plan could be tried on.
+    assert not any("plan" in one for one in far.advice)
 
 
-def test_the_weakest_marginal_is_named() -> None:
-    bounds = ErrorBounds(
-        (ErrorBound(("a",), "supported", 20.0), ErrorBound(("a", "b"), "none", 90.0)), 0.95, 100
-    )
-    (_, note) = verdict_of(noisy(0.1, 0.2), bounds=bounds).notes
-    assert "weakest in a, b" in note
-    assert "at most 0.90 of 2" in note
+@pytest.mark.parametrize("uniform", [None, 0.9], ids=["public", "uniform"])
+@pytest.mark.parametrize(("ours", "theirs"), [(-3.1, 4.2), (7.0, -9.0), (0.05, 0.1)])
+def test_errors_below_their_noise_are_not_told(
+    ours: float, theirs: float, uniform: float | None
+) -> None:
+    errors = noisy(ours, None if uniform else theirs, sigma=5.0)
+    verdict = verdict_of(errors, uniform=uniform, domain=DOMAIN)
+    assert verdict.outcome == "undecided"
+    assert verdict.headline.startswith("Nothing is known of the error at this budget")
+    assert verdict.notes == ()
+    assert "evaluation.share" in verdict.advice[0]
+    assert not any("columns" in one for one in verdict.advice)
+
+
+def test_an_error_that_noise_takes_below_zero_is_zero() -> None:
+    verdict = verdict_of(noisy(-0.02, 0.3, sigma=0.05))
+    assert verdict.headline == "Better than the public table: mean error 0.000 against 0.300."
+    assert verdict.difference == -0.3

@@ -22,7 +22,9 @@ def test_nothing_public_is_in_the_graph(bench: Bench) -> None:
     names = {key.path[-1] for key in graph.get_all_asset_keys()}
     assert {"private_discretized", "aim", "synthetic_records", "release_report"} <= names
     assert not any("public" in name for name in names)
-    assert not any("public" in key.name for key in graph.asset_check_keys)
+    checks = {key.name for key in graph.asset_check_keys}
+    assert "better_than_uniform" in checks
+    assert not any("public" in name for name in checks)
 
 
 @pytest.mark.slow
@@ -34,6 +36,8 @@ def test_a_whole_release(bench: Bench) -> None:
     assert "distributions" in shown["synthetic_records"]
     assert "synthetic_mean" in shown["workload_error"]
     assert "public_mean" not in shown["workload_error"]
+    assert "a uniform table: mean error" in shown["workload_error"]["verdict"]
+    assert shown["release_report"]["verdict"] == shown["workload_error"]["verdict"]
     page = result.asset_value(dg.AssetKey(["people", "release_report"]))
     assert "public table" not in page
     assert "the mean was released" in page.lower()

@@ -22,7 +22,7 @@ from jam_dagster.mechanisms import release_rows, sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import Engine, ReleaseSpec
-from jam_dagster.release.documents import checks_of
+from jam_dagster.release.documents import checks_of, judged
 from jam_dagster.release.engine import Drawn, Progress
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
@@ -133,7 +133,8 @@ def test_research_takes_all_steps_in_memory(tmp_path: Path) -> None:
         errors = engine.draw(public, kept.append, tmp_path / "table.parquet")
     (drawn,) = kept
     run, sample = drawn.run, drawn.sample
-    page = engine.report(run, sample.codes, public, error=errors, restricted=True)
+    verdict = judged(spec, run, sample.codes, errors, restricted=True)
+    page = engine.report(run, sample.codes, public, verdict=verdict, error=errors, restricted=True)
 
     assert not drawn.repeated
     assert len(sample.table) == 200
@@ -330,3 +331,19 @@ def test_a_domain_that_holds_the_person_is_refused() -> None:
     )
     with pytest.raises(DomainError, match="'town' identifies a person"):
         domain_of(spec, {"": table(50, 2)})
+
+
+def test_an_interrupt_says_what_goes_on_as_long_as_it_may(ledger: Ledger) -> None:
+    spec = specification(noise="exact", epsilon=0.4)
+    funding = charged(spec, ledger, RememberingPlace()).funding
+    funding.reserve()
+    allowed = ledger.balance("people").attempts
+    for left in reversed(range(allowed)):
+        with pytest.raises(KeyboardInterrupt), funding.opening():
+            raise KeyboardInterrupt
+        said = funding.after_interrupt("the same command")
+        assert ("The same command goes on" in said) == (left > 0)
+    assert f"All {allowed} attempts" in said
+    assert "`jam-dagster ledger acknowledge" in said
+    # Seeded noise resumes nothing.
+    assert "begins from the start" in research(spec).funding.after_interrupt("it")

@@ -70,7 +70,7 @@ FILES: dict[str, dict[str, Any]] = {
 
 # Options, as the command line and Python give them.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "research": {"noise": "numpy"},
+    "research": {"noise": "numpy", "evaluation_target": "sex"},
     "a release": {"dataset": "people_2026", "edition": "2026-07", "retention_days": 9},
     "persons": {"privacy_unit": "person", "max_rows": 2, "records_share": 0.1},
     "the rest": {

@@ -520,7 +520,7 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
         FACTS,
         domain=domain,
         transcript=made.transcript,
-        verdict=verdict_of(None, bounds=bounds),
+        verdict=verdict_of(None),
         bounds=bounds,
         **tables,
     )

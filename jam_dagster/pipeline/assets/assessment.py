@@ -4,9 +4,9 @@ from typing import Any
 
 import dagster as dg
 
-from jam_dagster.evaluation import WorkloadErrors, verdict_of
+from jam_dagster.common.shown_text import one_line
+from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.checks import UNKNOWN
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.history import history_of
 from jam_dagster.pipeline.assets.metadata import pictures
@@ -14,7 +14,7 @@ from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_tables
-from jam_dagster.release.documents import checks_of
+from jam_dagster.release.documents import checks_of, counts_of, judged
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.tables import MarginalSource
@@ -29,19 +29,19 @@ def assessment_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     return [_report(graph, name) for name in graph.names if name in reports]
 
 
-def error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, Any]:
-    """Return what the UI shows of the workload errors."""
+def error_metadata(
+    graph: ReleaseGraph, measured: WorkloadErrors, verdict: Verdict
+) -> dict[str, Any]:
+    """Return what the UI shows of the workload errors, and of the verdict by them."""
     metadata: dict[str, Any] = {"mode": measured.mode, "rho_spent": measured.rho}
     if not graph.tells_data("workload_error"):
         return metadata | graph.withheld_note()
-    if measured.mode == "off":
-        metadata["note"] = UNKNOWN
-    elif measured.restricted:
+    if measured.restricted:
         metadata["note"] = RESTRICTED
         metadata["error_by_marginal"] = pictures(
             {f"Error by marginal ({RESTRICTED})": plots.png(plots.error_by_marginal(measured))}
         )
-    else:
+    elif measured.synthetic is not None:
         metadata["sigma"] = measured.sigma
     for table, error in measured.to_dict().items():
         for statistic, value in (error or {}).items():
@@ -49,10 +49,21 @@ def error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, A
                 metadata[f"{table}_{statistic}"] = value
     if measured.sample_equivalent is not None:
         metadata["sample_equivalent_records"] = measured.sample_equivalent
-    verdict = verdict_of(measured, unmeasured=UNKNOWN)
-    if verdict.difference is not None:
+    if verdict.difference is not None and measured.public is not None:
         metadata["synthetic_minus_public"] = verdict.difference
-    return {"verdict": " ".join((verdict.headline, *verdict.notes))} | metadata
+    return {"verdict": one_line(" ".join(verdict.sentences))} | metadata
+
+
+def verdict_on(
+    graph: ReleaseGraph,
+    run: ReleaseRun,
+    counts: MarginalSource,
+    table: TableFile,
+    errors: WorkloadErrors,
+) -> Verdict:
+    """Judge a release by errors that may be exact, and by its checks, if these may be told."""
+    checks = checks_of(run, table).results if graph.tells_data("synthetic_records") else ()
+    return judged(graph.spec, run, counts, errors, checks=checks, restricted=True)
 
 
 def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
@@ -102,11 +113,14 @@ def _page(
     public_source, public_released = drawn_on(step, domain)
     # Not as Dagster's events have them: who may launch runs can report those.
     checks = checks_of(run, synthetic).results
+    # Without a public table, the error is compared with a uniform one's.
+    counts = counts_of(graph.spec, run, synthetic, evaluated=public is None)
+    verdict = judged(graph.spec, run, counts, error, checks=checks, restricted=restricted)
     page = engine.report(
         run,
-        # Without a public table, the error is compared with a uniform one's.
-        engine.counts_of(run, synthetic, evaluated=public is None),
+        counts,
         public,
+        verdict=verdict,
         checks=checks,
         error=error,
         restricted=restricted,
@@ -117,11 +131,12 @@ def _page(
     metadata: dict[str, Any] = {}
     if graph.tells_data("release_report"):
         metadata["checks_told"] = len(checks)
-        metadata["checks_failed"] = sum(not check.passed for check in checks)
+        metadata["checks_failed"] = verdict.failed
     if restricted:
         metadata["note"] = RESTRICTED
     elif graph.tells_data("release_report"):
         metadata["kilobytes"] = len(page.encode()) / 1000
+        metadata = {"verdict": one_line(" ".join(verdict.sentences))} | metadata
     else:
         metadata |= graph.withheld_note()
     context.add_output_metadata(metadata)

@@ -1,4 +1,4 @@
-"""Asset checks: expectations of the synthetic table, releasability, and error against public."""
+"""Asset checks: expectations of the synthetic table, releasability, and the verdict."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,15 +10,15 @@ from jam_dagster.evaluation import (
     ExpectationResult,
     WorkloadErrors,
     expectation_names,
-    verdict_of,
 )
 from jam_dagster.evaluation.expectations.kinds import EXPECTATION_KINDS, GROUPS, CheckGroup
+from jam_dagster.pipeline.assets.assessment import verdict_on
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.storage.identity import check_tables
-from jam_dagster.release.documents import checks_of
+from jam_dagster.release.documents import checks_of, counts_of
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -28,17 +28,11 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 
 
-UNKNOWN = (
-    "The workload error is unknown: its only draw was lost, or its share of the budget was closed"
-    " before it."
-)
-
-
 def release_checks(graph: ReleaseGraph, *, each: bool = False) -> list[dg.AssetChecksDefinition]:
     """Build the asset checks of a release, one for each expectation if so asked."""
     checks = [_expectations(graph, each=each), _releasable(graph)]
-    if "workload_error" in graph.names and graph.public_codes:
-        checks.append(_better_than_public(graph))
+    if "workload_error" in graph.names:
+        checks.append(_better(graph))
     return checks
 
 
@@ -220,50 +214,66 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     return releasable
 
 
-def _better_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+def _better(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    other = "public" if graph.public_codes else "uniform"
+    store_key = graph.store("synthetic_records")
+
     @dg.asset_check(
-        name="better_than_public",
+        name=f"better_than_{other}",
         asset=graph.key("workload_error"),
-        description="The synthetic table answers the workload better than the public table does,"
-        " beyond what the noise of the two errors explains.",
-        additional_ins=graph.ins(MECHANISM_RUN),
+        description=f"The synthetic table answers the workload better than {_OTHERS[other]} does,"
+        " beyond what the noise of the errors explains.",
+        additional_ins=graph.ins(MECHANISM_RUN, "synthetic_records"),
         config_schema=NO_CONFIG,
         partitions_def=graph.partitions_def,
+        required_resource_keys={store_key},
     )
-    def better_than_public(
+    def better(
         context: dg.AssetCheckExecutionContext,
         workload_error: WorkloadErrors,
         mechanism_run: ReleaseRun,
+        synthetic_records: TableFile,
     ) -> dg.AssetCheckResult:
-        check_tables(graph, mechanism_run, graph.partition_of(context), error=workload_error)
-        verdict = verdict_of(workload_error)
+        check_tables(
+            graph,
+            mechanism_run,
+            graph.partition_of(context),
+            synthetic=synthetic_records,
+            error=workload_error,
+        )
+        counts = counts_of(
+            graph.spec, mechanism_run, synthetic_records, evaluated=other != "public"
+        )
+        verdict = verdict_on(graph, mechanism_run, counts, synthetic_records, workload_error)
         passed, severity = verdict.outcome == "better", dg.AssetCheckSeverity.WARN
+        outcome = "met" if passed else "not met"
         if verdict.difference is None:
-            return dg.AssetCheckResult(passed=False, severity=severity, description=UNKNOWN)
+            return dg.AssetCheckResult(
+                passed=False, severity=severity, description=verdict.headline
+            )
         if not graph.tells_data("workload_error"):
             return dg.AssetCheckResult(
                 passed=passed,
                 severity=severity,
-                description="met" if passed else "not met",
+                description=outcome,
                 metadata={"restricted": True},
             )
-        sentences = [verdict.headline, *verdict.notes]
-        if verdict.advice:
-            sentences.append(f"What may help: {'; '.join(verdict.advice)}.")
-        said = " ".join(sentences)
-        restricted = workload_error.restricted
+        said, restricted = one_line(" ".join(verdict.sentences)), workload_error.restricted
         # Dagster prints descriptions, and a launcher's output may lie anywhere.
-        hidden = f"{'met' if passed else 'not met'}. Restricted: exact statistics of private data."
+        hidden = f"{outcome}. Restricted: exact statistics of private data."
         return dg.AssetCheckResult(
             passed=passed,
             severity=severity,
-            description=hidden if restricted else said,
+            description=hidden if restricted else literal(said),
             metadata={
                 **({"verdict": said} if restricted else {}),
                 "difference": verdict.difference,
                 "margin": verdict.margin,
-                "restricted": workload_error.restricted,
+                "restricted": restricted,
             },
         )
 
-    return better_than_public
+    return better
+
+
+_OTHERS = {"public": "the public table", "uniform": "a uniform table"}

@@ -193,9 +193,11 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         "draws": draws,
         "pictured": "`distributions`" if spec.public is None else "`compared_with_public`",
         "judged": "synthetic" if spec.public is None else "synthetic and the public",
-        "finding": ""
-        if spec.public is None
-        else "`verdict` says which table is better, and the check `better_than_public` warns. ",
+        "finding": "`verdict` says whether it is better than "
+        + ("a uniform" if spec.public is None else "the public")
+        + " table, and the check `better_than_"
+        + ("uniform" if spec.public is None else "public")
+        + "` warns. ",
         "shares": " and how much came from public data" if mechanism.uses_public else "",
     }
 

@@ -10,9 +10,10 @@ import pandas as pd
 
 from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
-from jam_dagster.evaluation import WorkloadErrors, verdict_of
+from jam_dagster.evaluation import Verdict, WorkloadErrors
+from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
-from jam_dagster.pipeline.assets.assessment import error_metadata
+from jam_dagster.pipeline.assets.assessment import error_metadata, verdict_on
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES, PUBLIC_RECORDS
 from jam_dagster.pipeline.assets.mechanism_run import run_metadata, sample_metadata
@@ -22,6 +23,7 @@ from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import BudgetAlert
 from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal, log_alert
 from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.storage.formats import TableFormat
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.engine import Drawn, Engine
@@ -55,6 +57,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         kept: list[Drawn] = []
         # Of a table in chunks, until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
+            told = engine.place.outcomes.get(MEANS_STEP) is not None
             errors: ReleaseErrors | None = None
             failed: Exception | None = None
             try:
@@ -64,6 +67,11 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 if not kept:
                     raise
                 failed = error
+            except BaseException:
+                # Dagster ends a run that is cancelled by an interrupt.
+                again = "the same run, launched once more,"
+                step.context.log.warning(engine.funding.after_interrupt(again))
+                raise
             # The private table is closed. What is paid for stays, even if the evaluation failed.
             (drawn,) = kept
             yield from _private_tables(graph, source, domain)
@@ -71,12 +79,16 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             if failed is not None:
                 raise failed
             if errors is not None and "workload_error" in graph.names:
+                # As the steps to come find it: the checks of a table are made once.
+                table = TableFile(step.beside("synthetic_records", TableFormat.suffix))
+                verdict = verdict_on(graph, drawn.run, drawn.sample.codes, table, errors)
                 yield dg.MaterializeResult(
                     asset_key=graph.key("workload_error"),
                     value=errors,
-                    metadata=tidy(error_metadata(graph, errors)),
+                    metadata=tidy(error_metadata(graph, errors, verdict)),
                 )
-                _alert_if_worse(step, drawn.run, errors)
+                if not told:
+                    _alert_if_worse(step, drawn.run, errors, verdict)
 
     return private_side
 
@@ -173,16 +185,17 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
         report_release(step, run)
 
 
-def _alert_if_worse(step: ReleaseStep, run: ReleaseRun, errors: WorkloadErrors) -> None:
+def _alert_if_worse(
+    step: ReleaseStep, run: ReleaseRun, errors: WorkloadErrors, verdict: Verdict
+) -> None:
     """Leave an alert where the released errors say that the public table is better."""
     if errors.mode != "private" or not step.graph.tells_data("workload_error"):
         return
-    verdict = verdict_of(errors)
     if verdict.outcome == "worse":
         key = run.release.key
         alert = BudgetAlert(
             *("worse", key.release, key.dataset, key.partition, key.edition),
-            text=f"{verdict.headline} What may help: {'; '.join(verdict.advice)}.",
+            text=" ".join((verdict.headline, verdict.sentences[-1])),
         )
         log_alert(step.context, step.graph.key("privacy_budget"), alert)
 

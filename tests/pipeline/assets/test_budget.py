@@ -296,6 +296,10 @@ def test_a_release_that_is_worse_than_its_public_table_is_told(bench: Bench) -> 
     assert (alert.kind, alert.title) == ("worse", "people is worse than its public table")
     assert alert.text.startswith("Worse than the public table: mean error")
     assert alert.remaining_rho is None
+    # The officer was told once: a repeat measures nothing.
+    again = bench.run([*GIVEN, "privacy_budget", "workload_error"], **settings)
+    assert again.success, failure(again)
+    assert alerts.tick() == []
     # Exact errors are for those who may see them.
     exact = {"evaluation": EvaluationSpec(mode="exact"), "mechanism": settings["mechanism"]}
     second = PrivacySpec(epsilon=2.0, edition="2")

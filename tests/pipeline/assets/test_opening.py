@@ -230,3 +230,17 @@ def test_attempts_and_sources_are_granted_by_the_configured_budget(bench: Bench)
 def test_what_no_budget_can_be_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SpecificationError, match=r"budgets\.people"):
         BudgetSpec(epsilon=1.0, **wrong).build("people")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cancelled_says_how_it_resumes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cancelled(*_: Any, **__: Any) -> None:
+        raise dg.DagsterExecutionInterruptedError
+
+    monkeypatch.setattr(LedgerAccount, "charge", cancelled)
+    result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
+    assert not result.success
+    lines = "\n".join(entry.user_message for entry in bench.instance.all_logs(result.run_id))
+    assert "The same run, launched once more, goes on where this run stopped" in lines

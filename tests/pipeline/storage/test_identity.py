@@ -120,7 +120,7 @@ def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
     shown = told(result)["workload_error"]
     assert shown["mode"] == "off"
     assert shown["rho_spent"] == pytest.approx(spent, rel=1e-4)
-    assert "unknown" in shown["note"]
+    assert "unknown" in shown["verdict"]
     assert "synthetic_mean" not in shown
     (check,) = (
         one
