@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables import Clique, Domain, EncodedTable
+from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource
 
 if TYPE_CHECKING:
     from upath import UPath
+
+
+LARGEST_TABLE_CELLS = 2**27
+"""Cells of the largest table that a marginal may take to compute: a gibibyte of float64."""
 
 
 class Model(Protocol):
@@ -61,6 +65,12 @@ class Model(Protocol):
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder, ``model.json`` and arrays; `load_model` reads it."""
+
+
+def answerable(source: MarginalSource, cliques: Iterable[Clique]) -> list[Clique]:
+    """Return the marginals that a model can compute; a table can count any."""
+    cells = getattr(source, "largest_table", None)
+    return [one for one in cliques if cells is None or cells(one) <= LARGEST_TABLE_CELLS]
 
 
 def check_rows(rows: object) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import InputError
+from jam_dagster.models.base import answerable
 from jam_dagster.models.graphical.kernels import library
 from jam_dagster.tables import Clique, EncodedTable, Workload
 
@@ -165,7 +166,9 @@ class _Deviations:
         compiled: bool | None,
     ) -> _Deviations:
         domain = model.domain
-        kept = _kept({clique: domain.size(clique) for clique in workload.cliques}, most_cells)
+        # A model of large cliques cannot compute every marginal that spans several.
+        asked = answerable(model, workload.cliques)
+        kept = _kept({clique: domain.size(clique) for clique in asked}, most_cells)
         answers, counts = model.marginals(kept), table.marginals(kept)
         # The deviation of a cell is at most the number of rows, and fits into 32 bits.
         digits = max(0, min(_FINEST, 30 - table.records.bit_length()))

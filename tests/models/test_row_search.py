@@ -175,3 +175,19 @@ def test_tables_that_are_not_of_the_model_are_refused():
     ):
         with pytest.raises(InputError, match="needs a table with rows, sampled from the model"):
             search_rows(model, table, workload, rng())
+
+
+def test_what_a_model_cannot_compute_is_not_searched() -> None:
+    """Three cliques share x and y; joining the others takes a table of 144 million cells."""
+    domain = Domain.from_sizes({"x": 100, "y": 100, "a": 120, "b": 120, "c": 120})
+    cliques = [("x", "y", name) for name in "abc"]
+    tables = {q: np.broadcast_to(0.0, [domain.sizes[name] for name in q]) for q in cliques}
+    model = FittedModel(domain, 50.0, tables)
+    apart, within = ("a", "b", "c"), ("x", "y")
+    with pytest.raises(InputError, match="takes a table"):
+        model.marginal(apart)
+    whole, without = (
+        search_rows(model, model.sample(50, rng()), Workload.of(domain, asked), rng())
+        for asked in ([within, apart], [within])
+    )
+    assert (whole.swaps, whole.after) == (without.swaps, without.after)

@@ -20,7 +20,7 @@ from jam_dagster.mechanisms.loops.scores import l1_distance, lowest_score
 from jam_dagster.mechanisms.loops.selections import Selection, SelectionRule
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.mechanisms.registry import known_classes, refit
-from jam_dagster.models.base import Model
+from jam_dagster.models.base import Model, answerable
 from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
@@ -300,10 +300,10 @@ def _bound_by_selections(
                 )
                 if answer
             }
-            for block in marginal_blocks(estimator.model, wanted):
+            for block in marginal_blocks(estimator.model, answerable(estimator.model, wanted)):
                 answers = released.marginals(list(block))
-                for clique, answer in block.items():
-                    number = number_of[clique]
+                for clique in filter(answers.__contains__, block):
+                    number, answer = number_of[clique], block[clique]
                     bound = wanted[clique] + l1_distance(answer, answers[clique])
                     if bound < bounds[number]:
                         bounds[number], rounds[number] = bound, done.index
@@ -348,11 +348,11 @@ class _Released:
         self._held = self._answer(closure) if cells <= HELD_CELLS else None
 
     def _answer(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
-        found = self._source.marginals(cliques)
+        found = self._source.marginals(answerable(self._source, cliques))
         return {clique: counts * self._scale for clique, counts in found.items()}
 
     def marginals(self, cliques: Sequence[Clique]) -> Mapping[Clique, np.ndarray]:
-        """Return counts of at least these marginals."""
+        """Return counts of at least these marginals, but for those that a model cannot compute."""
         return self._answer(cliques) if self._held is None else self._held
 
 

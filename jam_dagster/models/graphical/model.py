@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.models.base import check_rows, model_card
+from jam_dagster.models.base import LARGEST_TABLE_CELLS, check_rows, model_card
 from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.belief_propagation import calibrate
 from jam_dagster.models.graphical.conditioning import condition_beliefs
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 ARRAYS = "potentials.npz"
 """The file of arrays beside ``model.json``."""
-
-LARGEST_TABLE_CELLS = 2**27
-"""Cells of the largest table that a marginal may take to compute: a gibibyte of float64."""
 
 Where = Mapping[str, object]
 """For each attribute concerned a condition: a value, None for the null, for numeric attributes

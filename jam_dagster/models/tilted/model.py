@@ -111,6 +111,10 @@ class TiltedModel:
         (answer,) = self.marginals([tuple(names)]).values()
         return answer
 
+    def largest_table(self, names: Sequence[str]) -> int:
+        """See `FittedModel.largest_table`."""
+        return self.network.largest_table(names)
+
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals, which share the work; see `marginal`."""
         wanted = [tuple(clique) for clique in cliques]
