@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from jam_dagster.errors import InputError
 from jam_dagster.planning import PlanRequest, planner
 from jam_dagster.privacy import Budget, Ledger, ReleaseKey
 from jam_dagster.tables import CsvSource, Domain
@@ -107,7 +108,8 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
     for part in (
         "200 private, 80 public",
         "10 (the workload's 6 marginals",
-        "first round",
+        "First round",
+        "Costly columns",
         "extrapolated",
         "sigma",
         "people in ",
@@ -121,7 +123,23 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
     in_the_curve, in_the_table = (line for line in output.splitlines() if "asked for" in line)
     assert " 1 " in in_the_curve
     assert "JAM-PGM" in in_the_table
-    assert lines(result)[0].startswith("trial 1/7: JAM-PGM, epsilon 1, seed 0")
+    assert lines(result)[0].startswith("Trials to come: 7, in about 0:")
+    assert lines(result)[1].startswith("trial 1/7: JAM-PGM, epsilon 1, seed 0")
+
+
+def test_what_needs_no_trial_is_printed_before_any(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_trial(*_: object) -> None:
+        raise InputError("stopped")
+
+    monkeypatch.setattr(planner, "run_trial", no_trial)
+    result = run("plan", *PLAN, *SMALL, *PAID, *ONCE)
+
+    assert "people in " in result.stdout
+    # Pairs of columns of 4, 2, 3 and 2 values have 44 cells, 28 of them with the first.
+    assert "Costly columns    age (4 values) 64%; job (3 values) 55%; sex (2" in result.stdout
+    assert lines(result)[0].startswith("Trials to come: ")
 
 
 def test_json_is_one_object_on_standard_output(run: Run) -> None:

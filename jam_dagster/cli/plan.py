@@ -21,10 +21,13 @@ from jam_dagster.errors import InputError
 from jam_dagster.keys import Panel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import Console
 
     from jam_dagster.planning import Plan, PlanRequest
-    from jam_dagster.planning.plan import Cost, Size
+    from jam_dagster.planning.ledger_outlook import LedgerOutlook
+    from jam_dagster.planning.plan import Cost, Known
     from jam_dagster.planning.simulation import Estimate
 
 TRIAL = "The simulation"
@@ -115,7 +118,7 @@ def plan(
             seeds=seeds,
             **release_options(options),
         )
-        made = _run(request)
+        made = _run(request, as_json=as_json)
         if plot is not None:
             _draw(made, plot)
     if as_json:
@@ -142,16 +145,14 @@ def _check_plot(path: Path) -> None:
     check_folder(path.absolute().parent)
 
 
-def _run(request: PlanRequest) -> Plan:
-    from jam_dagster.planning import make_plan
-    from jam_dagster.planning.planner import COMPARED
+def _run(request: PlanRequest, *, as_json: bool) -> Plan:
+    from jam_dagster.planning import prepare, simulate
 
-    others = [name for name in COMPARED if name != request.spec.mechanism.name]
-    trials = len(request.tried) * request.seeds + len(others)
-    with progress_of_trials(trials, stderr()) as (stage, start, one_round, trial):
-        return make_plan(
-            request, on_stage=stage, on_start=start, on_round=one_round, on_trial=trial
-        )
+    ready = prepare(request)
+    if not as_json:
+        _print_known(ready.known)
+    with progress_of_trials(ready.known.trials, stderr()) as (stage, start, one_round, trial):
+        return simulate(ready, on_stage=stage, on_start=start, on_round=one_round, on_trial=trial)
 
 
 def _draw(made: Plan, path: Path) -> None:
@@ -165,79 +166,98 @@ def _draw(made: Plan, path: Path) -> None:
     elif kind == ".svg":
         path.write_text(svg(plan_chart(made)), encoding="utf-8")
     else:
-        path.write_text(render_plan(made, _summary(made)), encoding="utf-8")
+        path.write_text(render_plan(made, {**_known(made), **_simulated(made)}), encoding="utf-8")
+
+
+def _print_known(known: Known) -> None:
+    from jam_dagster.cli.progress import clock
+
+    _print_lines(_known(known))
+    for note in known.notes:
+        stdout().print(f"Note: {note}", soft_wrap=True)
+    for warning in known.warnings:
+        tell(f"Warning: {warning}")
+    tell(f"Trials to come: {known.trials}, in about {clock(known.seconds)} or a few times that.")
 
 
 def _print_plan(made: Plan, plot: Path | None) -> None:
     from jam_dagster.planning.plan import NOT_SHOWN
 
     console = stdout()
-    for name, line in _summary(made).items():
-        console.print(f"{name:<18}{line}", soft_wrap=True)
+    _print_lines(_simulated(made))
     console.print()
     _print_curve(made, console)
     console.print(f"What this cannot show: {NOT_SHOWN}", soft_wrap=True)
-    for note in made.notes:
-        console.print(f"Note: {note}", soft_wrap=True)
-    for warning in made.warnings:
-        tell(f"Warning: {warning}")
     if plot is not None:
         console.print(f"Plot: {plot}", soft_wrap=True)
 
 
-def _summary(made: Plan) -> dict[str, str]:
-    from jam_dagster.cli.progress import clock
+def _print_lines(lines: Mapping[str, str]) -> None:
+    for name, line in lines.items():
+        stdout().print(f"{name:<18}{line}", soft_wrap=True)
+
+
+def _known(known: Known) -> dict[str, str]:
+    """Return what is known before the trials, in words."""
     from jam_dagster.privacy import describe_rho
 
-    size, cost, noise = made.size, made.cost, made.noise
-    assumed = " (assumed)" if made.records_assumed else ""
+    size, noise = known.size, known.noise
+    assumed = " (assumed)" if known.records_assumed else ""
+    costly = "; ".join(f"{one.name} ({one.values:,} values) {one.share:.0%}" for one in size.costly)
     lines = {
-        "Specification": made.specification,
-        "Budget": describe_rho(sum(made.shares.values()), made.delta),
-        "Records": f"{made.records:,} private{assumed}, {made.public_records:,} public",
-        **_sizes(size),
-        "Time": f"about {clock(cost.seconds)} on this machine: the mechanism was measured, "
-        f"{_counting(cost)}; reading and encoding were extrapolated from the "
-        f"{cost.public_records:,} public records. Checks and report, not measured, add seconds",
-        "Memory": f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured, "
-        f"{cost.private_table_mb:,.0f} MB extrapolated for the private table, if it is read "
-        "whole, by what a row of the public one takes",
+        "Specification": known.specification,
+        "Budget": describe_rho(sum(known.shares.values()), known.delta),
+        "Records": f"{known.records:,} private{assumed}, {known.public_records:,} public",
+        "Candidates": f"{size.candidates:,} (the workload's {size.workload:,} marginals and all "
+        "within them)",
+        "Costly columns": f"{costly} of the workload's cells: fewer or coarser ones leave more "
+        "budget for each",
     }
+    if size.last_limit_mb is not None:
+        lines["Model"] = (
+            f"{size.last_limit_mb:.3g} MB at most, which {size.fit_last:,} candidates fit by "
+            "themselves"
+        )
     cell = f"a cell of the median marginal holds {noise.median_cell:,.1f} records on average"
     lines["Noise"] = (
         f"what a round has is known when it comes; {cell}"
         if noise.sigma is None
         else f"sigma {noise.sigma:,.1f} a cell, if every round measures privately; {cell}"
     )
-    if noise.measured is not None:
-        low, median, high = noise.measured
-        lines["  simulated"] = f"sigma {low:,.1f} to {high:,.1f}, median {median:,.1f}"
-    if made.ledger is not None:
-        lines["Ledger"] = _ledger_line(made)
+    if known.ledger is not None:
+        lines["Ledger"] = _ledger_line(known.ledger)
     return lines
 
 
-def _sizes(size: Size) -> dict[str, str]:
-    largest = f"the largest of the simulation {size.largest_model_mb:.3g} MB"
-    if size.last_limit_mb is None:
-        return {
-            "Candidates": f"{size.candidates:,} at most in a round, for a workload of "
-            f"{size.workload:,} marginals",
-            "Model": largest,
-        }
-    least, most = size.last_round
-    last_round = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    lines = {
-        "Candidates": f"{size.candidates:,} (the workload's {size.workload:,} marginals and all "
-        "within them)",
-    }
+def _simulated(made: Plan) -> dict[str, str]:
+    """Return what the trials told, in words."""
+    from jam_dagster.cli.progress import clock
+
+    size, cost, noise = made.size, made.cost, made.noise
+    lines = {}
     if size.first_limit_mb is not None:
-        lines["  first round"] = f"{size.fit_first:,} fit its limit of {size.first_limit_mb:.3g} MB"
-    lines["  last round"] = (
-        f"{size.fit_last:,} fit its limit of at most {size.last_limit_mb:.3g} MB by themselves; "
-        f"{last_round} did beside the model of the simulation"
+        lines["First round"] = f"{size.fit_first:,} fit its limit of {size.first_limit_mb:.3g} MB"
+    if size.last_round is not None and size.last_limit_mb is not None:
+        least, most = size.last_round
+        last_round = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        lines["Last round"] = f"{last_round} candidates fitted beside the model"
+    elif size.most is not None:
+        lines["A round"] = f"chose from {size.most:,} candidates at most"
+    if size.largest_model_mb is not None:
+        lines["Largest model"] = f"{size.largest_model_mb:.3g} MB"
+    if noise.measured is not None:
+        low, median, high = noise.measured
+        lines["Simulated noise"] = f"sigma {low:,.1f} to {high:,.1f}, median {median:,.1f}"
+    lines["Time"] = (
+        f"about {clock(cost.seconds)} on this machine: the mechanism was measured, "
+        f"{_counting(cost)}; reading and encoding were extrapolated from the "
+        f"{cost.public_records:,} public records. Checks and report, not measured, add seconds"
     )
-    lines["Model"] = f"{size.last_limit_mb:.3g} MB at most; {largest}"
+    lines["Memory"] = (
+        f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured, "
+        f"{cost.private_table_mb:,.0f} MB extrapolated for the private table, if it is read "
+        "whole, by what a row of the public one takes"
+    )
     return lines
 
 
@@ -248,10 +268,7 @@ def _counting(cost: Cost) -> str:
     return f"its counting at {cost.counted:,} records and extrapolated to {all_records:,}"
 
 
-def _ledger_line(made: Plan) -> str:
-    outlook = made.ledger
-    if outlook is None:
-        return ""
+def _ledger_line(outlook: LedgerOutlook) -> str:
     where = f"{outlook.dataset} in {outlook.ledger}"
     if outlook.remaining is None:
         return f"{where}: {outlook.note}"
@@ -311,7 +328,9 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
     console.print(table)
     recommended = ", ".join(f"{title_of(name)} {where}" for name, where in RECOMMENDED.items())
     console.print(
-        f"Recommended, by measurements on published tables: {recommended}.", soft_wrap=True
+        f"Recommended, by measurements on published tables: {recommended}. The others are fitted"
+        " loosely, in half the time.",
+        soft_wrap=True,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jam_dagster.cli.console import echo, print_json, source, stderr, stdout_kept_clean
+from jam_dagster.cli.console import echo, print_json, source, stderr, stdout_kept_clean, tell
 from jam_dagster.cli.options import (
     AS_JSON,
     DEFINITION,
@@ -130,11 +130,24 @@ def synthesize(
             private=None if private is None else source(private),
             **release_options(options),
         )
+        if definition is None and options.get("mechanism") is None:
+            _tell_recommended(request.spec)
         made = _run(request)
     if as_json:
         print_json(made.to_dict())
     else:
         _print_summary(made, request.spec)
+
+
+def _tell_recommended(spec: ReleaseSpec) -> None:
+    """Say which mechanism to choose, where none was named."""
+    from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
+
+    name, where = next(iter(RECOMMENDED.items()))
+    tell(
+        f"No mechanism was named: {title_of(spec.mechanism.name)} runs. Recommended {where}:"
+        f" {title_of(name)} (--mechanism {name})."
+    )
 
 
 def _run(request: SynthesisRequest) -> Synthesis:

@@ -122,10 +122,11 @@ class Section(BaseModel):
         cause = error.get("ctx", {}).get("error")
         if isinstance(cause, JamError):
             return str(cause)
-        if error["type"] == "extra_forbidden":
+        # A key that is no valid text has no place.
+        if error["type"] == "extra_forbidden" or not name:
             allowed = ", ".join(cls.model_fields)
-            what = cls.path or "the release"
-            return f"{what} has the unknown key {name!r}: allowed are {allowed}."
+            what, key = cls.path or "the release", repr(name) if name else "of no valid text"
+            return f"{what} has the unknown key {key}: allowed are {allowed}."
         if error["type"] == "missing":
             return f"{cls.path or 'The release'} needs the key {name!r}."
         value = error["input"]

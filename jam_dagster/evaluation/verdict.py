@@ -42,6 +42,8 @@ class Verdict:
         Half the width of the interval of the difference.
     failed
         Number of checks that failed.
+    restricted
+        Whether it follows from exact errors, and so is a statistic of private data.
     """
 
     outcome: Outcome
@@ -51,6 +53,7 @@ class Verdict:
     difference: float | None = None
     margin: float = 0.0
     failed: int = 0
+    restricted: bool = False
 
     @property
     def good(self) -> bool:
@@ -109,7 +112,8 @@ def verdict_of(
         exactly = errors.narrow.per_marginal
         attributes = sum(len(clique) == 1 for clique in exactly)
         notes.append(f"Exactly: {quality_text(exactly, attributes)}.")
-    return replace(found, headline=headline, notes=tuple(notes), failed=failed)
+    exact = errors is not None and errors.restricted
+    return replace(found, headline=headline, notes=tuple(notes), failed=failed, restricted=exact)
 
 
 def _compared(

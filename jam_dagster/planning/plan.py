@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.reports.mechanism_text import chooses_source
@@ -26,20 +26,33 @@ NOT_SHOWN = (
 class Size:
     """How large the release's problem is.
 
-    `candidates` is, of a mechanism without a size limit, the most that a round chose from. Limits,
-    and what fits them, are None without one. `fit_last` counts the candidates that fit the last
-    limit by themselves, beside an empty model; `last_round` has the fewest and most that fitted in
-    a trial's last round, beside its model.
+    `candidates` are the workload's marginals and all within them. `costly` are the columns with the
+    largest share of the workload's cells. Limits, and what fits them, are None without one.
+    `fit_last` counts the candidates that fit the last limit by themselves, beside an empty model.
+
+    The rest is of the trials, and None before them: `most` is the most that a round chose from,
+    `last_round` has the fewest and most that fitted in the last round, beside its model.
     """
 
     workload: int
     candidates: int
-    first_limit_mb: float | None
+    costly: tuple[CostlyColumn, ...]
     last_limit_mb: float | None
-    fit_first: int | None
     fit_last: int | None
-    last_round: tuple[int, int]
-    largest_model_mb: float
+    most: int | None = None
+    first_limit_mb: float | None = None
+    fit_first: int | None = None
+    last_round: tuple[int, int] | None = None
+    largest_model_mb: float | None = None
+
+
+@dataclass(frozen=True)
+class CostlyColumn:
+    """A column, its number of values, and the share of the workload's cells that count it."""
+
+    name: str
+    values: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -86,9 +99,9 @@ class RoundNoise:
     median_cell: float
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is known of a release before anything is spent.
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is known of a release at once, before anything is simulated.
 
     Parameters
     ----------
@@ -102,13 +115,12 @@ class Plan:
         n, and whether it was assumed.
     public_records
         Rows of the public table.
-    size, cost, noise, ledger
+    size, noise, ledger
         See the classes; no ledger where none was named.
-    curve
-        By epsilon, ascending.
-    mechanisms
-        A trial of the mechanism asked for and of others that could make the release, by name, on
-        one pair of halves with one seed.
+    trials
+        How many there will be.
+    seconds
+        About how long they will take.
     warnings, notes
         What deserves a second look, and what was assumed.
     """
@@ -122,13 +134,32 @@ class Plan:
     records_assumed: bool
     public_records: int
     size: Size
-    cost: Cost
     noise: RoundNoise
     ledger: LedgerOutlook | None
-    curve: tuple[CurvePoint, ...]
-    mechanisms: dict[str, Trial]
+    trials: int
+    seconds: float
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Known):
+    """What is known of a release before anything is spent.
+
+    Parameters
+    ----------
+    cost
+        What a run would take.
+    curve
+        By epsilon, ascending.
+    mechanisms
+        A trial of the mechanism asked for and of others that could make the release, by name, on
+        one pair of halves with one seed.
+    """
+
+    cost: Cost
+    curve: tuple[CurvePoint, ...]
+    mechanisms: dict[str, Trial]
 
     @property
     def asked(self) -> CurvePoint:
@@ -167,7 +198,7 @@ class Plan:
             "rho": self.shares,
             "records": {"private": self.records, "assumed": self.records_assumed},
             "public_records": self.public_records,
-            "size": vars(self.size),
+            "size": asdict(self.size),
             "cost": {
                 **vars(self.cost),
                 "seconds": self.cost.seconds,
@@ -187,6 +218,11 @@ class Plan:
                         "seconds": one.seconds["mechanism"],
                     }
                     for name, one in self.mechanisms.items()
+                },
+                "break_even": {
+                    "distance": self.asked.error.mean,
+                    "halves_apart": self.public_error.mean,
+                    "text": self.break_even,
                 },
                 "not_shown": NOT_SHOWN,
             },

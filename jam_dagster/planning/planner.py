@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from jam_dagster.errors import EmptyCandidateSetError, InputError
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.planning.ledger_outlook import ledger_outlook
-from jam_dagster.planning.plan import Cost, Plan, RoundNoise, Size
+from jam_dagster.planning.plan import Cost, CostlyColumn, Known, Plan, RoundNoise, Size
 from jam_dagster.planning.simulation import (
+    MOST_SAMPLED,
     CurvePoint,
     Halves,
     Trial,
@@ -41,32 +43,49 @@ if TYPE_CHECKING:
 COMPARED = ("tilt", "jam_pgm", "aim", "public_prior")
 """The mechanisms that are tried once each, whichever is asked for."""
 
+QUICK = {"tolerance": 0.3}
+"""Settings of the others: looser fits err about a hundredth more, in half the time."""
+
+_PACE = {"public_prior": 0.2, "aim": 0.2, "tilt": 0.7, "jam_pgm": 7.0}
+_OTHER_PACE = 5.0
+"""Seconds that a run takes for each hundred marginals, on two cores of 2020 or so."""
+
+_ROUNDS = 30
+_ROWS_A_SECOND = 30_000
+"""Rows that are sampled and searched in a second, for each hundred marginals."""
+
+MOST_COSTLY = 3
+"""Columns that are named for what they cost."""
+
 MOST_COUNTED = 200_000
 """Records that are counted at most to measure what counting takes."""
 
 
-def make_plan(
-    request: PlanRequest,
-    *,
-    on_stage: Callable[[str], None] = lambda name: None,
-    on_start: Callable[[int | None], None] = lambda rounds: None,
-    on_round: Callable[[int, Round], None] = lambda number, outcome: None,
-    on_trial: Callable[[int, Trial], None] = lambda number, trial: None,
-) -> Plan:
-    """Plan a release.
+@dataclass(frozen=True)
+class Prepared:
+    """A release that is ready to be simulated, and what is known of it before.
+
+    `tried` are the epsilons in the order in which they are tried, `others` the other mechanisms.
+    """
+
+    request: PlanRequest
+    known: Known
+    public: EncodedTable
+    workload: Workload
+    tried: Sequence[float]
+    others: Mapping[str, ReleaseSpec]
+    read: float
+    encoded: float
+    row_bytes: float
+
+
+def make_plan(request: PlanRequest) -> Plan:
+    """Plan a release: `prepare`, then `simulate`.
 
     Parameters
     ----------
     request
         The release, and how to try it.
-    on_stage
-        Called with the name of each stage as it begins.
-    on_start
-        Called with the number of a trial's rounds, None where it is unknown.
-    on_round
-        Called after every round, with the number of its trial from 0.
-    on_trial
-        Called after every trial, with its number.
 
     Returns
     -------
@@ -82,12 +101,55 @@ def make_plan(
     BudgetError
         If the ledger cannot be read. That a release does not fit is no error.
     """
+    return simulate(prepare(request))
+
+
+def simulate(
+    ready: Prepared,
+    *,
+    on_start: Callable[[int | None], None] = lambda rounds: None,
+    on_stage: Callable[[str], None] = lambda name: None,
+    on_round: Callable[[int, Round], None] = lambda number, outcome: None,
+    on_trial: Callable[[int, Trial], None] = lambda number, trial: None,
+) -> Plan:
+    """Try the release out, and return the whole plan.
+
+    Parameters
+    ----------
+    ready
+        What `prepare` returned.
+    on_start
+        Called with the number of a trial's rounds, None where it is unknown.
+    on_stage
+        Called with the name of each trial as it begins.
+    on_round
+        Called after every round, with the number of its trial from 0.
+    on_trial
+        Called after every trial, with its number.
+    """
+    mechanism = ready.request.spec.mechanism.build()
+    on_start(mechanism.expected_rounds(ready.public.domain, ready.workload))
+    curve = _simulate(ready, on_stage, on_round, on_trial)
+    others = _others(ready, on_stage, on_trial)
+    known = ready.known
+    asked = next(point for point in curve if point.epsilon == known.epsilon)
+    mechanisms = {mechanism.name: asked.trials[0], **others}
+    facts = {one.name: getattr(known, one.name) for one in fields(known)}
+    facts |= {"size": _size(known.size, asked.trials), "noise": _noise(known.noise, asked.trials)}
+    return Plan(
+        **facts,
+        cost=_cost(ready, asked.trials),
+        curve=curve,
+        mechanisms={name: mechanisms[name] for name in known_classes() if name in mechanisms},
+    )
+
+
+def prepare(request: PlanRequest) -> Prepared:
+    """Read the public table, and compute what needs no simulation; raises as `make_plan` does."""
     spec = request.spec
     notes: list[str] = []
-    on_stage("read")
     frame, read = _tried_table(request, notes)
     domain = _domain(spec, frame, notes)
-    on_stage("encode")
     started = time.monotonic()
     public = encode(frame, domain, private=False)
     encoded = time.monotonic() - started
@@ -97,7 +159,6 @@ def make_plan(
     workload = request.workload(domain)
     mechanism = spec.mechanism.build()
     mechanism.check(domain, workload, spec.shares[MECHANISM])
-    on_start(mechanism.expected_rounds(domain, workload))
     records = public.records if request.records is None else request.records
     if request.records is None:
         notes.append(
@@ -105,14 +166,9 @@ def make_plan(
             f"{records:,}: say how many it has with --records N."
         )
     outlook = ledger_outlook(request, domain, notes)
-    curve, left_out = _simulate(request, public, workload, records, on_stage, on_round, on_trial)
-    others = _others(request, public, workload, records, on_stage, on_trial)
-    if left_out:
-        listed = ", ".join(f"{epsilon:g}" for epsilon in left_out)
-        notes.append(f"Too small to leave every round a budget, and not tried: epsilon {listed}.")
-    asked = next(point for point in curve if point.epsilon == spec.privacy.epsilon)
-    mechanisms = {mechanism.name: asked.trials[0], **others}
-    return Plan(
+    tried = _startable(request, domain, workload, notes)
+    others = _startable_others(request, domain, workload)
+    known = Known(
         mechanism=mechanism.name,
         specification=request.key(domain).specification,
         epsilon=spec.privacy.epsilon,
@@ -121,15 +177,15 @@ def make_plan(
         records=records,
         records_assumed=request.records is None,
         public_records=public.records,
-        size=_size(request, public, workload, asked.trials),
-        cost=_cost(read, encoded, row_bytes, public, records, workload, asked.trials),
-        noise=_noise(request, public, workload, records, asked.trials),
+        size=_known_size(request, domain, workload),
+        noise=_known_noise(request, domain, workload, records),
         ledger=outlook,
-        curve=curve,
-        mechanisms={name: mechanisms[name] for name in known_classes() if name in mechanisms},
+        trials=len(tried) * request.seeds + len(others),
+        seconds=_seconds(request, workload, records, len(tried), others),
         warnings=configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
         notes=tuple(notes),
     )
+    return Prepared(request, known, public, workload, tried, others, read, encoded, row_bytes)
 
 
 def _domain(spec: ReleaseSpec, frame: pd.DataFrame, notes: list[str]) -> Domain:
@@ -175,35 +231,59 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
     )
 
 
-def _simulate(
-    request: PlanRequest,
-    public: EncodedTable,
-    workload: Workload,
-    records: int,
-    on_stage: Callable[[str], None],
-    on_round: Callable[[int, Round], None],
-    on_trial: Callable[[int, Trial], None],
-) -> tuple[tuple[CurvePoint, ...], list[float]]:
-    """Return the curve, and the epsilons at which the mechanism could not start."""
+def _startable(
+    request: PlanRequest, domain: Domain, workload: Workload, notes: list[str]
+) -> list[float]:
+    """Return the epsilons at which the mechanism can start, in the order of their trials."""
     asked, tried, left_out = request.spec.privacy.epsilon, [], []
     for epsilon in request.tried:
         try:
             at = request.at(epsilon)
-            at.mechanism.build().check(public.domain, workload, at.shares[MECHANISM])
+            at.mechanism.build().check(domain, workload, at.shares[MECHANISM])
             tried.append(epsilon)
         except (InputError, EmptyCandidateSetError):
             left_out.append(epsilon)
+    if left_out:
+        listed = ", ".join(f"{epsilon:g}" for epsilon in left_out)
+        notes.append(f"Too small to leave every round a budget, and not tried: epsilon {listed}.")
     # What was asked for first: it is what an interrupted plan has learned.
-    tried.sort(key=lambda epsilon: (epsilon != asked, epsilon))
-    points, number = [], 0
-    for epsilon in tried:
+    return sorted(tried, key=lambda epsilon: (epsilon != asked, epsilon))
+
+
+def _startable_others(
+    request: PlanRequest, domain: Domain, workload: Workload
+) -> dict[str, ReleaseSpec]:
+    """Return the release by each other mechanism that is compared, and can start."""
+    found = {}
+    for name in COMPARED:
+        if name == request.spec.mechanism.name:
+            continue
+        quick = QUICK if "tolerance" in MechanismSpec(name).build().parameters() else {}
+        other = request.spec.changed(mechanism=MechanismSpec(name, **quick))
+        try:
+            other.mechanism.build().check(domain, workload, other.shares[MECHANISM])
+        except (InputError, EmptyCandidateSetError):
+            continue
+        found[name] = other
+    return found
+
+
+def _simulate(
+    ready: Prepared,
+    on_stage: Callable[[str], None],
+    on_round: Callable[[int, Round], None],
+    on_trial: Callable[[int, Trial], None],
+) -> tuple[CurvePoint, ...]:
+    """Return the curve."""
+    request, points, number = ready.request, [], 0
+    for epsilon in ready.tried:
         trials = []
         for seed in range(request.seeds):
             on_stage(f"epsilon {epsilon:g}")
             trial = run_trial(
                 request.at(epsilon),
-                Halves.of(public, records, seed),
-                workload,
+                Halves.of(ready.public, ready.known.records, seed),
+                ready.workload,
                 seed,
                 partial(on_round, number),
             )
@@ -211,69 +291,80 @@ def _simulate(
             trials.append(trial)
             number += 1
         points.append(CurvePoint(epsilon, tuple(trials)))
-    return tuple(sorted(points, key=lambda point: point.epsilon)), left_out
+    return tuple(sorted(points, key=lambda point: point.epsilon))
 
 
 def _others(
-    request: PlanRequest,
-    public: EncodedTable,
-    workload: Workload,
-    records: int,
-    on_stage: Callable[[str], None],
-    on_trial: Callable[[int, Trial], None],
+    ready: Prepared, on_stage: Callable[[str], None], on_trial: Callable[[int, Trial], None]
 ) -> dict[str, Trial]:
-    """Try the other mechanisms once, on the first pair of halves; those that can start."""
+    """Try the other mechanisms once, on the first pair of halves."""
     found: dict[str, Trial] = {}
-    halves = Halves.of(public, records, 0)
-    for name in COMPARED:
-        if name == request.spec.mechanism.name:
-            continue
-        other = request.spec.changed(mechanism=MechanismSpec(name))
-        mechanism = other.mechanism.build()
-        on_stage(mechanism.title)
-        try:
-            mechanism.check(public.domain, workload, other.shares[MECHANISM])
-        except (InputError, EmptyCandidateSetError):
-            continue
-        found[name] = run_trial(other, halves, workload, 0, lambda outcome: None)
-        on_trial(len(request.tried) * request.seeds + len(found) - 1, found[name])
+    halves = Halves.of(ready.public, ready.known.records, 0)
+    for name, other in ready.others.items():
+        on_stage(other.mechanism.build().title)
+        found[name] = run_trial(other, halves, ready.workload, 0, lambda outcome: None)
+        on_trial(ready.known.trials - len(ready.others) + len(found) - 1, found[name])
     return found
 
 
-def _size(
-    request: PlanRequest, public: EncodedTable, workload: Workload, trials: Sequence[Trial]
-) -> Size:
+def _seconds(
+    request: PlanRequest,
+    workload: Workload,
+    records: int,
+    tried: int,
+    others: Mapping[str, ReleaseSpec],
+) -> float:
+    """Return about how long the trials take: right within a factor of three or so."""
+    hundreds = len(workload.cliques) / 100
+    rows = min(records, MOST_SAMPLED) / _ROWS_A_SECOND
+
+    def of(spec: ReleaseSpec) -> float:
+        settings = spec.mechanism.build().parameters()
+        pace = _PACE.get(spec.mechanism.name, _OTHER_PACE)
+        pace *= (settings.get("rounds") or _ROUNDS) / _ROUNDS
+        pace *= 0.5 if settings.get("tolerance") == QUICK["tolerance"] else 1.0
+        return 1.0 + hundreds * (pace + rows)
+
+    return tried * request.seeds * of(request.spec) + sum(map(of, others.values()))
+
+
+def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Size:
     from jam_dagster.models.graphical.tractability import TractabilityFilter
 
-    fitted = [trial.candidates for trial in trials]
     limit = request.spec.mechanism.build().parameters().get("size_limit_mb")
     closure = workload.downward_closure()
-    fit_last = None
-    if limit is not None:
-        fit_last = len(TractabilityFilter(public.domain, closure).fitting([], limit))
+    cells = {clique: domain.size(clique) for clique in workload.cliques}
+    counted = {
+        name: sum(size for clique, size in cells.items() if name in clique) for name in domain.names
+    }
     return Size(
         workload=len(workload.cliques),
-        candidates=max(trial.most_candidates for trial in trials)
-        if limit is None
-        else len(closure),
-        first_limit_mb=trials[0].first_limit_mb,
+        candidates=len(closure),
+        costly=tuple(
+            CostlyColumn(name, domain.sizes[name], counted[name] / sum(cells.values()))
+            for name in sorted(counted, key=counted.__getitem__, reverse=True)[:MOST_COSTLY]
+        ),
         last_limit_mb=limit,
+        fit_last=None
+        if limit is None
+        else len(TractabilityFilter(domain, closure).fitting([], limit)),
+    )
+
+
+def _size(known: Size, trials: Sequence[Trial]) -> Size:
+    fitted = [trial.candidates for trial in trials]
+    return replace(
+        known,
+        most=max(trial.most_candidates for trial in trials),
+        first_limit_mb=trials[0].first_limit_mb,
         fit_first=trials[0].first_candidates,
-        fit_last=fit_last,
         last_round=(min(fitted), max(fitted)),
         largest_model_mb=max(trial.largest_model_mb for trial in trials),
     )
 
 
-def _cost(
-    read: float,
-    encoded: float,
-    row_bytes: float,
-    public: EncodedTable,
-    records: int,
-    workload: Workload,
-    trials: Sequence[Trial],
-) -> Cost:
+def _cost(ready: Prepared, trials: Sequence[Trial]) -> Cost:
+    public, records = ready.public, ready.known.records
     measured = {
         name: statistics.fmean(trial.seconds[name] for trial in trials)
         for name in ("mechanism", "count", "sample")
@@ -281,49 +372,51 @@ def _cost(
     tried = trials[0].counted
     both = records + public.records
     counted = max(tried, min(both, MOST_COUNTED))
-    closure = workload.downward_closure()
+    closure = ready.workload.downward_closure()
     longer, shorter = (counting_seconds(public, closure, number) for number in (counted, tried))
     each = max(0.0, longer - shorter) / max(1, counted - tried)
     code_bytes = sum(column.itemsize for column in public.columns)
     return Cost(
-        measured_seconds={"read": read, "encode": encoded, **measured},
+        measured_seconds={"read": ready.read, "encode": ready.encoded, **measured},
         expected_seconds={
-            "read": read * both / public.records,
-            "encode": encoded * both / public.records,
+            "read": ready.read * both / public.records,
+            "encode": ready.encoded * both / public.records,
             "count": measured["count"] + each * max(0, both - tried),
             "mechanism": measured["mechanism"] - measured["count"],
             "sample": measured["sample"] * max(1.0, records / trials[0].sampled),
         },
         # Later trials find what earlier ones left on the heap.
         measured_peak_mb=trials[0].peak_memory_mb,
-        private_table_mb=records * (row_bytes + code_bytes) / 2**20,
+        private_table_mb=records * (ready.row_bytes + code_bytes) / 2**20,
         counted=counted,
         records=records,
         public_records=public.records,
     )
 
 
-def _noise(
-    request: PlanRequest,
-    public: EncodedTable,
-    workload: Workload,
-    records: int,
-    trials: Sequence[Trial],
+def _known_noise(
+    request: PlanRequest, domain: Domain, workload: Workload, records: int
 ) -> RoundNoise:
     spec, mechanism = request.spec, request.spec.mechanism.build()
-    rounds = mechanism.expected_rounds(public.domain, workload)
+    rounds = mechanism.expected_rounds(domain, workload)
     alpha = mechanism.parameters().get("alpha")
     neighbours = spec.neighbours
     rho = spec.shares[MECHANISM]
     if not neighbours.records_public:
         rho *= 1.0 - spec.privacy.records_share
-    sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)
-    cells = statistics.median(public.domain.size(clique) for clique in workload.cliques)
+    cells = statistics.median(domain.size(clique) for clique in workload.cliques)
     return RoundNoise(
         # Without either, the budget of a round is unknown.
         sigma=None
         if rounds is None or alpha is None
         else gaussian_sigma(neighbours.marginal_l2, alpha * rho / rounds),
-        measured=(sigmas[0], statistics.median(sigmas), sigmas[-1]) if sigmas else None,
+        measured=None,
         median_cell=records / cells,
     )
+
+
+def _noise(known: RoundNoise, trials: Sequence[Trial]) -> RoundNoise:
+    sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)
+    if not sigmas:
+        return known
+    return replace(known, measured=(sigmas[0], statistics.median(sigmas), sigmas[-1]))

@@ -91,7 +91,7 @@ def render_report(
 
     If scripts run, the page's own script adds tooltips and lets readers choose pairs to compare.
     """
-    _check_edition(error, restricted=restricted)
+    _check_edition(error, verdict, restricted=restricted)
     # Only rendering needs altair and jinja2.
     from jam_dagster import __version__
     from jam_dagster.reports import history as release_history
@@ -141,9 +141,9 @@ def render_report(
     )
 
 
-def _check_edition(error: WorkloadErrors | None, *, restricted: bool) -> None:
+def _check_edition(error: WorkloadErrors | None, verdict: Verdict, *, restricted: bool) -> None:
     exact = error is not None and error.restricted
-    if exact and not restricted:
+    if (exact or verdict.restricted) and not restricted:
         raise PrivacyLabelError(
             "the releasable report received exact errors of private data: leave the error out, or "
             "render the restricted edition."

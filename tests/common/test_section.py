@@ -48,6 +48,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "an empty text": (UnitSpec, {"column": ""}, "must be a text that is not empty, got ''."),
     "a list": (WorkloadSpec, {"cliques": ["age"]}, "workload.cliques must be a list, got 'age'."),
+    "no text": (WorkloadSpec, {"\ud800": 2}, "workload has the unknown key of no valid text"),
     "true": (EvaluationSpec, {"mode": True}, "evaluation.mode must be one of"),
     "bins": (DomainSpec, {"identify": "public", "bins": 1}, "domain.bins must be a whole"),
 }

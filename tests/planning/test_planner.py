@@ -178,6 +178,21 @@ def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
     # On the same halves.
     assert len({one.public_error for one in plan.mechanisms.values()}) == 1
     assert f"than about {plan.asked.error.mean:.3f}" in plan.break_even
+    assert plan.to_dict()["simulation"]["break_even"] == {
+        "distance": plan.asked.error.mean,
+        "halves_apart": plan.public_error.mean,
+        "text": plan.break_even,
+    }
+
+
+def test_the_columns_that_cost_most_are_named(plan: Plan) -> None:
+    sizes = DOMAIN.sizes
+    cells = sum(sizes[a] * sizes[b] for a, b in combinations(sizes, 2))
+    largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:3]
+    assert [one.name for one in plan.size.costly] == largest
+    first = plan.size.costly[0]
+    others = sum(size for name, size in sizes.items() if name != first.name)
+    assert first.share == pytest.approx(first.values * others / cells)
 
 
 @pytest.mark.gate

@@ -357,6 +357,8 @@ def test_exact_errors_never_enter_the_page_that_leaves(
 ) -> None:
     with pytest.raises(PrivacyLabelError, match="exact errors"):
         render(tiny, error=exact)
+    with pytest.raises(PrivacyLabelError, match="exact errors"):
+        render(tiny, verdict=verdict_of(exact))
     without = render(tiny)
     assert exact.synthetic is not None
     for digits in (4, 5):
