@@ -98,6 +98,7 @@ def draft(
     from jam_dagster.common.redaction import redacted
     from jam_dagster.tables import DraftedDomain, draft_domain, draft_table, wide_attributes
     from jam_dagster.tables.domain.draft import chosen_columns, names_in
+    from jam_dagster.tables.sources.csv import unnamed_columns
 
     if private is not None and not research:
         raise InputError(
@@ -114,7 +115,8 @@ def draft(
         raise InputError(f"--out {out} is a folder: name a file in it.")
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
-    public_records = source(public).read(private=False)
+    public_source = source(public)
+    public_records = public_source.read(private=False)
     chosen = chosen_columns(public_records.columns, names_in(columns), names_in(exclude) or ())
     if private is None:
         draft = draft_table(
@@ -136,7 +138,8 @@ def draft(
     domain = draft.domain
     count = len(domain.names)
     tell(f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}")
-    for remark in filter(None, (draft.remark, draft.hint, wide_attributes(domain))):
+    remarks = unnamed_columns(public_source), draft.remark, draft.hint, wide_attributes(domain)
+    for remark in filter(None, remarks):
         tell(remark)
     if domain.restricted:
         tell("It holds private values: neither it nor what is made with it may leave.")

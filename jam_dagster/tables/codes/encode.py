@@ -160,7 +160,8 @@ def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Seri
         # A private file may lack a header; its first row of values would then be quoted.
         has = "" if private else f" (it has {', '.join(map(str, table.columns[:30]))})"
         raise DomainError(
-            f"the table has no column {name!r}{has}: add it, rename the column that holds it, or"
+            f"the {'private' if private else 'public'} table has no column {name!r}{has}: add it,"
+            " rename the column that holds it, or"
             " remove the attribute from the domain"
         )
     if matches > 1:

@@ -10,30 +10,44 @@ escape; so a domain with a formula is refused instead. A derived text that is on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.values import is_formula
 
+_SHOWN = 5
+
 
 def check_cells(domain: Domain) -> None:
-    """Raise if a table over a domain could hold a formula."""
-    for name, cell in _cells(domain):
-        if is_formula(cell):
-            what = "its name" if cell is name else f"its value {cell!r}"
-            raise DomainError(
-                f"Attribute {name!r}: {what} would run as a formula if the synthetic table is"
-                " opened in a spreadsheet. Give it another first character in the domain and in"
-                " the sources, such as a letter, or let it become the attribute's"
-                " `other`. Nothing was charged."
-            )
+    """Raise if a table over a domain could hold a formula; the error names all of them."""
+    found = [
+        f"attribute {name!r}: {' and '.join(texts)}"
+        for name, texts in ((name, _formulas(name, cells)) for name, cells in _cells(domain))
+        if texts
+    ]
+    if found:
+        more = f"; and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+        raise DomainError(
+            f"Texts that would run as a formula if the synthetic table is opened in a spreadsheet:"
+            f" {'; '.join(found[:_SHOWN])}{more}. Give each another first character in the domain"
+            " and in the sources, such as a letter; a value may become the attribute's `other`."
+            " Nothing was charged."
+        )
 
 
-def _cells(domain: Domain) -> Iterator[tuple[str, object]]:
+def _formulas(name: str, cells: Sequence[object]) -> list[str]:
+    values = [repr(one) for one in cells if is_formula(one)]
+    more = [f"{len(values) - _SHOWN:,} more"] if len(values) > _SHOWN else []
+    shown = [", ".join([*values[:_SHOWN], *more])] if values else []
+    return [*(["its name"] if is_formula(name) else []), *(f"its values {one}" for one in shown)]
+
+
+def _cells(domain: Domain) -> Iterator[tuple[str, Sequence[object]]]:
     for attribute in domain.attributes:
-        yield attribute.name, attribute.name
         if isinstance(attribute, CategoricalAttribute):
-            yield from ((attribute.name, value) for value in attribute.values)
-    yield from ((one.name, one.name) for one in domain.derived)
+            yield attribute.name, attribute.values
+        else:
+            yield attribute.name, [attribute.format]
+    yield from ((one.name, ()) for one in domain.derived)

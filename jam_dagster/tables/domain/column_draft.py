@@ -132,9 +132,13 @@ def _kind(column: pd.Series[Any]) -> str:
     if not is_object and pd.api.types.is_string_dtype(dtype):
         return "text"
     if not is_object or any(isinstance(value, date | timedelta) for value in column):
-        raise DomainError(f"holds dates of several kinds or another type ({dtype}) without bins")
+        if is_object:
+            raise DomainError(
+                "holds dates or times beside other values: give them one type in the source"
+            )
+        raise DomainError(f"holds values of type {dtype}, which cannot be counted")
     if any(isinstance(value, list | tuple | dict | set | np.ndarray) for value in column):
-        raise DomainError("holds nested values")
+        raise DomainError("holds nested values: make columns of them in the source to keep them")
     if all(isinstance(value, bool | np.bool_) for value in column):
         return "boolean"
     if any(isinstance(value, bool | np.bool_ | str) for value in column):
@@ -157,7 +161,7 @@ def _draft_categorical(
     if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
         raise DomainError(
             f"holds {len(by_text):,} different texts in {rows:,} rows, such as names, keys or"
-            " remarks, which identify persons"
+            " remarks, which identify persons: shorten or group them in the source to keep them"
         )
     if len(by_text) > _MAX_CATEGORIES and (private or other is None):
         raise DomainError(

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from jam_dagster.common.validation import as_list, as_text, check_keys
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.determined import column_text
 from jam_dagster.tables.domain.impossible import (
     HasAttributes,
@@ -147,7 +148,9 @@ class Combinations:
         pair = [domain.attribute(name) for name in self.attributes]
         product = math.prod(one.size - one.nullable for one in pair)
         broken = int(self.broken(domain).sum())
-        return f"{product - broken:,} of {product:,} combinations of {', '.join(self.attributes)}"
+        bins = "" if all(isinstance(one, CategoricalAttribute) for one in pair) else "the bins of "
+        names = ", ".join(self.attributes)
+        return f"{product - broken:,} of {product:,} combinations of {bins}{names}"
 
     def checked(self, domain: OrderedAttributes) -> Combinations:
         """Return it with its attributes in the domain's order, or raise DomainError."""

@@ -26,7 +26,7 @@ from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
 
 _SAMPLE = 2000
-_LEAST_ROWS = 50
+LEAST_ROWS = 50
 _MOST_IN_PAIRS = 200
 _LARGEST_FACTOR = 10_000
 _LONGEST_CONSTANT = 400
@@ -83,16 +83,19 @@ def determined(
     found: dict[str, Entry] = {}
     times = [name for name in modelled if name in formats or _is_time(sample[name])]
     sources: list[str] = []
+    # In few rows columns agree by chance.
+    enough = len(table) >= LEAST_ROWS
     # What has most values tells most of the others.
-    for name in sorted(times, key=lambda one: -distinct[one]):
+    for name in sorted(times if enough else (), key=lambda one: -distinct[one]):
         if name not in found:
             sources.append(name)
             rest = [one for one in distinct if one not in found and one not in sources]
             found |= _parts(name, rest, sample, table, distinct, formats)
     for name, expression in _sums(sample, table, modelled, distinct, frozenset(found)):
         found[name] = expression
-    found |= _copies(sample, table, modelled, found)
-    found |= _labels(table, [name for name in modelled if name not in (*found, *times)])
+    if enough:
+        found |= _copies(sample, table, modelled, found)
+        found |= _labels(table, [name for name in modelled if name not in (*found, *times)])
     for name in distinct:
         if name not in found and name not in times:
             own = _constant(table[name])
@@ -266,7 +269,7 @@ def _sums(
     ]
     values = sample[numeric].astype(np.float64).to_numpy()
     values = values[np.isfinite(values).all(axis=1)]
-    if len(values) < _LEAST_ROWS or len(numeric) < 2:
+    if len(values) < LEAST_ROWS or len(numeric) < 2:
         return
     means = values.mean(axis=0)
     spread = values.std(axis=0)

@@ -32,6 +32,7 @@ from jam_dagster.tables.domain.time_draft import draft_time, is_day_first, other
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     exact_number,
+    is_formula,
     text_of,
     truth_of,
 )
@@ -81,7 +82,7 @@ class DraftedDomain:
         What holds in every row of the public table, by column, which the domain does not have: an
         expression, or a mapping of `expression` and `values`, as a domain file has them.
     notes
-        What a person should look at, by attribute.
+        What a person should look at, by column.
     """
 
     domain: Domain
@@ -95,7 +96,9 @@ class DraftedDomain:
         found = [one for one in self.domain.derived if one.expression is not None]
         derived = {one.name: one.described if one.values else one.expression for one in found}
         parts = {
-            "Columns that are left out:": [*map(str, self.left_out)],
+            "Columns that are left out, and missing in each synthetic row:": [
+                *map(str, self.left_out)
+            ],
             "Columns to look at:": [_printable(f"{one}: {self.notes[one]}") for one in self.notes],
             "Columns that are derived:": _lines(derived),
             "What synthetic rows keep, as all public ones do:": [
@@ -348,14 +351,29 @@ def drafted(
         dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))
         for one in missing
     )
-    notes = {one.name: _note(table[one.name], one, encoded) for one in kept}
+    notes = {name: _note(table[name], encoded) for name in table.columns}
     notes = {name: note for name, note in notes.items() if note}
     return DraftedDomain(domain, missing, {} if infer else found, notes)
 
 
-def _note(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:
+def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
     """Return what a person should look at in a column, or ""."""
-    found = [_unread(column, attribute, encoded)]
+    name = str(column.name)
+    found = []
+    if is_formula(name):
+        found.append(
+            "a spreadsheet would run its name as a formula, which no release may hold: give it"
+            " another first character in both tables, or exclude it"
+        )
+    if isinstance(column.dtype, pd.StringDtype) and any("\n" in one for one in column.dropna()):
+        found.append(
+            "cells hold line breaks: a private CSV file with such cells needs `multiline: true`"
+            " beside its path"
+        )
+    if name not in encoded.domain.names:
+        return "; ".join(found)
+    attribute = encoded.domain.attribute(name)
+    found.append(_unread(column, attribute, encoded))
     if isinstance(attribute, TimeAttribute) and (other := other_order(attribute, column)):
         found.append(
             f"dates are read as {attribute.format}, and {other} reads them too: see which is right"

@@ -27,6 +27,7 @@ from jam_dagster.tables.domain.constraints import (
     Order,
     sorted_orders,
 )
+from jam_dagster.tables.domain.determined import LEAST_ROWS
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
@@ -51,7 +52,9 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Const
     never = [
         NotNull(one.name)
         for one in attributes
-        if one.null_code is not None and not (encoded.column(one.name) == one.null_code).any()
+        if encoded.records >= LEAST_ROWS
+        and one.null_code is not None
+        and not (encoded.column(one.name) == one.null_code).any()
     ]
     # Cells are filled first, then fitted to others.
     return (*never, *_orders(table, attributes), *_combinations(encoded))

@@ -308,6 +308,17 @@ class CsvSource(ReadWhole):
         return {"csv": self.path} | changed_fields(self, "path")
 
 
+def unnamed_columns(source: object) -> str:
+    """Return a remark on columns of a public file that have no name and are not read, or ""."""
+    number = source.names().count("") if isinstance(source, CsvSource) else 0
+    if not number:
+        return ""
+    return (
+        f"Columns of {source.describe()} without a name, such as row numbers of pandas, are left"
+        f" out ({number}): to keep them, name them in both headers."
+    )
+
+
 def _one_column(lines: pd.DataFrame, name: str, missing: list[str], private: bool) -> pd.DataFrame:
     """Return the column under a header, given every line of the file, including blank ones.
 

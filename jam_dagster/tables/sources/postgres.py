@@ -109,8 +109,8 @@ def counting_queries(
     for name in domain.names:
         if name not in types:
             raise DomainError(
-                f"the table has no column {name!r}: add it, rename the column that holds it, or"
-                " remove the attribute from the domain"
+                f"the private table has no column {name!r}: add it, rename the column that holds"
+                " it, or remove the attribute from the domain"
             )
     limit, most = "", None
     if unit is not None:

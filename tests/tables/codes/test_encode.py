@@ -218,7 +218,7 @@ def test_values_that_are_refused(attribute, values, error, message):
 @pytest.mark.parametrize(
     ("table", "error", "message"),
     [
-        (pd.DataFrame({"a": [0]}), DomainError, "no column 'b'"),
+        (pd.DataFrame({"a": [0]}), DomainError, "the (private|public) table has no column 'b'"),
         (pd.DataFrame([[0, 0, 1]], columns=["a", "b", "b"]), DomainError, "'b' twice"),
         ({"a": [0], "b": [0]}, InputError, "needs a pandas DataFrame, got dict"),
     ],
@@ -237,7 +237,7 @@ def test_whether_a_private_table_has_rows_is_not_told(dtype):
     with pytest.raises(InputError, match="no rows"):
         encode(table, domain, private=False)
     # Its columns are looked at, as those of any other.
-    with pytest.raises(DomainError, match="no column 'b'"):
+    with pytest.raises(DomainError, match="the private table has no column 'b'"):
         encode(table[["a"]], domain)
 
 

@@ -56,6 +56,23 @@ def test_other_cells(cell: object) -> None:
     assert not is_formula(cell)
 
 
+def test_all_formulas_are_named_at_once() -> None:
+    values = [f"={number}" for number in range(7)]
+    attributes = {
+        "a": {"values": ["x", "@home", *values]},
+        "=b": {"values": ["+x", "y"]},
+        "c": {"bounds": ["2024-01-01", "2024-01-31"], "unit": "day", "format": "=%Y-%m-%d"},
+        "d": {"values": ["x"]},
+    }
+    with pytest.raises(DomainError) as raised:
+        check_cells(Domain.from_dict({"attributes": attributes, "derived": {"-d": None}}))
+    assert (
+        "attribute 'a': its values '@home', '=0', '=1', '=2', '=3', 3 more; attribute '=b': its"
+        " name and its values '+x'; attribute 'c': its values '=%Y-%m-%d'; attribute '-d': its"
+        " name. Give each"
+    ) in str(raised.value)
+
+
 def test_numbers_stay_numbers() -> None:
     attributes = {
         "a": {"edges": [-10, -5, 0]},

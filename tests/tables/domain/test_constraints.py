@@ -54,6 +54,9 @@ def test_combinations_that_are_not_listed_are_impossible():
         [False, False, False],  # Missing.
     ]
     assert found.constraints[0].describe(found) == "4 of 6 combinations of way, to"
+    binned = {"way": {"values": ["x", "y"]}, "to": {"edges": [0, 1, 5]}}
+    bins = domain({"combinations": [{"way": "x", "to": {"below": 1}}]}, attributes=binned)
+    assert bins.constraints[0].describe(bins) == "1 of 4 combinations of the bins of way, to"
 
 
 def test_not_null_leaves_a_missing_value_nothing():

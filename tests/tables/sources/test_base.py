@@ -16,6 +16,7 @@ from jam_dagster.tables import (
     source_from_config,
     stratified_split,
 )
+from jam_dagster.tables.sources.csv import unnamed_columns
 
 
 def read_csv(tmp_path, content, encoding="utf-8", **options):
@@ -332,3 +333,12 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
 def test_configurations_that_are_refused(config, message):
     with pytest.raises(SpecificationError, match=message):
         source_from_config(config)
+
+
+def test_columns_without_a_name_are_told(tmp_path):
+    (tmp_path / "t.csv").write_text(",a,b\n0,1,2\n")
+    (tmp_path / "u.csv").write_text("a,b\n1,2\n")
+    remark = unnamed_columns(CsvSource(str(tmp_path / "t.csv")))
+    assert remark.endswith("are left out (1): to keep them, name them in both headers.")
+    assert unnamed_columns(CsvSource(str(tmp_path / "u.csv"))) == ""
+    assert unnamed_columns(ParquetSource("t.parquet")) == ""
