@@ -340,13 +340,16 @@ def text_at(moment: datetime, written: str) -> str:
     """Return the text of a moment in a format."""
     offset = moment.strftime("%z")
     written = written.replace("%:z", f"{offset[:3]}:{offset[3:]}")
+    written = written.replace("%3f", moment.strftime("%f")[:3])
     written = _UNPADDED.sub(lambda one: str(int(moment.strftime(f"%{one[1]}"))), written)
     return moment.strftime(written)
 
 
 def moment_in(text: str, written: str) -> datetime:
     """Return the moment of a text in a format, or raise ValueError."""
-    return datetime.strptime(text, written.replace("%:z", "%z").replace("%-", "%"))
+    return datetime.strptime(
+        text, written.replace("%:z", "%z").replace("%-", "%").replace("%3f", "%f")
+    )
 
 
 def _written_length(length: timedelta, written: str) -> str:

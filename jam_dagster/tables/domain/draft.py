@@ -28,7 +28,12 @@ from jam_dagster.tables.domain.determined import Entry, column_text, determined,
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.found_constraints import found_constraints
-from jam_dagster.tables.domain.time_draft import draft_time, is_day_first, other_order
+from jam_dagster.tables.domain.time_draft import (
+    draft_time,
+    has_fractions,
+    is_day_first,
+    other_order,
+)
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     exact_number,
@@ -378,6 +383,8 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
         found.append(
             f"dates are read as {attribute.format}, and {other} reads them too: see which is right"
         )
+    if isinstance(attribute, TimeAttribute) and has_fractions(attribute, column):
+        found.append("fractions of a second come out as 0")
     return "; ".join(filter(None, found))
 
 

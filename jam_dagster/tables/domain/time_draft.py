@@ -21,7 +21,6 @@ from jam_dagster.tables.domain.clock import (
     DATE,
     DURATION,
     DURATION_FORMATS,
-    TIME,
     UNITS,
     Clock,
     Unit,
@@ -59,6 +58,7 @@ _SHAPE = re.compile(
 _LENGTH = re.compile(r"-?P.+|-?\d+ days?,? .+|-?\d+:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
 # Hours of a length go beyond a day, and a time of day with seconds is written with two digits.
 _IS_LENGTH = re.compile(r"-.+|P.+|\d+ day.+|(?:2[4-9]|[3-9]\d|\d{3,}):.+|\d:\d\d:.+", re.ASCII)
+_FRACTION = re.compile(r"\.(\d{3,6})(?!\d)", re.ASCII)
 
 
 def draft_time(
@@ -187,7 +187,7 @@ def _seconds_clock(name: str, dtype: Any, distinct: Any, nullable: bool) -> Cloc
     if text.startswith("date32"):
         return Clock(name, "day", dtype=DATE)
     if text.startswith(("time32", "time64")):
-        return Clock(name, "second", dtype=TIME)
+        return Clock(name, "second", dtype=text)
     if pd.api.types.is_integer_dtype(dtype):
         whole = text.replace("int", "Int") if nullable and text.startswith("int") else text
         dates = all(18000101 <= one <= 22001231 and _reads("%Y%m%d", str(one)) for one in distinct)
@@ -221,11 +221,11 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     written = found[0]
     zone = "UTC" if written.endswith("Z") else None
     if written.endswith("%:z"):
-        zone = _zone_of([moment_in(one, written) for one in sample])
-    unpadded = re.sub("%([dmHI])", r"%-\1", written)
-    return _most_alike(
-        [Clock(name, "second", zone=zone, format=one) for one in (written, unpadded)], sample
-    )
+        zone = _zone_of([moment_in(one, written) for one in sample if _reads(written, one)])
+    forms = [written, re.sub("%([dmHI])", r"%-\1", written)]
+    forms += [one.replace("%f", "%3f") for one in forms if "%f" in one]
+    clocks = [Clock(name, "second", zone=zone, format=one) for one in forms]
+    return _most_alike(clocks, sample)
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -264,11 +264,26 @@ def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
 
     def alike(clock: Clock) -> int:
         counts = [(clock.count_of(text), text) for text in texts]
+        # Fractions of a second are not counted.
         return sum(
-            clock.values_of([count])[0] == text for count, text in counts if not math.isnan(count)
+            _FRACTION.sub(_zeros, text) == clock.values_of([count])[0]
+            for count, text in counts
+            if not math.isnan(count)
         )
 
     return max(clocks, key=alike)
+
+
+def _zeros(fraction: re.Match[str]) -> str:
+    return f".{'0' * len(fraction[1])}"
+
+
+def has_fractions(attribute: TimeAttribute, column: pd.Series[Any]) -> bool:
+    """Return whether a public column has fractions of a second, which are not counted."""
+    if str(column.dtype).startswith("datetime64"):
+        return bool((column.dt.microsecond.fillna(0) != 0).any())
+    fractions = "f" in (attribute.format or "")
+    return fractions and any(re.search(r"\.0*[1-9]", one) for one in column.dropna().unique())
 
 
 def _span(written: str, texts: Sequence[str]) -> float:

@@ -284,6 +284,18 @@ def with_gaps(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     return table
 
 
+def with_arrow_types(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
+    """Give decimals and times of day of a public table the types of their Arrow data."""
+    import pyarrow as pa
+
+    for place, name in enumerate(table.columns):
+        found = schema.get_field_index(str(name))
+        kind = schema.field(found).type if found >= 0 else pa.null()
+        if pa.types.is_decimal128(kind) or pa.types.is_time(kind):
+            table.isetitem(place, table.iloc[:, place].astype(pd.ArrowDtype(kind)).array)
+    return table
+
+
 def without_index(table: pd.DataFrame, stored: Callable[[list[str]], pd.DataFrame]) -> pd.DataFrame:
     """Return a table of Arrow data with its named index as columns."""
     index = table.index

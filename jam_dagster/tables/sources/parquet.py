@@ -21,6 +21,7 @@ from jam_dagster.tables.codes.privacy_unit import LimitedParquet
 from jam_dagster.tables.sources.columns import (
     ARROW_GAPS,
     exact_columns,
+    with_arrow_types,
     with_gaps,
     without_index,
 )
@@ -69,7 +70,7 @@ class ParquetSource:
             lambda: _downloaded(path) if is_url(path) else _dataset(path, private),
         )
         table = reading_values(self.describe(), private, lambda: _read_parquet(dataset))
-        table = table if private else exact_columns(table)
+        table = table if private else exact_columns(with_arrow_types(table, dataset.schema))
         self._check_unique(list(table.columns))
         return table
 

@@ -592,6 +592,16 @@ def test_offsets_have_the_zone_that_gives_them():
     assert draft(WRITTEN["%Y-%m-%d %H:%M:%S%:z"]).zone == "Etc/GMT-2"
 
 
+def test_fractions_of_a_second_are_noted():
+    seconds = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 10**8, 300), "ms")
+    texts = seconds.strftime("%Y-%m-%d %H:%M:%S.%f").str[:-3]
+    drafted = draft_table(pd.DataFrame({"a": texts, "b": seconds, "c": ["x", "y", "z"] * 100}))
+    assert drafted.domain.attribute("a").format == "%Y-%m-%d %H:%M:%S.%3f"
+    assert drafted.notes == dict.fromkeys("ab", "fractions of a second come out as 0")
+    table = decode(encode(pd.DataFrame({"a": texts}), drafted.domain.project(["a"])), RNG)
+    assert table["a"].str.fullmatch(r"2024-01-0[12] \d\d:\d\d:\d\d\.000").all()
+
+
 def test_integers_that_write_dates_are_dates():
     attribute = draft([20130601 + day for day in range(30)] * 2)
     assert (attribute.unit, attribute.format, attribute.dtype) == ("day", "%Y%m%d", "Int64")

@@ -1,7 +1,10 @@
 import dataclasses
 import json
+from decimal import Decimal
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy
 
@@ -12,6 +15,7 @@ from jam_dagster.tables import (
     ParquetSource,
     SplitSource,
     SqlSource,
+    draft_table,
     simulate_health_survey,
     source_from_config,
     stratified_split,
@@ -342,3 +346,16 @@ def test_columns_without_a_name_are_told(tmp_path):
     assert remark.endswith("are left out (1): to keep them, name them in both headers.")
     assert unnamed_columns(CsvSource(str(tmp_path / "u.csv"))) == ""
     assert unnamed_columns(ParquetSource("t.parquet")) == ""
+
+
+def test_decimals_and_times_of_a_public_parquet_file_keep_their_types(tmp_path):
+    cells = {"price": pa.array([Decimal("1.50"), None], pa.decimal128(10, 2))}
+    cells["at"] = pa.array([3600, 7200], pa.time32("s"))
+    pq.write_table(pa.table(cells), tmp_path / "t.parquet")
+    table = ParquetSource(str(tmp_path / "t.parquet")).read(private=False)
+    assert table["price"].dtype == pd.ArrowDtype(pa.decimal128(10, 2))
+    attributes = draft_table(pd.concat([table] * 50)).domain.attributes
+    assert [one.dtype for one in attributes] == [
+        "decimal128(10, 2)[pyarrow]",
+        "time32[ms][pyarrow]",
+    ]
