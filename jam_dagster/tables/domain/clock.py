@@ -140,7 +140,7 @@ class Clock:
         """Whether what the format writes is an integer, such as 20130701."""
         return self.dtype in _WHOLE_DTYPES and bool(self.format)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """What is counted: "instant" (dates and timestamps), "time" of day or "duration"."""
         dtype = str(self.dtype)

@@ -98,7 +98,7 @@ def _written_numbers(
 
     A column of plain numbers alone is kept as texts on purpose.
     """
-    held = set(map(type, column.array))
+    held = {str} if isinstance(column.dtype, pd.StringDtype) else set(map(type, column.array))
     if not held or not held <= {str, int, float, Decimal} or str not in held:
         return None
     if is_zero_padded(column) or column.nunique() < 2:

@@ -370,7 +370,8 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
             "a spreadsheet would run its name as a formula, which no release may hold: give it"
             " another first character in both tables, or exclude it"
         )
-    if isinstance(column.dtype, pd.StringDtype) and any("\n" in one for one in column.dropna()):
+    texts = isinstance(column.dtype, pd.StringDtype)
+    if texts and column.str.contains("\n", regex=False, na=False).any():
         found.append(
             "cells hold line breaks: a private CSV file with such cells needs `multiline: true`"
             " beside its path"

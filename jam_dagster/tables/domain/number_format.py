@@ -137,6 +137,8 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
             thousands = f"#{group}##" if any(group in body for body, _ in fits) else ""
             decimals = "0" * min(places) + "#" * (max(places) - min(places))
             best, read = f"{thousands}0{point + decimals if decimals else ''}", known
+            if known == units[unit]:
+                break
     if best is None or len(best) > 20:
         return None
     found_format = NumberFormat(f"{unit[0]}{best}{unit[1]}")

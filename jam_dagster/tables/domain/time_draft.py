@@ -77,7 +77,7 @@ def draft_time(
     """
     if pd.api.types.is_object_dtype(column.dtype):
         return None
-    distinct = column.unique()
+    places, distinct = pd.factorize(column)
     if isinstance(column.dtype, pd.StringDtype):
         seconds = _written_clock(name, texts_in(column), day_first)
     else:
@@ -86,16 +86,14 @@ def draft_time(
         return None
     if zone is not None:
         seconds = dataclasses.replace(seconds, zone=zone)
-    read = {one for one in distinct if not math.isnan(seconds.count_of(one))}
-    if len(read) < len(distinct):
-        if not nullable or not read:
-            return None
-        column = column[column.isin(read)]
-        distinct = column.unique()
-    places = pd.factorize(column)[0]
-    unit = _unit(seconds, list(distinct))
+    read = np.array([seconds.count_of(value) for value in distinct])[places]
+    known = ~np.isnan(read)
+    if known.mean() < (_NEARLY_ALL if nullable else 1):
+        return None
+    moments, places = np.unique(read[known], return_inverse=True)
+    unit = _unit(seconds, moments.tolist())
     clock = dataclasses.replace(seconds, unit=unit)
-    counts = np.array([clock.count_of(value) for value in distinct])[places]
+    counts = np.array(_in_unit(clock, seconds, moments.tolist()), dtype=np.float64)[places]
     low, high = counts.min(), counts.max()
     options: dict[str, Any] = {
         "nullable": nullable,
@@ -196,26 +194,20 @@ def _seconds_clock(name: str, dtype: Any, distinct: Any, nullable: bool) -> Cloc
 
 
 def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) -> Clock | None:
-    """Return what reads nearly all texts, each in so many rows; None where nothing does."""
+    """Return what reads most texts, each in so many rows; None where nothing does."""
     distinct = list(texts)
     sample = distinct[:: max(len(distinct) // _SAMPLE, 1)]
-    least = _NEARLY_ALL * sum(texts.values())
-
-    def fit(clock: Clock) -> bool:
-        read = (rows for text, rows in texts.items() if not math.isnan(clock.count_of(text)))
-        return sum(read) >= least
-
     lengths = 2 * sum(map(bool, map(_LENGTH.fullmatch, sample))) > len(sample)
     if lengths and any(map(_IS_LENGTH.fullmatch, distinct)):
         clocks = [Clock(name, "second", format=one) for one in DURATION_FORMATS]
-        return _most_alike(clocks, sample) if fit(clocks[0]) else None
+        return _most_alike(clocks, sample)
     formats = Counter(one for text in sample for one in _candidates(text))
     found = [one for one, rows in formats.items() if 2 * rows > len(sample)]
-    read = {one: sum(texts[text] for text in distinct if _reads(one, text)) for one in found}
-    found = [one for one in found if read[one] >= max(least, *read.values())]
     if not found:
         return None
     if len(found) > 1:
+        read = {one: sum(texts[text] for text in distinct if _reads(one, text)) for one in found}
+        found = [one for one in found if read[one] == max(read.values())]
         found.sort(key=lambda one: _span(one, distinct))
         found.sort(key=lambda one: day_first is not None and is_day_first(one) != day_first)
     written = found[0]
@@ -327,28 +319,35 @@ def other_order(attribute: TimeAttribute, column: pd.Series[Any]) -> str | None:
     return None
 
 
-def _unit(seconds: Clock, distinct: list[Any]) -> Unit:
-    """Return the longest unit that all values are whole ones of."""
-    counts = [seconds.count_of(value) for value in distinct]
+def _unit(seconds: Clock, counts: list[float]) -> Unit:
+    """Return the longest unit of which all counts of a shorter one are whole ones."""
     finest = UNITS.index(seconds.unit)
     for unit in UNITS[:finest]:
         try:
             clock = dataclasses.replace(seconds, unit=unit)
         except DomainError:  # A unit that this kind does not have.
             continue
-        few = seconds.kind != "instant" or len(distinct) <= KEPT_VALUES
+        few = seconds.kind != "instant" or len(counts) <= KEPT_VALUES
         if unit in ("quarter", "week") and few:
             continue
-        if seconds.kind == "instant":
-            starts = (
-                float(seconds.count_at(clock.moment(clock.count_of(one)))) for one in distinct
+        # Most columns show in their first values that they are of no longer unit.
+        if all(
+            _in_unit(seconds, clock, _in_unit(clock, seconds, part)) == part
+            for part in (
+                counts[start : start + _SAMPLE] for start in range(0, len(counts), _SAMPLE)
             )
-        else:
-            step = {"day": 86400, "hour": 3600, "minute": 60}[unit]
-            starts = (count // step * step for count in counts)
-        if all(one == another for one, another in zip(counts, starts, strict=True)):
+        ):
             return unit
     return seconds.unit
+
+
+def _in_unit(clock: Clock, other: Clock, counts: Sequence[float]) -> list[int]:
+    """Return the units of a clock in which those of another one begin."""
+    if clock.unit == other.unit:
+        return [*map(int, counts)]
+    if clock.kind == "instant":
+        return [clock.count_at(other.moment(one)) for one in counts]
+    return [int(one * other.seconds // clock.seconds) for one in counts]
 
 
 def _every(clock: Clock, low: float, high: float) -> Unit | None:
