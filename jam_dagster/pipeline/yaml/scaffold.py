@@ -19,6 +19,7 @@ from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.tables import draft_table, source_from_config, wide_attributes
 from jam_dagster.tables.domain.draft import names_in
+from jam_dagster.tables.sources.csv import unnamed_columns
 
 if TYPE_CHECKING:
     from jam_dagster.tables import DraftedDomain
@@ -116,7 +117,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             if draft.drafted is not None:
                 draft.drafted.save(folder / "domain.yaml")
                 of = draft.drafted
-                remarks = of.remark, of.hint, wide_attributes(of.domain)
+                remarks = draft.unnamed, of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
             whole = _three_times(request.params.epsilon)
@@ -159,6 +160,7 @@ class _Draft:
     public: str | dict[str, str]
     drafted: "DraftedDomain | None"
     note: str
+    unnamed: str = ""
 
     @classmethod
     def of(cls, params: ReleaseParams, folder: Path, root: Path | None) -> "_Draft":
@@ -180,10 +182,12 @@ class _Draft:
                 " domain is drafted. It must not be drafted from the private one."
             )
         place = params.public
-        table = source_from_config(place).read(private=False)
+        source = source_from_config(place)
+        table = source.read(private=False)
         columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
         drafted = draft_table(table, columns=columns, exclude=exclude, infer=params.infer)
-        return cls(name, private, _from(place, folder, root), drafted, note)
+        unnamed = unnamed_columns(source)
+        return cls(name, private, _from(place, folder, root), drafted, note, unnamed)
 
     @property
     def domain_config(self) -> str | dict[str, str]:

@@ -384,6 +384,8 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
         found.append(
             f"dates are read as {attribute.format}, and {other} reads them too: see which is right"
         )
+    if isinstance(attribute, TimeAttribute) and attribute.format == "h:mm:ss":
+        found.append("read as lengths of time: times of day have `format: '%-H:%M:%S'`")
     if isinstance(attribute, TimeAttribute) and has_fractions(attribute, column):
         found.append("fractions of a second come out as 0")
     return "; ".join(filter(None, found))

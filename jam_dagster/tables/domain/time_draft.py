@@ -213,7 +213,9 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     written = found[0]
     zone = "UTC" if written.endswith("Z") else None
     if written.endswith("%:z"):
-        zone = _zone_of([moment_in(one, written) for one in sample if _reads(written, one)])
+        each_offset = {one[-6:]: one for one in distinct}.values()
+        known = (one for one in (*sample, *each_offset) if _reads(written, one))
+        zone = _zone_of([moment_in(one, written) for one in known])
     forms = [written, re.sub("%([dmHI])", r"%-\1", written)]
     forms += [one.replace("%f", "%3f") for one in forms if "%f" in one]
     clocks = [Clock(name, "second", zone=zone, format=one) for one in forms]

@@ -310,8 +310,7 @@ class CsvSource(ReadWhole):
 
 def unnamed_columns(source: object) -> str:
     """Return a remark on columns of a public file that have no name and are not read, or ""."""
-    number = source.names().count("") if isinstance(source, CsvSource) else 0
-    if not number:
+    if not isinstance(source, CsvSource) or not (number := source.names().count("")):
         return ""
     return (
         f"Columns of {source.describe()} without a name, such as row numbers of pandas, are left"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import sqlglot
 
-from jam_dagster.errors import OutsideDomainError
+from jam_dagster.errors import DomainError, OutsideDomainError
 from jam_dagster.tables import Domain
-from jam_dagster.tables.codes.ibis_codes import counted_groups, counting_query, engine_blocks
+from jam_dagster.tables.codes.ibis_codes import (
+    Kind,
+    counted_groups,
+    counting_query,
+    engine_blocks,
+)
 
 DOMAIN = Domain.from_dict(
     {
@@ -65,3 +72,31 @@ def test_compiled_for_engines_that_are_not_run(dialect: str, texts: str, instant
     for constant in (texts, "CAST('0.1' AS ", instant):
         assert constant in query
     assert ("NaN" in query or "NAN" in query) == (dialect != "mssql")
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "taken"),
+    [
+        ({"bounds": [0, 9], "bins": 3, "format": "$#,##0.00"}, "text", False),
+        ({"bounds": [0, 9], "bins": 3, "format": "$#,##0.00"}, "decimal", True),
+        ({"bounds": [0, 9], "unit": "day", "format": "ISO 8601"}, "text", False),
+        (
+            {"bounds": [2013, 2014], "unit": "day", "format": "%Y%m%d", "dtype": "int64"},
+            "integer",
+            False,
+        ),
+    ],
+)
+def test_texts_in_a_format_are_left_to_python(
+    entry: dict[str, Any], kind: Kind, taken: bool
+) -> None:
+    domain = Domain.from_dict({"attributes": {"a": entry}})
+
+    def query() -> str:
+        return counting_query(domain, {"a": kind}, {"a": kind}, [("a",)], "postgres")
+
+    if taken:
+        assert "CASE" in query()
+    else:
+        with pytest.raises(DomainError, match="cannot be counted by postgres in a column of type"):
+            query()
