@@ -37,7 +37,8 @@ class NumberFormat:
     """Texts of numbers, such as ``$#,##0.00``, ``#.##0,00 EUR`` or ``0.#%``.
 
     ``#,##0`` separates thousands; a 0 after the point is a decimal that is always written, a ``#``
-    one that is written unless it is 0. A number is what stands there: that of ``5%`` is 5.
+    one that is written unless it is 0. A number is what stands there: that of ``5%`` is 5. With a
+    second part, ``0.00;(0.00)``, negative numbers are written in parentheses.
 
     Parameters
     ----------
@@ -53,8 +54,11 @@ class NumberFormat:
     pattern: str
 
     def __post_init__(self) -> None:
-        found = _PATTERN.fullmatch(self.pattern) if isinstance(self.pattern, str) else None
-        if found is None or found["group"] == (found["point"] or "") or is_formula(self.write(1.0)):
+        known = isinstance(self.pattern, str)
+        first, _, second = self.pattern.partition(";(") if known else ("", "", "")
+        found = _PATTERN.fullmatch(first)
+        alike = found is not None and found["group"] == (found["point"] or "")
+        if found is None or alike or second not in ("", f"{first})") or is_formula(self.write(1.0)):
             raise DomainError(
                 f"the format of numbers {str(self.pattern)[:60]!r} is none: write one such as"
                 " '$#,##0.00', '#.##0,00 EUR' or '0.0%'"
@@ -62,7 +66,7 @@ class NumberFormat:
 
     @cached_property
     def _parts(self) -> dict[str, str]:
-        found = _PATTERN.fullmatch(self.pattern)
+        found = _PATTERN.fullmatch(self.pattern.partition(";(")[0])
         return {name: part or "" for name, part in found.groupdict().items()} if found else {}
 
     @property
@@ -102,8 +106,10 @@ class NumberFormat:
         least = len(parts["places"])
         fraction = fraction[:least] + fraction[least:].rstrip("0")
         text = whole.replace(",", parts["group"]) + (parts["point"] + fraction if fraction else "")
-        zero = not any(one in "123456789" for one in text)
-        return f"{'-' if number < 0 and not zero else ''}{parts['prefix']}{text}{parts['suffix']}"
+        text = f"{parts['prefix']}{text}{parts['suffix']}"
+        if number >= 0 or not any(one in "123456789" for one in text):
+            return text
+        return f"({text})" if self.pattern.endswith(")") else f"-{text}"
 
 
 def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
@@ -116,6 +122,7 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
     """
     units: Counter[tuple[str, str]] = Counter()
     bodies: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    in_parentheses = False
     for text, rows in texts.items():
         found = _WRITTEN.fullmatch(text) if len(text) <= 60 else None
         if found and _is_unit(found["prefix"], "") and _is_unit("", found["suffix"]):
@@ -124,6 +131,7 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
                 return None
             units[unit] += rows
             bodies.setdefault(unit, []).append((found["body"], rows))
+            in_parentheses = in_parentheses or text.lstrip().startswith("(")
     if not units:
         return None
     unit = units.most_common(1)[0][0]
@@ -141,9 +149,8 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
                 break
     if best is None or len(best) > 20:
         return None
-    found_format = NumberFormat(f"{unit[0]}{best}{unit[1]}")
-    # Numbers as every program writes them need no format.
-    return None if re.fullmatch(r"0(?:\.[0#]+)?", found_format.pattern) else found_format
+    pattern = f"{unit[0]}{best}{unit[1]}"
+    return NumberFormat(f"{pattern};({pattern})" if in_parentheses else pattern)
 
 
 def _is_unit(prefix: str, suffix: str) -> bool:

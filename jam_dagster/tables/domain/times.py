@@ -154,7 +154,9 @@ class TimeAttribute(NumericAttribute):
         first, last = (self.clock.count_of_longer(every, edges[place]) for place in (0, -1))
         if last - first >= _MOST_ENTRIES or (last - first + 1) * len(self.within) > _MOST_ENTRIES:
             raise DomainError(f"attribute {self.name!r} has too many bins: use a longer `every`")
-        return [self.clock.first_of(every, count) for count in range(first, last + 1)]
+        # An hour that the clocks of a zone leave out begins with the next one.
+        starts = (self.clock.first_of(every, count) for count in range(first, last + 1))
+        return list(dict.fromkeys(starts))
 
     @cached_property
     def placed(self) -> tuple[tuple[float, float, float], ...]:

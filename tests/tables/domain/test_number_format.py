@@ -15,6 +15,8 @@ from jam_dagster.tables.domain.number_format import NumberFormat, format_of
         ("0.0#", 2.5, "2.5"),
         ("# ##0,0", 1234.5, "1 234,5"),
         ("R$ 0.00", 7.0, "R$ 7.00"),
+        ("$#,##0.00;($#,##0.00)", -1234.5, "($1,234.50)"),
+        ("0;(0)", 0.0, "0"),
         ("0 kg", 12.0, "12 kg"),
     ],
 )
@@ -33,7 +35,23 @@ def test_what_a_format_reads():
 
 
 @pytest.mark.parametrize(
-    "pattern", ["", "x", "=0", "+0", "-0", "@0", "\uff1d0", "0;=1", "#,##0,0", "0" * 3, 5, "$" * 99]
+    "pattern",
+    [
+        "",
+        "x",
+        "=0",
+        "+0",
+        "-0",
+        "@0",
+        "\uff1d0",
+        "0;=1",
+        "#,##0,0",
+        "0" * 3,
+        5,
+        "$" * 99,
+        "0;(0",
+        "0;(1)",
+    ],
 )
 def test_formats_that_are_refused(pattern):
     with pytest.raises(DomainError, match=r"the format of numbers .* is none: write one such as"):
@@ -61,7 +79,7 @@ def test_an_attribute_has_the_decimals_of_its_format():
         (["1'234.5"], "#'##0.0"),
         (["A12", "B13"], None),
         (["007 kg", "12 kg"], None),
-        (["1.5", "2"], None),
+        (["$5", "($7)"], "$0;($0)"),
         (["10:30"], None),
         (["2024-01-31"], None),
         (["x"], None),

@@ -77,6 +77,17 @@ def test_a_day_is_that_of_the_zone_and_an_hour_follows_the_other():
     assert Domain.from_dict(domain.to_dict()) == domain
 
 
+def test_bins_of_hours_leave_out_the_hour_that_clocks_skip():
+    bounds = {"bounds": ["2024-03-31 00:00", "2024-03-31 05:59"]}
+    entry = {"unit": "minute", "every": "hour", "zone": "Europe/Berlin", "within": [[0, 9, 1]]}
+    hours = declared(**bounds, **entry)
+    assert np.diff(hours.edges[:-1]).tolist() == [60] * 4
+    domain = Domain((hours,))
+    decoded = decode(EncodedTable(domain, (np.arange(5),)), np.random.default_rng(0))["a"]
+    assert decoded.dt.hour.tolist() == [0, 1, 3, 4, 5]
+    assert encode(decoded.to_frame(), domain).columns[0].tolist() == [*range(5)]
+
+
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
