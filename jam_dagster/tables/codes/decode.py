@@ -42,6 +42,7 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
     ordered = {name for order in domain.orders for name in order.attributes}
     columns: dict[str, pd.Series[Any]] = {}
     drawn: dict[str, DrawnNumbers] = {}
+    timed: list[tuple[TimeAttribute, str, DrawnNumbers]] = []
     for attribute, codes in zip(domain.attributes, encoded.columns, strict=True):
         if isinstance(attribute, CategoricalAttribute):
             columns[attribute.name] = _categories(codes, attribute)
@@ -49,17 +50,18 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
         # A number is also drawn for a missing value, so that other draws do not depend on it.
         null = codes == attribute.bins
         numbers = DrawnNumbers.draw(attribute, np.where(null, 0, codes).astype(np.intp), null, rng)
-        if attribute.name in ordered:
+        if isinstance(attribute, TimeAttribute) and attribute.hour_from is not None:
+            timed.append((attribute, attribute.hour_from, numbers))
+        elif attribute.name in ordered:
             drawn[attribute.name] = numbers
         else:
             columns[attribute.name] = _column(numbers)
     put_in_order(drawn, domain.orders, rng)
     columns |= {name: _column(numbers) for name, numbers in drawn.items()}
-    for attribute, codes in zip(domain.attributes, encoded.columns, strict=True):
-        if isinstance(attribute, TimeAttribute) and attribute.hour_from is not None:
-            hours = columns[attribute.hour_from]
-            bins = codes.astype(np.intp)
-            columns[attribute.name] = attribute.at_hours(columns[attribute.name], bins, hours)
+    for time, hour, numbers in timed:
+        hours = pd.to_numeric(columns[hour], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        numbers.points = time.at_hours(numbers.points, hours)
+        columns[time.name] = _column(numbers)
     formats = formats_of(domain.attributes)
     made = pd.DataFrame(columns)
     return with_derived(made, domain.plan, list(domain.columns), rng, before, formats)

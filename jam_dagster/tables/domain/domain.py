@@ -256,6 +256,8 @@ class Domain:
         if position is None:
             near = difflib.get_close_matches(str(name), self.names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.names)}"
+            if any(one.name == name for one in self.derived):
+                hint = "it is derived, so name columns that it is computed from, or model it"
             raise InputError(f"the domain has no attribute {name!r}: {hint}")
         return self.attributes[position]
 

@@ -177,16 +177,17 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
     if not isinstance(declared, Mapping):
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
     attributes = bounded(_attribute(str(name), entry) for name, entry in declared.items())
-    plain = domain_class(attributes)
-    derived = content.get("derived") or {}
-    if not isinstance(derived, Mapping):
+    written = content.get("derived") or {}
+    if not isinstance(written, Mapping):
         raise SpecificationError("'derived' must be a mapping of names to their expression")
+    derived = tuple(_derived(str(name), entry) for name, entry in written.items())
+    plain = domain_class(attributes, derived=derived)
     order = as_list("the domain", "columns", content.get("columns") or [])
     return domain_class(
         attributes,
         impossible_from(plain, content.get("impossible")),
         content.get("identified_from", "declared"),
-        tuple(_derived(str(name), entry) for name, entry in derived.items()),
+        derived,
         tuple(as_text("the domain", "each of 'columns'", name) for name in order),
         constraints_from(plain, "constraints", content.get("constraints")),
         constraints_from(plain, "repairs", content.get("repairs")),

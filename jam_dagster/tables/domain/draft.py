@@ -20,7 +20,7 @@ from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.clock import DATE
+from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS
 from jam_dagster.tables.domain.column_draft import draft_attribute
 from jam_dagster.tables.domain.constraints import described
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
@@ -46,6 +46,7 @@ from jam_dagster.tables.sources.columns import each_value, exact_column, missing
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
 _BINS = 32
+_DAYS = ("day", *LONGER_THAN_DAYS)
 _EXAMPLES = 3
 
 
@@ -434,7 +435,7 @@ def _in_its_zone(
 
     That column is kept: the hour hangs together with others, and a bin of a day does not.
     """
-    if not (isinstance(attribute, TimeAttribute) and attribute.every == "day"):
+    if not (isinstance(attribute, TimeAttribute) and attribute.every in _DAYS):
         return attribute
     parts = {name: part_of(one, attribute.name) for name, one in found.items()}
     zone = next((part[1] for part in parts.values() if part and part[1]), None)
@@ -443,8 +444,8 @@ def _in_its_zone(
             column = table[attribute.name].dropna()
             day_first = is_day_first(attribute.format)
             again = draft_time(attribute.name, column, None, attribute.nullable, zone, day_first)
-            attribute = attribute if again is None or again.every != "day" else again
-    if attribute.unit != "hour" or attribute.zone != (zone or attribute.zone):
+            attribute = attribute if again is None or again.every not in _DAYS else again
+    if not attribute.clock.counts_in_utc or attribute.zone != (zone or attribute.zone):
         return attribute
     names = {one.name for one in attributes}
     for name, part in parts.items():

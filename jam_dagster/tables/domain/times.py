@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import MAXYEAR, timedelta
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -61,8 +61,8 @@ class TimeAttribute(NumericAttribute):
         entries as those of `within`, in units from midnight. A decoded timestamp has its day by its
         bin and `within`, and its time by these.
     hour_from
-        The attribute whose number is the hour, in the zone, of a timestamp with bins of a day: a
-        decoded timestamp has the hour that its row has there.
+        The attribute whose number is the hour, in the zone, of a timestamp with bins of a day or
+        longer ones: a decoded timestamp has the hour that its row has there.
 
     Raises
     ------
@@ -80,9 +80,11 @@ class TimeAttribute(NumericAttribute):
     def __post_init__(self) -> None:
         object.__setattr__(self, "integer", True)
         clock = self.clock
-        if self.hour_from is not None and (self.unit, self.every) != ("hour", "day"):
+        days = self.every in ("day", *LONGER_THAN_DAYS) and clock.counts_in_utc
+        if self.hour_from is not None and not days:
             raise DomainError(
-                f"attribute {self.name!r}: hour_from is for `unit: hour` with `every: day`"
+                f"attribute {self.name!r}: hour_from is for `unit: hour` or a shorter one, with"
+                " `every: day` or a longer one"
             )
         if self.every is not None and (clock.kind == "duration" or not clock.nests_in(self.every)):
             raise DomainError(
@@ -111,6 +113,8 @@ class TimeAttribute(NumericAttribute):
     def _check_of_day(self) -> None:
         entries = tuple(plain_entry(self.name, "of_day", one) for one in self.of_day)
         object.__setattr__(self, "of_day", entries)
+        if self.hour_from is not None:
+            _ = self._days  # There may be too many.
         if not entries:
             return
         if not (self.every in LONGER_THAN_DAYS and self.clock.counts_in_utc):
@@ -125,16 +129,19 @@ class TimeAttribute(NumericAttribute):
                     f"attribute {self.name!r}: an entry of of_day must go from one {self.unit} of a"
                     f" day to the same or a later one, counted from 0 to {length - 1}"
                 )
-        _ = self._days  # There may be too many.
+        _ = self._days
 
     @cached_property
     def _days(self) -> npt.NDArray[np.int64]:
-        """The first unit of each day, and of the one after the last."""
+        """The first unit of each day, and the end of the last one."""
         first, last = (self.clock.count_of_longer("day", self.edges[place]) for place in (0, -1))
-        if last - first >= _MOST_DAYS or self.clock.moment(self.edges[-1]).year == MAXYEAR:
-            raise DomainError(f"attribute {self.name!r} has too many days for of_day: remove it")
-        days = range(first, last + 2)
-        return np.array([self.clock.first_of("day", day) for day in days], dtype=np.int64)
+        if last - first >= _MOST_DAYS and self.every != "day":
+            raise DomainError(
+                f"attribute {self.name!r} has too many days for of_day or hour_from: remove them"
+            )
+        starts = [self.clock.first_of("day", day) for day in range(first, last + 1)]
+        # The last day of all has none after it.
+        return np.array([*starts, starts[-1] + 86400 // self.clock.seconds], dtype=np.int64)
 
     @cached_property
     def clock(self) -> Clock:
@@ -221,42 +228,32 @@ class TimeAttribute(NumericAttribute):
         moved = starts + times
         # Where clocks change, as many units after midnight are another time.
         odd = np.flatnonzero(np.diff(self._days)[days] != 86400 // self.clock.seconds)
-        for place in odd.tolist():
-            length = timedelta(seconds=int(times[place]) * self.clock.seconds)
-            moved[place] = self.clock.count_at(self.clock.moment(starts[place]) + length)
+        pairs, places = np.unique(np.stack([starts, times])[:, odd], axis=1, return_inverse=True)
+        moments = [
+            self.clock.moment(start) + timedelta(seconds=length * self.clock.seconds)
+            for start, length in pairs.T.tolist()
+        ]
+        by_clock = np.array([self.clock.count_at(one) for one in moments], dtype=np.int64)
+        moved[odd] = by_clock[places.ravel()]
         low, high = (limits.astype(np.int64) for limits in self.bin_limits)
         bins = self._bins_of(counts.astype(np.float64))
         within: npt.NDArray[np.int64] = np.clip(moved, low[bins], high[bins])
         return within
 
     def at_hours(
-        self, column: pd.Series[Any], bins: npt.NDArray[np.intp], hours: pd.Series[Any]
-    ) -> pd.Series[Any]:
-        """Return decoded values at the hours of another column, where their day has these.
+        self, counts: npt.NDArray[np.int64], hours: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the units of the same days at other hours, where these are known.
 
         Parameters
         ----------
-        column
-            Decoded values.
-        bins
-            The bin of each, shape (rows,); that of missing values is none.
+        counts
+            Units, shape (rows,).
         hours
-            Hours in the zone, from 0 to 23.
+            Hours in the zone, from 0 to 23, shape (rows,).
         """
-        low, high = (limits.astype(np.int64) for limits in self.bin_limits)
-        none = np.iinfo(np.int64).min
-        # As many rows as bins that occur: a domain may have a million bins.
-        used, places = np.unique(bins, return_inverse=True)
-        at = np.full((len(used), 25), none, dtype=np.int64)
-        for row, place in enumerate(used.tolist()):
-            if place < self.bins:
-                # The first of two hours of the same name.
-                for count in range(int(high[place]), int(low[place]) - 1, -1):
-                    at[row, self.clock.moment(count).hour] = count
-        numbers = pd.to_numeric(hours, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-        asked = np.where((numbers >= 0) & (numbers < 24), numbers, 24).astype(np.intp)
-        counts = at[places, asked]
-        there = counts != none
-        changed = column.copy()
-        changed[there] = self.decoded(counts[there]).array
-        return changed
+        known = (hours >= 0) & (hours < 24)
+        length = 3600 // self.clock.seconds
+        starts = self._days[np.searchsorted(self._days[1:-1], counts, side="right")]
+        times = np.where(known, hours, 0).astype(np.int64) * length + (counts - starts) % length
+        return np.where(known, self.at_times(counts, times), counts)

@@ -126,6 +126,13 @@ def test_what_is_no_constraint_is_said(entry, error, message):
         domain(entry)
 
 
+def test_a_derived_column_is_in_no_constraint():
+    content = {"attributes": {"a": {"edges": [0, 1]}}, "derived": {"c": "a * 2"}}
+    for key in ("constraints", "repairs"):
+        with pytest.raises(InputError, match="'c': it is derived, so name columns"):
+            Domain.from_dict(content | {key: ["a <= c"]})
+
+
 def test_orders_that_cannot_be_kept_are_refused():
     times = {
         "day": {"bounds": ["2024-03-01", "2024-03-04"], "unit": "day"},
