@@ -51,8 +51,10 @@ ISO_TIME = re.compile(
 # Each part of a date, and what pandas calls it.
 PARTS = {one: one for one in ("year", "month", "day", "hour", "minute")}
 PARTS |= {"weekday": "day_of_week", "quarter": "quarter", "week": "week"}
-# Directives that give numbers alone, and no longer ones than asked for.
-_DATE_FORMAT = re.compile(r"(?:[^%\0-\x1f]|%[YmdHMSfyjGVuqzIp]|%-[dmHIMS]|%:z){1,100}", re.ASCII)
+# Directives that give a few characters each, whatever the date.
+_DATE_FORMAT = re.compile(
+    r"(?:[^%\0-\x1f]|%[YmdHMSfyjGVuqzIpaAbB]|%-[dmHIMS]|%:z){1,100}", re.ASCII
+)
 _FIRST, _LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "us")
 
 
@@ -188,10 +190,20 @@ def _instant(written: str | None, value: Any) -> np.datetime64:
 
 
 def _moment(text: str, written: str | None) -> datetime | None:
-    if written is not None:
-        with suppress(Exception):  # A stranger's format may be no pattern at all.
+    if written is not None and _is_read(written):
+        with suppress(ValueError):
             return moment_in(text, written)
     return datetime.fromisoformat(text) if ISO_TIME.fullmatch(text) else None
+
+
+@lru_cache(maxsize=1000)
+def _is_read(written: str) -> bool:
+    """Return whether what a format writes can be read: a stranger's may be no pattern at all."""
+    try:
+        moment = datetime(2000, 2, 3, 4, 5, 6, tzinfo=UTC)
+        return bool(moment_in(text_at(moment, written), written))
+    except Exception:
+        return False
 
 
 def arithmetic(symbol: str, left: Cells, right: Cells) -> Cells:
@@ -241,11 +253,12 @@ def _date_text(cells: Cells, written: str) -> Cells:
     index, missing = _local("text", cells)
     if index.tz is None or written.endswith("Z"):
         index = index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")
+    return _texts(each_value(pd.Series(index), lambda one: date_text(one, written), ""), missing)
 
-    def text(moment: pd.Timestamp) -> str:
-        return text_at(moment, written.replace("%q", str(moment.quarter)))
 
-    return _texts(each_value(pd.Series(index), text, ""), missing)
+def date_text(moment: pd.Timestamp, written: str) -> str:
+    """Return the text of a moment in a format, which may have %q for the quarter."""
+    return text_at(moment, written.replace("%q", str(moment.quarter)))
 
 
 def _round(rows: Rows, cells: Cells, digits: int = 0) -> Cells:
@@ -353,7 +366,9 @@ def _is_width(constant: object) -> bool:
 
 def _is_width_or_format(constant: object) -> bool:
     if isinstance(constant, str) and not _DATE_FORMAT.fullmatch(constant):
-        raise DomainError("a format has %Y %m %d %H %M %S %f %I %p %y %j %G %V %u %q %z %:z alone")
+        raise DomainError(
+            "a format has %Y %m %d %H %M %S %f %I %p %a %A %b %B %y %j %G %V %u %q %z %:z alone"
+        )
     return isinstance(constant, str) or _is_width(constant)
 
 

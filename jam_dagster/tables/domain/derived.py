@@ -8,7 +8,7 @@ is no identifier is ``col("its name")``. A text and a text are joined by ``+``. 
   may be named: ``hour(start, "America/New_York")``
 - ``date`` and ``timestamp`` of the same: the day, and the time that clocks of the zone show
 - ``text(x)``, and ``text(x, 3)`` with zeros in front up to three characters
-- ``text(start, "%Y-%m")`` of a date, by directives that give numbers, and ``%q`` for the quarter
+- ``text(start, "%Y-%m")`` of a date, and ``%q`` for the quarter
 - ``round(x, 2)``
 - ``row()``, the number of the row from 1, and ``uuid()``, a random UUID, for keys
 

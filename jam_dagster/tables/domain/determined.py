@@ -19,14 +19,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.clock import text_at
-from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS, numbers_in
+from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS, date_text, numbers_in
 from jam_dagster.tables.domain.derived import Formats, instants, reproduces
 from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
 
 _SAMPLE = 2000
 LEAST_ROWS = 50
+_FIRST = 50
 _MOST_IN_PAIRS = 200
 _LARGEST_FACTOR = 10_000
 _LONGEST_CONSTANT = 400
@@ -49,7 +49,20 @@ ZONES = (
 )
 # Parts of dates in texts that are no dates themselves.
 _TEXTS = (
-    *("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Y-Q%q", "%YQ%q", "%G-W%V"),
+    *(
+        "%B",
+        "%b",
+        "%A",
+        "%a",
+        "Q%q",
+        "%Y-%m",
+        "%Y/%m",
+        "%m/%Y",
+        "%m.%Y",
+        "%Y-Q%q",
+        "%YQ%q",
+        "%G-W%V",
+    ),
     *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y"),
 )
 _NONE: Formats = {}
@@ -237,16 +250,15 @@ def _format(
     column: pd.Series[Any], local: pd.DatetimeIndex, zoned: bool, declared: str | None
 ) -> str | None:
     """Return the format in which texts are these dates, None if there is none."""
-    place = int(column.notna().to_numpy().argmax())
-    text, moment = column.iloc[place], local[place]
-    if pd.isna(moment) or not any(one.isdigit() for one in text):
-        return None
-    moment = moment.tz_localize("UTC") if moment.tzinfo is None else moment
+    known = np.flatnonzero(column.notna().to_numpy() & local.notna())[:_FIRST]
+    texts, moments = column.iloc[known].tolist(), local[known]
+    moments = moments.tz_localize("UTC") if moments.tz is None else moments
+    in_utc = moments.tz_convert("UTC")
     for written in _TEXTS if declared is None else (declared,):
         if zoned and written.endswith("z"):
             continue
-        at = moment.tz_convert("UTC") if written.endswith("Z") else moment
-        if text_at(at, written.replace("%q", str(at.quarter))) == text:
+        shown = in_utc if written.endswith("Z") else moments
+        if texts and all(map(str.__eq__, (date_text(one, written) for one in shown), texts)):
             return written
     return None
 
@@ -455,9 +467,16 @@ def _key(column: pd.Series[Any]) -> str | None:
     if not len(column) or column.isna().any() or column.duplicated().any():
         return None
     if _is_integer(column):
-        before = int(column.min()) - 1
-        dense = int(column.max()) - before < 2 * len(column)
-        return f"row() + {before}" if dense and before > 0 else "row()"
+        first, last = int(column.min()), int(column.max())
+        if first < 0 or last > LARGEST_INTEGER:
+            return "row()"
+        steps = np.unique(np.diff(np.sort(column.to_numpy(dtype=np.int64)))).tolist()
+        step = steps[0] if len(steps) == 1 else 1
+        rows = f"row() * {step}" if step > 1 else "row()"
+        before = first - step
+        if not before or (step == 1 and (before < 0 or last - before >= 2 * len(column))):
+            return rows
+        return f"{rows} {'-' if before < 0 else '+'} {abs(before)}"
     if not all(isinstance(one, str) for one in column):
         return None
     if column.map(lambda one: bool(_UUID.fullmatch(one))).all():

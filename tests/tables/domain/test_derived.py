@@ -108,6 +108,14 @@ def test_a_date_is_read_whatever_it_is_made_of() -> None:
     assert reproduces("t * 2", pd.Series([3, None]), sums)
 
 
+def test_a_format_that_reads_nothing_gives_nothing() -> None:
+    entry = {"bounds": ["2013-06-17", "2013-06-17"], "unit": "day", "format": "%d.%d"}
+    made = Domain.from_dict({"attributes": {"a": entry}, "derived": {"d": "day(a)"}})
+    table = decode(EncodedTable(made, (np.zeros(2, np.uint8),)), np.random.default_rng(0))
+    assert table["a"].tolist() == ["17.17"] * 2
+    assert table["d"].isna().all()
+
+
 def test_keys_are_unique_and_follow_from_the_seed() -> None:
     keys = computed("uuid()", 25)
     assert keys.is_unique
@@ -163,7 +171,7 @@ def test_a_file_and_a_digest_tell_them_apart() -> None:
         ({"d": "text(hour, 101)"}, "from 0 to 100"),
         ({"d": "text(hour, hour)"}, "arguments"),
         ({"d": 'text(start, "%999999999d")'}, "a format has"),
-        ({"d": 'text(start, "%B")'}, "a format has"),
+        ({"d": 'text(start, "%c")'}, "a format has"),
         ({"d": "text(date(start))"}, "needs a format"),
         ({"d": "date(hour)"}, "takes a date"),
         ({"d": {"expression": "hour", "dtype": "int64"}}, "use Int64"),

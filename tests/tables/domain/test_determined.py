@@ -94,6 +94,9 @@ def test_parts_of_a_date_as_its_attribute_writes_it() -> None:
         "yyyymm": 201306,
         "period": "2013-06",
         "q": "2013-Q2",
+        "of_year": "Q2",
+        "name": "June",
+        "dow": days.dt.strftime("%a"),
         "iso": days.dt.strftime("%Y-%m-%d"),
     }
     for written in ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y"):
@@ -105,6 +108,9 @@ def test_parts_of_a_date_as_its_attribute_writes_it() -> None:
             "yyyymm": "year(on) * 100 + month(on)",
             "period": 'text(on, "%Y-%m")',
             "q": 'text(on, "%Y-Q%q")',
+            "of_year": 'text(on, "Q%q")',
+            "name": 'text(on, "%B")',
+            "dow": 'text(on, "%a")',
             "iso": 'text(on, "%Y-%m-%d")',
         }
 
@@ -145,7 +151,9 @@ def test_a_time_that_is_said_twice_is_modelled_once() -> None:
     ("values", "expression"),
     [
         (np.arange(ROWS) + 1001, "row() + 1000"),
-        (np.arange(ROWS) * 1009, "row()"),
+        (np.arange(ROWS) * 1009, "row() * 1009 - 1009"),
+        (np.arange(ROWS) * 10 + 10, "row() * 10"),
+        (np.arange(ROWS) ** 2, "row()"),
         ([f"F{number:05}" for number in range(ROWS)], '"F" + text(row(), 5)'),
         ([f"id-{number}" for number in range(ROWS)], '"id-" + text(row())'),
         ([f"0000000{number % 10}-0000-4000-8000-{number:012}" for number in range(ROWS)], "uuid()"),
@@ -159,9 +167,9 @@ def test_keys_are_numbered_anew(values: object, expression: str | None) -> None:
 
 def test_equal_texts_and_constants() -> None:
     texts = RNG.choice(["a", "b"], ROWS)
-    assert proposed(**{"if": texts, "copy": texts, "half": 0.5, "yes": True, "x": 'a "b"'}) == {
+    assert proposed(**{"if": texts, "copy": texts, "of_year": 0.5, "yes": True, "x": 'a "b"'}) == {
         "copy": 'col("if")',
-        "half": 0.5,
+        "of_year": 0.5,
         "yes": True,
         "x": '"a \\"b\\""',
     }
