@@ -39,6 +39,22 @@ def test_a_ledger_shows_what_a_release_spent(released: Run) -> None:
     assert "The last 3 of" in result.stdout
 
 
+@pytest.mark.parametrize("datasets", ["a", "ab"])
+def test_names_of_draws_stay_in_one_piece(
+    run: Run, monkeypatch: pytest.MonkeyPatch, datasets: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ledger = Ledger("l.db")
+    for dataset in datasets:
+        ledger.grant(dataset, epsilon=1, delta=1e-9, reason="what the board allowed " * 2)
+    key = ReleaseKey("a", "a_release_with_a_name_that_takes_room", "x", "2026-01")
+    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    account.charge("round-012/measure-again", 0.001)
+    shown = run("ledger", "show", "--ledger", "l.db").stdout
+    assert "round-012/measure-again" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 @pytest.mark.slow
 def test_variables_in_the_ledger_s_place_are_expanded_and_shown_by_name(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

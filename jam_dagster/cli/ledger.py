@@ -428,7 +428,10 @@ def _events_table(events: list[Event], *, total: int) -> Table:
     datasets = {event.dataset for event in events}
     several = len(datasets) > 1
     width = max(map(len, datasets))
-    columns = {"dataset, release, for": width} if several else {"release": None, "for": None}
+    # Names of draws and shares stay in one piece; a reason is a text, which wraps.
+    drawn = max(len(event.step or event.share) for event in events)
+    wide = {"dataset, release, for": max(width, drawn)}
+    columns = wide if several else {"release": None, "for": drawn}
     for name, least in columns.items():
         table.add_column(name, overflow="fold", min_width=least)
     table.add_column("rho", justify="right", no_wrap=True)

@@ -68,6 +68,13 @@ class PartitionRelease:
         return rho / self.transcript.rho_budget if self.transcript.rho_budget > 0 else 0.0
 
     @property
+    def outcome(self) -> str:
+        """The verdict beside the public table in a word; empty without released errors of both."""
+        if self.errors is None or self.errors.public is None:
+            return ""
+        return verdict_of(self.errors).outcome
+
+    @property
     def private_marginals(self) -> tuple[str, ...]:
         """The marginals that were measured on the private table, in the order of the rounds."""
         names = (
@@ -90,16 +97,16 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, ReportFigu
     taken = " and which they took from public data" if _choose_source(history) else ""
     recent = "; ".join(f"{one.partition} {one.measured:.0%}" for one in history[-6:])
     figures = {}
-    if any(one.errors is not None and one.errors.public is not None for one in history):
-        told = "; ".join(
-            f"{one.partition} {verdict_of(one.errors).outcome}" for one in history[-6:]
-        )
+    if any(one.errors is not None and one.errors.synthetic is not None for one in history):
+        told = "; ".join(f"{one.partition} {one.outcome}" for one in history[-6:] if one.outcome)
         figures["errors"] = ReportFigure(
             "Error over partitions",
             live_chart(
                 errors_over_partitions(history),
-                f"Dot plot: mean error of the synthetic and of the public table, with 95% intervals"
-                f" of their noise. Beside the public table: {told}.",
+                "Dot plot: mean error of the synthetic"
+                + (" and of the public table" if told else " table")
+                + ", with 95% intervals of noise."
+                + (f" Beside the public table: {told}." if told else ""),
             ),
         )
     return figures | {
@@ -134,22 +141,23 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
         for table, error in zip(tables, (one.errors.synthetic, one.errors.public), strict=True):
             if error is not None:
                 half = one.errors.margin
-                ends = {"low": error.mean - half, "high": error.mean + half}
-                rows.append(
-                    {"partition": one.partition, "table": table, "error": error.mean, **ends}
-                )
+                # Noise may take an error below 0, where none is.
+                ends = {"low": max(0.0, error.mean - half), "high": max(0.0, error.mean + half)}
+                mean = max(0.0, error.mean)
+                rows.append({"partition": one.partition, "table": table, "error": mean, **ends})
+    shown = [table for table in tables if any(row["table"] == table for row in rows)]
     base = chart_of(rows).encode(
         x=_partition_axis(history),
-        color=coloured("table:N", tables),
+        # Beside each other: their intervals would hide one another.
+        xOffset=alt.XOffset("table:N", sort=shown),
+        color=coloured("table:N", {table: tables[table] for table in shown}),
         tooltip=["partition:O", "table:N", alt.Tooltip("error:Q", format=".3f")],
     )
     y = alt.Y("low:Q", title="mean error", scale=alt.Scale(zero=True))
     intervals = base.mark_rule(strokeWidth=2).encode(y=y, y2="high:Q")
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         y="error:Q",
-        shape=alt.Shape(
-            "table:N", scale=alt.Scale(domain=list(tables), range=["circle", "diamond"])
-        ),
+        shape=alt.Shape("table:N", scale=alt.Scale(domain=shown, range=["circle", "diamond"])),
     )
     return styled((intervals + points).properties(width=430, height=200))
 

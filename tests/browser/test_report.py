@@ -13,11 +13,18 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from jam_dagster.common.html_pages import figures
-from jam_dagster.evaluation import released_marginal, workload_error
+from jam_dagster.evaluation import (
+    TableErrors,
+    WorkloadErrors,
+    released_marginal,
+    verdict_of,
+    workload_error,
+)
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.tables import Domain, Workload
 from tests.browser.conftest import (
+    PHONE,
     Pages,
     Visit,
     accessibility_faults,
@@ -64,6 +71,30 @@ def test_a_person_sees_what_the_release_is(visit: Open, pages: Pages, dark: bool
         box = chart.bounding_box()
         assert box is not None
         assert min(box["width"], box["height"]) > 30
+
+
+@pytest.mark.parametrize(("dark", "phone"), [(False, False), (True, True)])
+def test_the_verdict_is_read_first(
+    visit: Open, release: SmallRelease, tmp_path: Path, dark: bool, phone: bool
+) -> None:
+    grounds = set()
+    for name, ours, theirs in (("better", 0.1, 0.3), ("worse", 0.3, 0.1), ("undecided", 0.2, 0.2)):
+        errors = WorkloadErrors("private", TableErrors(ours), TableErrors(theirs), sigma=0.01)
+        path = tmp_path / f"{name}.html"
+        verdict = verdict_of(errors)
+        path.write_text(render(release, error=errors, verdict=verdict))
+        page = visit(path, dark=dark, phone=phone).page
+        box = page.locator("h1 + div")
+        expect(box).to_be_in_viewport()
+        expect(box.locator("strong")).to_have_text(verdict.headline)
+        expect(box.get_by_role("listitem")).to_have_count(len(verdict.advice))
+        style = box.evaluate(
+            "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).borderColor]"
+        )
+        grounds.add(tuple(style))
+        assert not scrolls_sideways(page)
+        assert accessibility_faults(page) == []
+    assert len(grounds) == 3
 
 
 def test_charts_change_with_the_ground(visit: Open, pages: Pages) -> None:
@@ -262,21 +293,24 @@ def test_the_restricted_edition_shows_errors_by_marginal(
     assert synthetic is not None
     expect(first).to_contain_text(f"{synthetic.maximum:.4f}")
     assert accessibility_faults(page) == []
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    assert not scrolls_sideways(page)
 
 
 @pytest.mark.parametrize("phone", [False, True])
 def test_partitions_before_are_looked_back_on(
     visit: Open, release: SmallRelease, tmp_path: Path, phone: bool
 ) -> None:
+    errors = WorkloadErrors("private", TableErrors(0.2), TableErrors(0.3), sigma=0.01)
     history = [
-        PartitionRelease(partition, "1", release.transcript)
+        PartitionRelease(partition, "1", release.transcript, errors)
         for partition in ("2026-01", "2026-02", "2026-03")
     ]
     path = tmp_path / "report.html"
     path.write_text(render(release, history=history))
     page = visit(path, dark=phone, phone=phone).page
     section = page.locator("#history")
-    expect(section.locator(".chart")).to_have_count(2)
+    expect(section.locator(".chart")).to_have_count(3)
     for chart in section.locator(".chart").all():
         chart.scroll_into_view_if_needed()
         expect(chart.locator(".live")).to_have_attribute("aria-label", re.compile("2026-03"))
@@ -284,6 +318,7 @@ def test_partitions_before_are_looked_back_on(
     expect(section.locator("tbody tr")).to_have_count(3)
     row = section.get_by_role("row", name="2026-02")
     expect(row.get_by_role("cell").nth(1)).to_have_text(figures(release.transcript.rho_spent))
+    expect(row.get_by_role("cell").filter(has_text="better")).to_be_visible()
     assert not scrolls_sideways(page)
     assert accessibility_faults(page) == []
     assert clipped_on_paper(page) == []

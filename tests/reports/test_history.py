@@ -98,4 +98,10 @@ def test_released_errors_are_drawn_with_the_interval_of_their_noise() -> None:
     )
     assert (second["low"], second["high"]) == pytest.approx((0.3 - 0.0196, 0.3 + 0.0196), abs=1e-5)
     assert "2026-02 better" in history_figures(history)["errors"].chart
+    assert [one.outcome for one in history] == ["", "better"]
+    # Side by side, so that neither interval hides the other; and no error is below 0.
+    chart = errors_over_partitions(history)
+    assert all("xOffset" in layer["encoding"] for layer in chart.to_dict()["layer"])
+    wide = replace(history[1], errors=replace(errors, sigma=1.0))
+    assert {row["low"] for row in rows_of(errors_over_partitions([wide]))} == {0.0}
     assert "errors" not in history_figures([release("2026-01"), release("2026-02")])
