@@ -42,6 +42,8 @@ class Verdict:
         Half the width of the interval of the difference.
     failed
         Number of checks that failed.
+    hidden
+        Whether noise hides the errors, so that nothing is known of them.
     restricted
         Whether it follows from exact errors, and so is a statistic of private data.
     """
@@ -53,6 +55,7 @@ class Verdict:
     difference: float | None = None
     margin: float = 0.0
     failed: int = 0
+    hidden: bool = False
     restricted: bool = False
 
     @property
@@ -61,10 +64,20 @@ class Verdict:
         return not self.failed and self.outcome in ("better", "not measured")
 
     @property
+    def known(self) -> bool:
+        """Whether the error was measured, and noise does not hide it."""
+        return self.difference is not None and not self.hidden
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """All that is said, the headline first."""
-        helps = (f"What may help: {'; '.join(self.advice)}.",) if self.advice else ()
+        helps = (f"{self.helps}: {'; '.join(self.advice)}.",) if self.advice else ()
         return (self.headline, *self.notes, *helps)
+
+    @property
+    def helps(self) -> str:
+        """What the advice is for."""
+        return "What would tell" if self.hidden else "What may help"
 
 
 def verdict_of(
@@ -149,6 +162,7 @@ def _compared(
             advice=_TELLS,
             difference=difference,
             margin=margin,
+            hidden=True,
         )
     outcome: Outcome
     if difference < -margin:

@@ -72,7 +72,8 @@ class PartitionRelease:
         """The verdict beside the public table in a word; empty without released errors of both."""
         if self.errors is None or self.errors.public is None:
             return ""
-        return verdict_of(self.errors).outcome
+        verdict = verdict_of(self.errors)
+        return "unknown" if verdict.hidden else verdict.outcome
 
     @property
     def private_marginals(self) -> tuple[str, ...]:

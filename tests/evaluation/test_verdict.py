@@ -51,6 +51,7 @@ def test_the_headline_says_by_how_much() -> None:
     )
     assert "-0.210 within ±0.003, with a confidence of 95%" in better.notes[0]
     assert better.good
+    assert better.known
     assert better.advice == ()
     worse = verdict_of(noisy(0.357, 0.299, sigma=0.001), domain=DOMAIN)
     assert worse.headline == (
@@ -106,7 +107,8 @@ def test_errors_below_their_noise_are_not_told(
     assert verdict.outcome == "undecided"
     assert verdict.headline.startswith("Nothing is known of the error at this budget")
     assert verdict.notes == ()
-    assert "evaluation.share" in verdict.advice[0]
+    assert not verdict.known
+    assert verdict.sentences[-1].startswith("What would tell: a larger share")
     assert not any("columns" in one for one in verdict.advice)
 
 

@@ -32,7 +32,7 @@ def release_checks(graph: ReleaseGraph, *, each: bool = False) -> list[dg.AssetC
     """Build the asset checks of a release, one for each expectation if so asked."""
     checks = [_expectations(graph, each=each), _releasable(graph)]
     if "workload_error" in graph.names:
-        checks.append(_better(graph))
+        checks.append(_verdict(graph))
     return checks
 
 
@@ -214,26 +214,41 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     return releasable
 
 
-def _better(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    """Build the checks of the error: that it is known, and that it is the smaller one."""
     other = "public" if graph.public_codes else "uniform"
+    key, better = graph.key("workload_error"), f"better_than_{other}"
     store_key = graph.store("synthetic_records")
-
-    @dg.asset_check(
-        name=f"better_than_{other}",
-        asset=graph.key("workload_error"),
-        description=f"The synthetic table answers the workload better than {_OTHERS[other]} does,"
+    descriptions = {
+        "error_known": "The workload error was measured, and noise does not hide it.",
+        better: f"The synthetic table answers the workload better than {_OTHERS[other]} does,"
         " beyond what the noise of the errors explains.",
-        additional_ins=graph.ins(MECHANISM_RUN, "synthetic_records"),
+    }
+
+    @dg.multi_asset_check(
+        name=f"{graph.spec.release}__verdict",
+        description="What the workload error says.",
         config_schema=NO_CONFIG,
-        partitions_def=graph.partitions_def,
+        specs=[
+            dg.AssetCheckSpec(
+                name,
+                asset=key,
+                description=description,
+                additional_deps=[graph.key(MECHANISM_RUN), graph.key("synthetic_records")],
+                partitions_def=graph.partitions_def,
+            )
+            for name, description in descriptions.items()
+        ],
+        can_subset=True,
+        ins=graph.ins("workload_error", MECHANISM_RUN, "synthetic_records"),
         required_resource_keys={store_key},
     )
-    def better(
+    def verdict_checks(
         context: dg.AssetCheckExecutionContext,
         workload_error: WorkloadErrors,
         mechanism_run: ReleaseRun,
         synthetic_records: TableFile,
-    ) -> dg.AssetCheckResult:
+    ) -> Iterator[dg.AssetCheckResult]:
         check_tables(
             graph,
             mechanism_run,
@@ -245,35 +260,32 @@ def _better(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
             graph.spec, mechanism_run, synthetic_records, evaluated=other != "public"
         )
         verdict = verdict_on(graph, mechanism_run, counts, synthetic_records, workload_error)
-        passed, severity = verdict.outcome == "better", dg.AssetCheckSeverity.WARN
-        outcome = "met" if passed else "not met"
-        if verdict.difference is None:
-            return dg.AssetCheckResult(
-                passed=False, severity=severity, description=verdict.headline
+        met = {"error_known": verdict.known, better: verdict.outcome == "better"}
+        numbers = {"difference": verdict.difference, "margin": verdict.margin}
+        for name in (one.name for one in context.selected_asset_check_keys):
+            outcome = "met" if met[name] else "not met"
+            said = one_line(" ".join(verdict.sentences if name == better else [verdict.headline]))
+            metadata: dict[str, Any] = {}
+            if verdict.difference is None:
+                description = verdict.headline
+            elif not graph.tells_data("workload_error"):
+                description, metadata = outcome, {"restricted": True}
+            elif workload_error.restricted:
+                # Dagster prints descriptions, and a launcher's output may lie anywhere.
+                description = f"{outcome}. Restricted: exact statistics of private data."
+                metadata = {"verdict": said, **numbers, "restricted": True}
+            else:
+                description, metadata = literal(said), {**numbers, "restricted": False}
+            yield dg.AssetCheckResult(
+                asset_key=key,
+                check_name=name,
+                passed=met[name],
+                severity=dg.AssetCheckSeverity.WARN,
+                description=description,
+                metadata=metadata,
             )
-        if not graph.tells_data("workload_error"):
-            return dg.AssetCheckResult(
-                passed=passed,
-                severity=severity,
-                description=outcome,
-                metadata={"restricted": True},
-            )
-        said, restricted = one_line(" ".join(verdict.sentences)), workload_error.restricted
-        # Dagster prints descriptions, and a launcher's output may lie anywhere.
-        hidden = f"{outcome}. Restricted: exact statistics of private data."
-        return dg.AssetCheckResult(
-            passed=passed,
-            severity=severity,
-            description=hidden if restricted else literal(said),
-            metadata={
-                **({"verdict": said} if restricted else {}),
-                "difference": verdict.difference,
-                "margin": verdict.margin,
-                "restricted": restricted,
-            },
-        )
 
-    return better
+    return verdict_checks
 
 
 _OTHERS = {"public": "the public table", "uniform": "a uniform table"}
