@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.base import Model
-from jam_dagster.tables import Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
@@ -66,13 +66,17 @@ class MechanismResult:
 
 
 class OrdinaryMechanism:
-    """Defaults of a mechanism's class attributes; see `Mechanism`."""
+    """Defaults of what a mechanism says of itself; see `Mechanism`."""
 
     name: ClassVar[str]
     chooses_source: ClassVar[bool] = False
     takes_named_public: ClassVar[bool] = True
     selection_rule: ClassVar[SelectionRule | None] = None
     reads_values: ClassVar[bool] = True
+
+    def marginals(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
+        """Return the workload's downward closure."""
+        return workload.downward_closure()
 
 
 class Mechanism(Protocol):
@@ -135,6 +139,9 @@ class Mechanism(Protocol):
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start with `rho`, before anything is reserved."""
+
+    def marginals(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
+        """Return all private marginals that `run` may ask for; some sources answer no others."""
 
     def run(
         self,

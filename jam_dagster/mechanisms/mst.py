@@ -105,6 +105,10 @@ class Mst(GraphicalMechanism):
             "marginals of the workload, such as independent or aim.",
         )
 
+    def marginals(self, domain: Domain, workload: Workload) -> list[Clique]:
+        """Return each attribute and all pairs, those too that the workload lacks."""
+        return candidates_of(attributes_of(workload))
+
     def begin(self, given: Inputs) -> _Run:
         """Return a run over the attributes that the workload names."""
         return _Run(self, given)

@@ -221,9 +221,10 @@ class Engine(Documents):
         """Return the private table as marginals, once every record of it lies in the domain."""
         unit = self.spec.privacy.protection.unit
         key = None if unit is None else self.row_key()
-        # All that mechanisms and the evaluation may ask for.
+        # All that the mechanism and the evaluation may ask for.
         workload = self.spec.workload.build(domain)
-        cliques = (*workload.downward_closure(), *columns_and_pairs(domain))
+        asked = self.spec.mechanism.build().marginals(domain, workload)
+        cliques = (*asked, *workload.cliques, *columns_and_pairs(domain))
         source = self.spec.private
         if isinstance(source, SqlSource) and self.spec.reads_values and self.place.has_begun:
             # What began with rows may have values that no database counts as they are read.

@@ -7,9 +7,10 @@ import pytest
 
 from jam_dagster.mechanisms import MECHANISMS, make_mechanism, mechanism_class
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, RecordsOnly, Workload
+from jam_dagster.tables import CountedTable, Domain, EncodedTable, RecordsOnly, Workload
 from tests.battery.mechanisms import QUICK_CASES, generic
 from tests.privacy.neighbours import RELATIONS
+from tests.small_runs import small
 
 
 def test_no_registered_mechanism_is_left_out() -> None:
@@ -40,3 +41,16 @@ def test_one_that_reads_no_value_runs_without_any(name: str, neighbours: Neighbo
     one, other = models
     assert one.transcript.records == other.transcript.records
     np.testing.assert_array_equal(one.model.marginal(("a", "b")), other.model.marginal(("a", "b")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if mechanism_class(name).reads_values])
+def test_a_run_asks_for_the_marginals_that_it_states(name: str) -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
+    whole = EncodedTable(domain, tuple(np.arange(60) % size for size in domain.shape))
+    workload = Workload.of(domain, [("a",), ("b", "c")])
+    mechanism = make_mechanism(name, **small(name))
+    blocks = whole.marginals(mechanism.marginals(domain, workload))
+    draws = Draws(SeededNoise(0), UnledgeredAccount(1.0), neighbours=Neighbours("add_remove"))
+    counted = CountedTable(domain, whole.records, blocks)
+    mechanism.run(counted, whole.take(range(12)), workload, draws)

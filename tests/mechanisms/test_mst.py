@@ -144,14 +144,16 @@ def test_pairs_that_are_too_many_to_hold_are_counted_when_asked_for(private, wor
         np.testing.assert_array_equal(one["counts"], other["counts"])
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("held", [0, 1000], ids=["asked for later", "held"])
 def test_pairs_that_were_not_counted_are_refused_before_any_charge(
-    private, workload, monkeypatch, held
+    private, workload, monkeypatch, held, relation
 ):
     monkeypatch.setattr("jam_dagster.mechanisms.loops.base.HELD_CELLS", held)
     blocks = private.marginals([("a", "b"), ("b", "c")])
     counted = CountedTable(private.domain, private.records, blocks)
     account = UnledgeredAccount(0.9)
     with pytest.raises(InputError, match="a, c was not counted"):
-        Mst().run(counted, None, workload, Draws(SeededNoise(0), account))
+        draws = Draws(SeededNoise(0), account, neighbours=Neighbours(relation))
+        Mst().run(counted, None, workload, draws)
     assert account.spent == 0

@@ -170,6 +170,9 @@ class MechanismRun(ABC):
         # If the number of records is private, emptiness is private, too.
         if draws.neighbours.records_public and private.records < 1:
             raise DomainError("The private table is empty; it needs at least one record.")
+        if isinstance(private, CountedTable):
+            # Before any charge.
+            private.check(closure)
         self.described = mechanism
         self.domain: Domain = private.domain
         self.workload = workload
@@ -185,9 +188,6 @@ class MechanismRun(ABC):
         if sum(self.domain.size(q) for q in self.closure) <= HELD_CELLS:
             with self.stage("count"):
                 self.counts = private.marginals(self.closure)
-        elif isinstance(private, CountedTable):
-            # Before any charge.
-            private.check(self.closure)
         self.measured: list[Clique] = []
         self.done: list[Round] = []
         self.ended = "all rounds"

@@ -99,9 +99,8 @@ class CountedTable:
         found = self._blocks_with(clique)
         if not found:
             raise InputError(
-                f"the marginal of {', '.join(clique)} was not counted: only the marginals of the"
-                " workload and those of two attributes were; add it to the workload, or give a"
-                " source that keeps rows, such as Parquet"
+                f"the marginal of {', '.join(clique)} was not counted: add it to the workload, or"
+                " give a source that keeps rows, such as Parquet"
             )
         return self._order[min(found)]
 
