@@ -147,6 +147,8 @@ class Certificate(ReleaseFacts):
                 "warnings": list(self.warnings),
             },
         }
+        if self.counted_by is not None:
+            content["counted_by"] = self.counted_by
         if self.withdrawn is not None:
             content["withdrawn"] = asdict(self.withdrawn)
         # As JSON reads it: lists for tuples.
@@ -210,6 +212,7 @@ class Certificate(ReleaseFacts):
             else None,
             sampling=Sampling(**content["sampling"]),
             files={name: FileHash(**file) for name, file in content["files"].items()},
+            counted_by=content.get("counted_by"),
             withdrawn=Withdrawal.from_dict(content["withdrawn"])
             if "withdrawn" in content
             else None,

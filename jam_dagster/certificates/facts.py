@@ -209,7 +209,8 @@ class ReleaseFacts:
     `records` is n where neighbours share it, else its measured value. `draws` are all paid draws,
     in order, lost ones included. `entries` is empty, and `standing` None, if no ledger was charged.
     `package` is None for a mechanism of jam-dagster. `made` is the time of the release's last
-    entry: UTC, to the second.
+    entry: UTC, to the second. `counted_by` is what counted the private table of an SQL source: a
+    database, or ``rows``, read here; None of other sources.
     """
 
     key: ReleaseKey
@@ -230,6 +231,7 @@ class ReleaseFacts:
     sampling: Sampling
     files: Mapping[str, FileHash]
     package: MechanismPackage | None = None
+    counted_by: str | None = None
     withdrawn: Withdrawal | None = None
     signature: Signature | None = None
     version: int = VERSION

@@ -67,6 +67,7 @@ def certify(
     evaluation: NoiseCall | None = None,
     ledger: Ledger | None = None,
     source_restriction: str | None = None,
+    counted_by: str | None = None,
     trusted_mechanisms: Collection[str] = (),
     seed: int | None = None,
     run_id: str = "",
@@ -96,6 +97,8 @@ def certify(
         The ledger that was charged; None in research.
     source_restriction
         Why results of the private table must not be released.
+    counted_by
+        What counted the private table of an SQL source; see `ReleaseFacts`.
     trusted_mechanisms
         The names of the packages that the release trusts for their mechanisms.
     seed
@@ -145,6 +148,7 @@ def certify(
         records=transcript.records,
         domain=facts,
         source_restriction=source_restriction,
+        counted_by=counted_by,
         asked=asked,
         noise=transcript.noise,
         draws=tuple(draws),

@@ -16,7 +16,7 @@ from jam_dagster.evaluation.bounds.error_bounds import has_bounds, known_bounds
 from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.reports.release_report import ReportFacts, render_report
-from jam_dagster.tables import EncodedTable, MarginalSource
+from jam_dagster.tables import EncodedTable, MarginalSource, SqlSource
 from jam_dagster.tables.codes.block_counts import can_be_counted, count_blocks
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.sources.table_file import TableFile
@@ -28,16 +28,33 @@ if TYPE_CHECKING:
     from jam_dagster.evaluation import ExpectationResult
     from jam_dagster.evaluation.expectations.validation import TableChecks
     from jam_dagster.release.funding import Funding
+    from jam_dagster.release.place import Place
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.reports.history import PartitionRelease
+
+
+ROWS = "rows"
+"""What counts a private table that no database counts."""
 
 
 class Documents:
     """The steps of an `Engine` that open no private data."""
 
     spec: ReleaseSpec
+    place: Place
     funding: Funding
+
+    @property
+    def counted_by(self) -> str | None:
+        """What counts the private table of an SQL source: a database, or ``rows``, read here.
+
+        A release goes on as it began; None where that is not known, and of other sources.
+        """
+        source = self.spec.private
+        if not isinstance(source, SqlSource):
+            return None
+        return self.place.counted_by if self.place.has_begun else source.engine or ROWS
 
     def report(
         self,
@@ -147,6 +164,7 @@ class Documents:
             evaluation=None if errors is None else errors.call,
             ledger=self.funding.ledger,
             source_restriction=self.spec.private.restricted_because,
+            counted_by=self.counted_by,
             trusted_mechanisms=self.spec.trusted_mechanisms,
             run_id=self.funding.run_id,
             signer=self.funding.signer,

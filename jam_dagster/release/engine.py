@@ -21,16 +21,18 @@ from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
-from jam_dagster.release.documents import Documents, counts_in, keep_counts
+from jam_dagster.release.documents import ROWS, Documents, counts_in, keep_counts
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
+    Clique,
     CountedTable,
     Domain,
     EncodedTable,
     FrameSource,
     MarginalSource,
     RecordsOnly,
+    Source,
     SqlSource,
     private_values,
     seeded_key,
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
+
+_INSTALL = "pip install 'jam-dagster[warehouse]'"
 
 
 @dataclass(frozen=True)
@@ -149,22 +153,44 @@ class Engine(Documents):
         AttemptsError
             If too many attempts to open the data did not end well.
         """
-        self._check_row_key()
+        self._check_kept()
+        with private_step(what):
+            self._check_counting()
         with self.funding.opening(), private_step(what):
             yield
 
-    def _check_row_key(self) -> None:
-        """Raise where draws are left to make, and would be of other rows of a person."""
+    def _check_kept(self) -> None:
+        """Raise where draws are left to make, and may be of other rows than those before."""
         place, spec = self.place, self.spec
-        if spec.privacy.protection.unit is None or not place.files or place.has_row_key:
+        lost = ""
+        if not place.files:
             return
+        if spec.privacy.protection.unit is not None and not place.has_row_key:
+            lost = f"secret that chose which rows of a person release {spec.release} keeps"
+        elif place.counted_by not in (None, ROWS) and spec.reads_values and not place.has_contents:
+            lost = f"keyed digest of the counts that release {spec.release} drew on"
         measures = spec.evaluation_mode == "private"
-        if place.finished() is None or (measures and place.outcomes.get(MEANS_STEP) is None):
+        left = place.finished() is None or (measures and place.outcomes.get(MEANS_STEP) is None)
+        if lost and left:
             raise InputError(
-                f"The secret that chose which rows of a person release {spec.release} keeps is not"
-                f" in {place.name}, and the release has draws left to make: restore it from a"
-                f" copy, or {ANOTHER_EDITION}. Nothing was charged."
+                f"The {lost} is not in {place.name} or the private store, and the release has"
+                f" draws left to make: restore it from a copy, or {ANOTHER_EDITION}. Nothing was"
+                " charged."
             )
+
+    def _check_counting(self) -> None:
+        """Raise where a database would not count the private table, whatever its rows are."""
+        spec, source = self.spec, self._source()
+        if not isinstance(source, SqlSource):
+            return
+        if source.lacks is not None:
+            self.progress.notify(
+                f"The rows of the private table are read, for {source.lacks}: to let the database"
+                f" count them, {_INSTALL}. A release goes on as it began."
+            )
+        if spec.reads_values or spec.evaluation_mode != "off":
+            unit = spec.privacy.protection.unit
+            source.check_counting(self.domain, unit, self._marginals(self.domain))
 
     def draw(
         self,
@@ -221,15 +247,30 @@ class Engine(Documents):
         """Return the private table as marginals, once every record of it lies in the domain."""
         unit = self.spec.privacy.protection.unit
         key = None if unit is None else self.row_key()
-        # All that the mechanism and the evaluation may ask for.
+        counted = self._source().counted(domain, unit, key, self._marginals(domain))
+        return self._not_empty(counted)
+
+    def _marginals(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return all that the mechanism and the evaluation may ask for."""
         workload = self.spec.workload.build(domain)
         asked = self.spec.mechanism.build().marginals(domain, workload)
-        cliques = (*asked, *workload.cliques, *columns_and_pairs(domain))
+        return (*asked, *workload.cliques, *columns_and_pairs(domain))
+
+    def _source(self) -> Source:
+        """Return the private table, which is counted as it was when the release began."""
         source = self.spec.private
-        if isinstance(source, SqlSource) and self.spec.reads_values and self.place.has_begun:
-            # What began with rows may have values that no database counts as they are read.
-            source = replace(source, count=None if self.place.has_contents else "rows")
-        return self._not_empty(source.counted(domain, unit, key, cliques))
+        if not isinstance(source, SqlSource) or not self.place.has_begun:
+            return source
+        if self.place.counted_by in (None, ROWS):
+            # It may have values that no database counts as they are read.
+            return replace(source, count="rows")
+        source = replace(source, count=None)
+        if source.lacks is not None:
+            raise InputError(
+                f"{self.place.name} holds draws on counts of a database, and {source.lacks}:"
+                f" {_INSTALL}. Nothing was charged."
+            )
+        return source
 
     def _not_empty(self, private: MarginalSource) -> MarginalSource:
         if self.spec.neighbours.records_public and private.records == 0:
@@ -244,7 +285,7 @@ class Engine(Documents):
         if self.spec.neighbours.records_public:
             # No charge of a public number keeps others from counting another slice.
             self.funding.bind_for_good()
-        counted = self.spec.private.count_records(self.spec.privacy.protection.unit)
+        counted = self._source().count_records(self.spec.privacy.protection.unit)
         return self._not_empty(RecordsOnly(domain, counted))
 
     def run(
@@ -328,9 +369,14 @@ class Engine(Documents):
         InputError
             If earlier draws of this release were made on other data.
         """
-        contents = self._contents(private)
-        neighbours = self.spec.neighbours
-        self.place.begin(Fingerprint.of(private, public, neighbours=neighbours, contents=contents))
+        fingerprint = Fingerprint.of(
+            private,
+            public,
+            neighbours=self.spec.neighbours,
+            contents=self._contents(private),
+            counted_by=self.counted_by,
+        )
+        self.place.begin(fingerprint)
 
     def _contents(self, private: MarginalSource) -> str | None:
         """Return a digest of the private records, where nothing else shows that they changed.

@@ -170,6 +170,11 @@ class FilePlace(Place):
         """Whether a digest of the private records is kept; see `Place.has_contents`."""
         return bool(self._private_fact(CONTENTS_FOLDER).exists())
 
+    @property
+    def counted_by(self) -> str | None:
+        """What counted the private table when the release began; see `Place.counted_by`."""
+        return self._described_before().get("counted_by") if self._description.exists() else None
+
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that lies here; see `Place.stored`."""
         yield from self._others()
@@ -239,6 +244,10 @@ class FilePlace(Place):
             "public": data.public_digest,
             "records": None,
         }
+        # As it began: what an earlier version made does not say.
+        counted_by = self.counted_by if self.has_drawn else data.counted_by
+        if counted_by is not None:
+            described["counted_by"] = counted_by
         if data.restricted_domain is not None:
             described["restricted_domain"] = _plain(data.restricted_domain)
         if spec.privacy.retention_days is not None:

@@ -45,13 +45,14 @@ class Fingerprint:
     tables, or their encoding comes from private data. `restricted_domain` is a domain that comes
     from private data, for the release's key has any other. `contents` is a digest of private
     records, where only they show that a table changed: of a table in memory. It is private, and
-    must be keyed before it is kept.
+    must be keyed before it is kept. `counted_by` is that of `Documents`.
     """
 
     records: int | None
     public: dict[str, EncodedTable]
     restricted_domain: Domain | None = None
     contents: str | None = None
+    counted_by: str | None = None
 
     @classmethod
     def of(
@@ -61,13 +62,14 @@ class Fingerprint:
         *,
         neighbours: Neighbours,
         contents: str | None = None,
+        counted_by: str | None = None,
     ) -> Fingerprint:
         """Take the fingerprint of two encoded tables, for a release with these neighbours."""
         records = private.records if neighbours.records_public else None
         if private.domain.restricted:
-            return cls(records, {}, private.domain, contents)
+            return cls(records, {}, private.domain, contents, counted_by)
         tables = {} if public is None else encoded_tables(public)
-        return cls(records, dict(tables), None, contents)
+        return cls(records, dict(tables), None, contents, counted_by)
 
     @property
     def public_digest(self) -> str | None:
@@ -140,6 +142,11 @@ class Place:
     def has_contents(self) -> bool:
         """Whether a digest is kept of the private records that the release was drawn on."""
         return False
+
+    @property
+    def counted_by(self) -> str | None:
+        """What counted the private table when the release began; None where it does not say."""
+        return None
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that lies here, this one's among them."""

@@ -44,7 +44,9 @@ def test_one_that_reads_no_value_runs_without_any(name: str, neighbours: Neighbo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in MECHANISMS if mechanism_class(name).reads_values])
+@pytest.mark.parametrize(
+    "name", [name for name in MECHANISMS if mechanism_class(name).reads_values]
+)
 def test_a_run_asks_for_the_marginals_that_it_states(name: str) -> None:
     domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
     whole = EncodedTable(domain, tuple(np.arange(60) % size for size in domain.shape))

@@ -153,7 +153,7 @@ def test_pairs_that_were_not_counted_are_refused_before_any_charge(
     blocks = private.marginals([("a", "b"), ("b", "c")])
     counted = CountedTable(private.domain, private.records, blocks)
     account = UnledgeredAccount(0.9)
+    draws = Draws(SeededNoise(0), account, neighbours=Neighbours(relation))
     with pytest.raises(InputError, match="a, c was not counted"):
-        draws = Draws(SeededNoise(0), account, neighbours=Neighbours(relation))
         Mst().run(counted, None, workload, draws)
     assert account.spent == 0

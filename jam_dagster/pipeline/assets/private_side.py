@@ -74,7 +74,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 raise
             # The private table is closed. What is paid for stays, even if the evaluation failed.
             (drawn,) = kept
-            yield from _private_tables(graph, source, domain)
+            yield from _private_tables(step, engine, source, domain)
             yield from _outcomes(step, drawn, public)
             if failed is not None:
                 raise failed
@@ -143,12 +143,13 @@ def _reserve(
         engine.reserve()
 
 
-def _private_tables(graph: ReleaseGraph, source: Source, domain: Domain) -> _Made:
+def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: Domain) -> _Made:
     """Tell what was read, of which nothing is kept; never how many rows there are."""
-    for name, shown in (
-        ("private_records", {"source": source.describe(), "kept": "no row of it"}),
-        ("private_discretized", {}),
-    ):
+    graph, read = step.graph, {"source": source.describe(), "kept": "no row of it"}
+    if engine.counted_by is not None:
+        read["counted_by"] = engine.counted_by
+        step.context.log.info(f"What counted the private table: {engine.counted_by}")
+    for name, shown in (("private_records", read), ("private_discretized", {})):
         metadata: dict[str, Any] = dict(shown)
         if not domain.restricted:
             metadata |= table_metadata(graph, name, domain)

@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
+from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.errors import DomainError, OutsideDomainError, SourceError
+from jam_dagster.errors import DomainError, InputError, OutsideDomainError, SourceError
 from jam_dagster.tables.codes.block_counts import CountedTable, counts_dtype, covering_blocks
 from jam_dagster.tables.codes.encode import check_possible
 from jam_dagster.tables.codes.table import EncodedTable
@@ -52,8 +53,13 @@ _TYPES: dict[Kind, str] = {
     "time": "time",
 }
 _NUMBERS: tuple[Kind, ...] = ("integer", "float", "decimal")
-# MSSQL has neither NaN nor infinity.
-_WITHOUT_NAN = ("mssql",)
+_IBIS = 12
+"""The first version of ibis whose queries are counted by."""
+
+# MSSQL has neither NaN nor infinity, and sorts texts in its own way.
+_UNLIKE = ("mssql",)
+_MOST_COMPARED = 8
+"""More values of an attribute are halved first."""
 _WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 # What Python reads: instants are left a day for their zone.
 _FIRST, _LAST = datetime.min, datetime.max
@@ -115,10 +121,10 @@ def counting_query(
     if max_rows:
         types_of |= {PERSON: "string", KEY: "string"}
     source = ibis.table(types_of, name=SOURCE)
-    nans = dialect not in _WITHOUT_NAN
+    plain = dialect not in _UNLIKE
     codes = source.select(
         **{
-            name: _code(source[name], attribute, kind, nans)
+            name: _code(source[name], attribute, kind, plain)
             for (name, kind), attribute in zip(columns.items(), used, strict=True)
         },
         **{name: source[name] for name in (PERSON, KEY) if max_rows},
@@ -188,15 +194,18 @@ def counted_groups(
 
     Raises
     ------
-    OutsideDomainError
-        A record does not lie in the domain. It depends on private values.
+    OutsideDomainError, InputError
+        A record does not lie in the domain, or blocks have different numbers of records: the query
+        gives other rows each time. It depends on private values.
     """
     counts = {block: np.zeros(domain.size(block), np.int64) for block in blocks}
     for block, (cells, found) in groups:
         if len(cells) and cells.min() < 0:
             raise OutsideDomainError("the table holds records outside the domain")
         counts[block][cells] += found
-    records = int(counts[blocks[0]].sum())
+    records, *others = sorted({int(one.sum()) for one in counts.values()})
+    if others:
+        raise InputError("the query gives other rows each time that it is asked")
     shaped = {}
     for block, flat in counts.items():
         sizes = [domain.sizes[name] for name in block]
@@ -207,11 +216,14 @@ def counted_groups(
     return CountedTable(domain, records, shaped)
 
 
-def has_ibis() -> bool:
-    """Return whether ibis is installed."""
-    from importlib.util import find_spec
-
-    return find_spec("ibis") is not None
+def ibis_is_missing() -> str | None:
+    """Return that ibis is not installed or too old, if it is."""
+    try:
+        found = version("ibis-framework")
+    except PackageNotFoundError:
+        return "ibis is not installed"
+    old = int(found.split(".")[0]) < _IBIS
+    return f"ibis {found} is older than {_IBIS}" if old else None
 
 
 def _ibis() -> Any:
@@ -249,19 +261,19 @@ def _refused(attribute: Attribute, kind: Kind) -> str | None:
 
 
 def _code(
-    column: ibis.Column, attribute: Attribute, kind: Kind, nans: bool
+    column: ibis.Column, attribute: Attribute, kind: Kind, plain: bool
 ) -> ibis.expr.types.IntegerColumn:
     """Return the code of each value; null if it does not lie in the domain."""
     ibis = _ibis()
     missing = column.isnull()
-    if nans and kind in ("float", "decimal"):
+    if plain and kind in ("float", "decimal"):
         missing = missing | column.isnan()
     # A literal of its own, for null has no type.
     bad = ibis.null("int32")
     null = bad if attribute.null_code is None else attribute.null_code
     if isinstance(attribute, CategoricalAttribute):
-        cases, rest = _category_cases(column, attribute, kind)
-        return ibis.cases((missing, null), *cases, else_=bad if rest is None else rest)
+        code = _category_code(column, attribute, kind, plain)
+        return ibis.cases((missing, null), else_=code)
     if isinstance(attribute, TimeAttribute):
         cases, code = _time_cases(column, attribute, kind)
     else:
@@ -269,19 +281,34 @@ def _code(
     return ibis.cases((missing, null), *((case, bad) for case in cases), else_=code)
 
 
-def _category_cases(
-    column: ibis.Column, attribute: CategoricalAttribute, kind: Kind
-) -> tuple[list[tuple[Any, int]], int | None]:
-    """Return which values have which code, and the code of all others, if they have any."""
+def _category_code(
+    column: ibis.Column, attribute: CategoricalAttribute, kind: Kind, plain: bool
+) -> ibis.Value:
+    """Return the code of each listed value, and that of all others, null if they have none.
+
+    A value is looked for among the sorted ones, where the engine sorts as Python does.
+    """
+    ibis = _ibis()
     rest = None if attribute.other is None else attribute.code_of(attribute.other)
     if rest is None and attribute.unreadable == "missing":
         rest = attribute.null_code
-    of_code: dict[int, list[Any]] = {}
-    for value in _listed(attribute, kind):
-        code = attribute.code_of(value)
-        if code is not None and code != rest:
-            of_code.setdefault(code, []).append(_literal(value))
-    return [(column.isin(values), code) for code, values in of_code.items()], rest
+    codes = {value: attribute.code_of(value) for value in _listed(attribute, kind)}
+    values = sorted(value for value, code in codes.items() if code not in (None, rest))
+    others = ibis.null("int32") if rest is None else ibis.literal(rest, "int32")
+    most = _MOST_COMPARED if plain or kind != "text" else len(values)
+
+    def among(listed: Sequence[Any]) -> Any:
+        if len(listed) > most:
+            middle = len(listed) // 2
+            before = column < _literal(listed[middle])
+            return ibis.ifelse(before, among(listed[:middle]), among(listed[middle:]))
+        of_code: dict[Any, list[Any]] = {}
+        for value in listed:
+            of_code.setdefault(codes[value], []).append(_literal(value))
+        found = [(column.isin(alike), code) for code, alike in of_code.items()]
+        return ibis.cases(*found, else_=others) if found else others
+
+    return among(values)
 
 
 def _listed(attribute: CategoricalAttribute, kind: Kind) -> list[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +12,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError, SourceError
-from jam_dagster.tables.codes.ibis_codes import KEY, PERSON, SOURCE, Kind, counting_query
+from jam_dagster.tables.codes.ibis_codes import (
+    KEY,
+    PERSON,
+    SOURCE,
+    Kind,
+    counting_query,
+    ibis_is_missing,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -59,13 +68,23 @@ _KINDS: dict[str, tuple[Kind, str]] = {
 _PERSONS = ("int2", "int4", "int8", "text", "varchar", "uuid")
 
 
+# The last semicolon, before comments. Within quotes it could be a part of a value.
+_END = re.compile(
+    r""";(?=(?:[\s;]|--[^\n'"$`\]]*(?:\n|\Z)|/\*(?:(?!\*/)[^'"$`\]])*\*/)*\Z)""", re.ASCII
+)
+_SINGLE_PERCENT = re.compile(r"(?<!%)(?:%%)*%(?!%)")
+
+
+def missing() -> str | None:
+    """Return which package that counting needs is missing or too old, if one is."""
+    return ibis_is_missing() or (None if find_spec("psycopg") else "psycopg is not installed")
+
+
 def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
-    """Return the columns of a query, of which no row is read, with the names of their types."""
-    no_row = f"SELECT * FROM ({_inner(query)}) asked WHERE 1 = 0"  # noqa: S608 - it is a query
-    asked = connection.exec_driver_sql(no_row)
-    description: Any = asked.cursor.description
-    described = [(str(one[0]), int(one[1])) for one in description]
-    asked.close()
+    """Return the columns of a query with the names of their types.
+
+    The query is parsed, and neither planned nor run, so that no row decides whether this ends well.
+    """
     settings = connection.exec_driver_sql(
         "SELECT current_setting('server_encoding'),"
         " current_setting('standard_conforming_strings', true)"
@@ -80,7 +99,38 @@ def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
     for oid, name, builtin in found:
         counted = builtin and (plain or name not in _TEXTS)
         types[int(oid)] = str(name) if counted else f"{name}, which the server reads in its own way"
+    # Its tables are locked from here on: no type changes before they are counted.
+    described = parse(connection, f"SELECT * FROM ({subquery(query)}) asked")  # noqa: S608
     return [(name, types[oid]) for name, oid in described]
+
+
+def parse(connection: Connection, query: str) -> list[tuple[str, int]]:
+    """Let the server parse a query; return its columns with the numbers of their types.
+
+    Raises
+    ------
+    SourceError
+        A percent sign is not doubled.
+    psycopg.Error
+        The server refuses the query.
+    """
+    from psycopg.errors import lookup
+    from psycopg.pq import DiagnosticField, ExecStatus
+
+    text = query.replace(f"%({KEY})s", "$1")
+    if _SINGLE_PERCENT.search(text):
+        raise SourceError("the query has a single percent sign: write %% for it")
+    connected: Any = connection.connection.driver_connection
+    encoding = connected.info.encoding
+    server = connected.pgconn
+    result = server.prepare(b"", text.replace("%%", "%").encode(encoding))
+    if result.status == ExecStatus.COMMAND_OK:
+        result = server.describe_prepared(b"")
+    if result.status != ExecStatus.COMMAND_OK:
+        state = result.error_field(DiagnosticField.SQLSTATE) or b""
+        raise lookup(state.decode())(result.error_message.decode(encoding, "replace"))
+    columns = range(result.nfields)
+    return [(result.fname(one).decode(encoding), result.ftype(one)) for one in columns]
 
 
 def counting_queries(
@@ -126,7 +176,7 @@ def counting_queries(
             for place, name in enumerate(used)
         )
         source = f"{SOURCE} AS (SELECT {read}{limit} FROM jam_query)"  # noqa: S608
-        given = f"jam_query AS ({_inner(query)}), {source}"
+        given = f"jam_query AS ({subquery(query)}), {source}"
         yield f"WITH {given} SELECT * FROM ({_doubled(counting)}) counted", part  # noqa: S608
 
 
@@ -139,7 +189,7 @@ def records_query(query: str, found: Sequence[tuple[str, str]], unit: PrivacyUni
         As for `counting_queries`.
     """
     person = _person(unit, dict(found))
-    persons = f"SELECT {person} AS person FROM ({_inner(query)}) asked"  # noqa: S608
+    persons = f"SELECT {person} AS person FROM ({subquery(query)}) asked"  # noqa: S608
     rows = f"SELECT count(*) AS n FROM ({persons}) each WHERE person IS NOT NULL GROUP BY person"  # noqa: S608
     return f"SELECT coalesce(sum(least(n, {unit.max_rows})), 0) FROM ({rows}) counted"  # noqa: S608
 
@@ -180,9 +230,9 @@ def _doubled(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _inner(query: str) -> str:
-    # It may end in a comment.
-    return f"\n{query.strip().rstrip(';')}\n"
+def subquery(query: str) -> str:
+    """Return a query to stand within parentheses: it may end in semicolons and a comment."""
+    return f"\n{_END.sub('', query.strip())}\n"
 
 
 def _quoted(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,10 +16,10 @@ import pandas as pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.validation import changed_fields
 from jam_dagster.errors import SourceError
-from jam_dagster.tables.codes.ibis_codes import counted_groups, engine_blocks, has_ibis
+from jam_dagster.tables.codes.ibis_codes import counted_groups, engine_blocks
 from jam_dagster.tables.sources import postgres
 from jam_dagster.tables.sources.columns import exact_columns
-from jam_dagster.tables.sources.counted import ReadWhole
+from jam_dagster.tables.sources.counted import ReadWhole, check_limit
 from jam_dagster.tables.sources.identity import canonical, database_of, query_text
 from jam_dagster.tables.sources.reading import expand_variables, reading, reading_values
 
@@ -63,13 +63,20 @@ class SqlSource(ReadWhole):
     def engine(self) -> str | None:
         """What counts the private table where it lies; None: its rows are read.
 
-        It follows from the database's kind, `count`, and whether ibis is installed.
+        It follows from the database's kind, `count`, and what is installed.
         """
-        if self.count == "rows" or not has_ibis():
-            return None
+        return "postgres" if self._can_be_counted and postgres.missing() is None else None
+
+    @property
+    def lacks(self) -> str | None:
+        """Why rows are read that the database would count, were more installed; None: no reason."""
+        return postgres.missing() if self._can_be_counted else None
+
+    @property
+    def _can_be_counted(self) -> bool:
         kind = re.match(r"(\w+)(?:\+(\w+))?://", expand_variables(self.url))
-        served = kind and kind[1] == "postgresql" and kind[2] in _DRIVERS
-        return "postgres" if served else None
+        served = kind is not None and kind[1] == "postgresql" and kind[2] in _DRIVERS
+        return served and self.count != "rows"
 
     @property
     def restricted_because(self) -> str | None:
@@ -98,8 +105,7 @@ class SqlSource(ReadWhole):
         The query stands as a subquery, so that no value is sent but those of the unit's column, and
         these only where the database does not count persons itself.
         """
-        # The query may end in a comment.
-        within = f" FROM (\n{self.query.strip().rstrip(';')}\n) counted"
+        within = f" FROM ({postgres.subquery(self.query)}) counted"
 
         def asked(what: Callable[[Connection], str], where: str = "") -> pd.DataFrame:
             return self._asked(True, lambda one: _query(one, f"SELECT {what(one)}{within}{where}"))
@@ -107,10 +113,9 @@ class SqlSource(ReadWhole):
         if unit is None:
             return int(asked(lambda _: "count(*)").to_numpy().item())
         if self.engine is not None:
-            with redacted("counting the private table"), self._connection(True) as ask:
-                types = ask(partial(postgres.column_types, query=self.query))
-                query = postgres.records_query(self.query, types, unit)
-                return ask(lambda one: int(one.exec_driver_sql(query).scalar_one()))
+            with redacted("counting the private table"), self._connection(True, True) as opened:
+                query = postgres.records_query(self.query, opened.types(), unit)
+                return opened.ask(lambda one: int(one.exec_driver_sql(query).scalar_one()))
         # A missing column is no fault of a value, so it is looked for where there are no rows.
         unit.count([asked(lambda _: "*", " WHERE 1 = 0")])
         return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
@@ -126,27 +131,46 @@ class SqlSource(ReadWhole):
 
         Its rows are those of one snapshot, in a transaction that writes nothing.
         """
+        check_limit(unit, key)
         if self.engine is None:
             return super().counted(domain, unit, key, cliques)
         blocks = engine_blocks(domain, cliques)
-        with redacted("counting the private table"), self._connection(True, snapshot=True) as ask:
-            types = ask(partial(postgres.column_types, query=self.query))
+        with redacted("counting the private table"), self._connection(True, True) as opened:
             # What is refused depends on no value.
-            queries = [*postgres.counting_queries(self.query, domain, types, blocks, unit)]
-            return ask(
+            found = opened.types()
+            queries = [*postgres.counting_queries(self.query, domain, found, blocks, unit)]
+            return opened.ask(
                 lambda one: counted_groups(postgres.groups(one, queries, key), domain, blocks)
             )
 
+    def check_counting(
+        self, domain: Domain, unit: PrivacyUnit | None, cliques: Iterable[Clique]
+    ) -> None:
+        """Raise where `counted` would fail whatever the rows are; none is read.
+
+        The database parses the queries, and runs none of them.
+
+        Raises
+        ------
+        SourceError, DomainError, InputError
+            The database cannot be reached, it refuses the query, or it would count a column in
+            another way than rows are.
+        """
+        if self.engine is None:
+            return
+        blocks = engine_blocks(domain, cliques)
+        with redacted("counting the private table"), self._connection(True, True) as opened:
+            found = opened.types()
+            for query, _ in postgres.counting_queries(self.query, domain, found, blocks, unit):
+                opened.ask(partial(postgres.parse, query=query), values=False)
+
     def _asked(self, private: bool, ask: Callable[[Connection], T]) -> T:
         """Return what a connection to the database answers."""
-        with self._connection(private) as asking:
-            return asking(ask)
+        with self._connection(private) as opened:
+            return opened.ask(ask)
 
     @contextmanager
-    def _connection(
-        self, private: bool, *, snapshot: bool = False
-    ) -> Iterator[Callable[[Callable[[Connection], T]], T]]:
-        """Yield what asks a connection, whose errors may depend on values."""
+    def _connection(self, private: bool, snapshot: bool = False) -> Iterator[_Opened]:
         url = expand_variables(self.url)
         secrets = [url, *_password(url)]
         with ExitStack() as until_read:
@@ -159,9 +183,7 @@ class SqlSource(ReadWhole):
                 secrets,
                 place=self.url,
             )
-            yield lambda ask: reading_values(
-                self.describe(), private, partial(ask, connection), secrets, place=self.url
-            )
+            yield _Opened(self, connection, private, secrets)
 
     def describe(self) -> str:
         """Return the query's database without user, password and parameters."""
@@ -186,6 +208,26 @@ class SqlSource(ReadWhole):
         masked = re.sub(r"(://[^:/@]*:)(?!\$\{\w+\}@)[^/]*@", r"\1***@", self.url)
         masked = re.sub(_SECRET_OPTION, r"\1***", masked)
         return {"sql": masked, **changed_fields(self, "url")}
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A connection to a source's database, that turns errors into those of `reading`."""
+
+    source: SqlSource
+    connection: Connection
+    private: bool
+    secrets: Sequence[str]
+
+    def ask(self, what: Callable[[Connection], T], *, values: bool = True) -> T:
+        """Return an answer; `values` says whether its errors may depend on values."""
+        read = reading_values if values else reading
+        asked, place = partial(what, self.connection), self.source.url
+        return read(self.source.describe(), self.private, asked, self.secrets, place=place)
+
+    def types(self) -> list[tuple[str, str]]:
+        """Return the columns of the source's query with the names of their types."""
+        return self.ask(partial(postgres.column_types, query=self.source.query), values=False)
 
 
 @contextmanager

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 import sqlglot
 
-from jam_dagster.errors import DomainError, OutsideDomainError
-from jam_dagster.tables import Domain
+from jam_dagster.errors import DomainError, InputError, OutsideDomainError
+from jam_dagster.tables import Domain, encode
 from jam_dagster.tables.codes.ibis_codes import (
+    SOURCE,
     Kind,
     counted_groups,
     counting_query,
@@ -49,6 +52,71 @@ def test_groups_outside_the_domain_are_refused() -> None:
     for wrong in (-1, 4):
         with pytest.raises(OutsideDomainError):
             counted((0, 5), (wrong, 1))
+
+
+def test_blocks_of_different_rows_are_refused() -> None:
+    """A query with `random()` gives other rows to each statement."""
+    domain = Domain.from_sizes({"a": 2, "b": 2})
+    groups = [(("a",), np.array([[0, 1], [3, 4]])), (("b",), np.array([[0, 1], [3, 3]]))]
+    with pytest.raises(InputError, match="other rows each time"):
+        counted_groups(groups, domain, [("a",), ("b",)])
+
+
+def test_duckdb_counts_what_encode_gives() -> None:
+    listed = [
+        "",
+        " a",
+        "A",
+        "B",
+        "Z",
+        "a",
+        "a ",
+        "aa",
+        "b",
+        "é",
+        "ß",
+        "\U0001f600",
+        "\ufffd",
+        "50%",
+    ]
+    numbers = [-(2**53), -5, 0, 1, 2, 3, 10, 11, 12, 99, 2**53]
+    rows = 300
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "text": rng.choice([*listed, "c", "A ", "e\u0301"], rows),
+            "whole": rng.choice([*numbers, -6, 4, 98], rows),
+            "float": rng.choice([*map(float, numbers), np.nan, np.inf, 0.5], rows),
+            "bin": rng.choice([0.0, 0.1, np.nextafter(0.1, 0), 9.99, 10.0, -1.0, np.nan], rows),
+            "flag": rng.choice([True, False], rows),
+        }
+    )
+    others = {"other": "others"}
+    domain = Domain.from_dict(
+        {
+            "attributes": {
+                "text": {"values": [*listed[::-1], "others"], **others},
+                "whole": {"values": [*numbers, "others"], **others},
+                "float": {"values": [*numbers, "others"], "nullable": True, **others},
+                "bin": {"edges": [0, 0.1, 5, 10], "outside": "clip", "nullable": True},
+                "flag": {"values": ["no", "yes"]},
+            }
+        }
+    )
+    kinds: dict[str, Any] = dict(
+        zip(domain.names, ("text", "integer", "float", "float", "boolean"), strict=True)
+    )
+    blocks = engine_blocks(domain, [("text", "bin"), ("whole", "float")])
+    query = counting_query(domain, kinds, kinds, blocks, "duckdb")
+    with duckdb.connect() as engine:
+        engine.register("given", frame)
+        used = ", ".join(f"{name} AS c{place}" for place, name in enumerate(domain.names))
+        engine.execute(f"CREATE TABLE {SOURCE} AS SELECT {used} FROM given")
+        found = np.array(engine.execute(query).fetchall()).T
+    groups = [(blocks[n], found[1:, found[0] == n]) for n in range(len(blocks))]
+    counted, expected = counted_groups(groups, domain, blocks), encode(frame, domain)
+    for clique in blocks:
+        assert np.array_equal(counted.marginal(clique), expected.marginal(clique)), clique
 
 
 @pytest.mark.parametrize(

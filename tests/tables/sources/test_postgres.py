@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from sqlalchemy import make_url
 
 import jam_dagster as jam
-from jam_dagster.errors import DomainError, PrivateValuesError, SourceError
+from jam_dagster.common.redaction import keeping_details
+from jam_dagster.errors import DomainError, InputError, PrivateValuesError, SourceError
+from jam_dagster.mechanisms.loops.base import MechanismRun
+from jam_dagster.privacy import Ledger
 from jam_dagster.tables import (
     CountedTable,
     Domain,
@@ -20,6 +24,7 @@ from jam_dagster.tables import (
     Workload,
     source_from_config,
 )
+from jam_dagster.tables.codes import ibis_codes
 from jam_dagster.tables.sources import postgres as server
 from tests.postgres import PostgresServer
 
@@ -133,7 +138,9 @@ def test_texts_are_compared_as_bytes(people: Any, postgres: PostgresServer) -> N
             DomainError,
             "type bpchar",
         ),
-        ("select * from secrets", PrivateValuesError, "always the same"),
+        ("select * from people where sex like 'f%'", SourceError, "write %% for it"),
+        ("select secrets.*, people.* from secrets, people", PrivateValuesError, "always the same"),
+        ("select * from nothing", SourceError, "UndefinedTable"),
         (
             "select 'm' sex, born, income, false member, seen from people",
             PrivateValuesError,
@@ -163,10 +170,7 @@ def test_refusals(people: Any, query: str, error: type[Exception], message: str)
     assert "1990" not in str(caught.value)
 
 
-def test_a_release_goes_on_as_it_began(
-    people: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def release(source: SqlSource, name: str, **changes: Any) -> jam.FrameRelease:
     given: dict[str, Any] = {
         "domain": DOMAIN.project(["born", "member"]),
         "epsilon": 1.0,
@@ -177,6 +181,59 @@ def test_a_release_goes_on_as_it_began(
         "checks": False,
         "evaluate": "off",
     }
+    given |= {"release": name, "ledger": f"{name}.db", **changes}
+    return jam.synthesize(source, None, **given)
+
+
+def test_what_depends_on_no_row_is_refused_before_an_attempt(
+    people: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong = {
+        "select sex::char(1), born, member from people": (DomainError, "type bpchar"),
+        "select * from nothing": (SourceError, "UndefinedTable"),
+    }
+    domain = DOMAIN.project(["sex", "born", "member"])
+    for name, (query, (error, message)) in zip("ab", wrong.items(), strict=True):
+        for _ in range(2):
+            with pytest.raises(error, match=message):
+                release(replace(people, query=query), name, domain=domain)
+        assert Ledger(f"{name}.db").verify().accesses.attempts == 0
+    # Whether a row fails is not told before the attempt counts.
+    failing = replace(
+        people, query="select sex, born + 9 / (1 - member::int) born, member from people"
+    )
+    failing.check_counting(domain, None, [])
+    with pytest.raises(PrivateValuesError):
+        release(failing, "c", domain=domain)
+    assert Ledger("c.db").verify().accesses.not_ended == 1
+
+
+def test_the_owner_reads_what_stopped_a_query(people: Any, postgres: PostgresServer) -> None:
+    database = make_url(people.url).database
+    postgres.execute(f"alter database {database} set statement_timeout = '50ms'", str(database))
+    slow = replace(people, query="select people.* from people, pg_sleep(1)")
+    noted: list[str] = []
+    with pytest.raises(PrivateValuesError), keeping_details(noted.append):
+        slow.counted(DOMAIN, None, None, ASKED)
+    assert "psycopg.errors.QueryCanceled" in noted[0]
+
+
+def test_what_counting_needs(people: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_psycopg(name: str) -> object:
+        return None if name == "psycopg" else name
+
+    monkeypatch.setattr(server, "find_spec", without_psycopg)
+    assert (people.engine, people.lacks) == (None, "psycopg is not installed")
+    monkeypatch.setattr(ibis_codes, "version", lambda name: "11.0.0")
+    assert (people.engine, people.lacks) == (None, "ibis 11.0.0 is older than 12")
+    assert replace(people, count="rows").lacks is None
+
+
+def test_a_release_goes_on_as_it_began(
+    people: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     made = {}
     counted: list[str | None] = []
     kept = SqlSource.counted
@@ -189,8 +246,51 @@ def test_a_release_goes_on_as_it_began(
     rows = replace(people, count="rows")
     for name, order in {"a": (rows, people), "b": (people, rows)}.items():
         for source in order:
-            made[name] = jam.synthesize(source, None, release=name, ledger=f"{name}.db", **given)
+            made[name] = release(source, name)
     assert counted == [None, None, "postgres", "postgres"]
+    assert [one.certificate.counted_by for one in made.values()] == ["rows", "postgres"]
+
+    monkeypatch.setattr(ibis_codes, "version", not_installed)
+    with pytest.raises(
+        InputError, match=r"counts of a database, and ibis .*jam-dagster\[warehouse"
+    ):
+        release(people, "b")
+    assert "rows of the private table are read, for ibis" in str(release(people, "c").messages)
+    assert counted[4:] == [None]
+
+
+def not_installed(name: str) -> str:
+    raise PackageNotFoundError(name)
+
+
+def test_a_release_whose_counts_nobody_knows_any_more_draws_no_further(
+    people: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    measure, done = MechanismRun.measure, []
+
+    def killed(self: MechanismRun, clique: Any, rho: float) -> Any:
+        if done:
+            raise KeyboardInterrupt
+        done.append(clique)
+        return measure(self, clique, rho)
+
+    monkeypatch.setattr(MechanismRun, "measure", killed)
+    with pytest.raises(KeyboardInterrupt):
+        release(people, "a")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    (digest,) = Path("a.db-private/contents").iterdir()
+    kept = digest.read_bytes()
+    digest.unlink()
+    for source in (people, replace(people, count="rows")):
+        with pytest.raises(InputError, match=r"keyed digest of the counts .* draws left to make"):
+            release(source, "a")
+    digest.write_bytes(kept)
+    assert release(people, "a").certificate.counted_by == "postgres"
+    # Nothing is left to draw: a private store may be lost.
+    digest.unlink()
+    release(people, "a")
 
 
 def test_the_key(postgres: PostgresServer) -> None:

@@ -95,16 +95,16 @@ def test_other_types_tell_persons_apart_as_their_texts_do(postgres: PostgresServ
 def test_the_key_is_in_no_text_of_a_query(postgres: PostgresServer) -> None:
     source = table_of([("1", "x", 0)], postgres)
     unit = PrivacyUnit("p", 1)
-    with source._connection(True, snapshot=True) as ask:
-        types = ask(lambda one: server.column_types(one, source.query))
-        queries = list(server.counting_queries(source.query, DOMAIN, types, [("a", "b")], unit))
+    with source._connection(True, True) as opened:
+        blocks = [("a", "b")]
+        queries = list(server.counting_queries(source.query, DOMAIN, opened.types(), blocks, unit))
 
         def texts(connection):  # type: ignore[no-untyped-def]
             next(server.groups(connection, queries, KEY))
             known = "select statement from pg_cursors union select query from pg_stat_activity"
             return str(connection.exec_driver_sql(known).all())
 
-        found = ask(texts)
+        found = opened.ask(texts)
     assert "DECLARE" in found
     assert KEY.hex() not in found
 
