@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 from upath import UPath
 
 from jam_dagster.errors import BudgetError, SpecificationError
@@ -18,7 +19,7 @@ from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.yaml.resources import BudgetSpec
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
-from jam_dagster.tables import Domain, encode_parquet, source_from_config
+from jam_dagster.tables import Domain, SqlSource, encode_parquet, source_from_config
 from jam_dagster.tables.sources import parquet
 from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, told
 
@@ -157,6 +158,19 @@ def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
     assert bench.run().success
     assert attempts(bench) == (2, 0)
     assert failures(bench) == []
+
+
+@pytest.mark.slow
+def test_what_counted_a_table_of_a_database_is_told(bench: Bench) -> None:
+    url = f"sqlite:///{bench.home / 'people.sqlite'}"
+    engine = sa.create_engine(url)
+    people(600, seed=1).to_sql("people", engine, index=False)
+    engine.dispose()
+    result = bench.run(UP_TO_SYNTHETIC, private=SqlSource(url, "select * from people"))
+    assert result.success, failure(result)
+    assert told(result)["private_records"]["counted_by"] == "rows"
+    (described,) = bench.releases.rglob("release.json")
+    assert json.loads(described.read_text())["counted_by"] == "rows"
 
 
 @pytest.mark.slow

@@ -7,10 +7,13 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import jam_dagster as jam
 from jam_dagster.errors import DomainError, InputError, PrivateValuesError
 from jam_dagster.tables import Domain, PrivacyUnit, SqlSource
 from jam_dagster.tables.sources import postgres as server
@@ -127,6 +130,44 @@ def test_a_server_that_logs_everything_logs_no_value(postgres: PostgresServer) -
     # Administrators may see the key where they log parameters, and in no text of a query.
     parameters = [line for line in log.splitlines() if KEY.hex() in line]
     assert all("DETAIL" in line and "arameters" in line for line in parameters)
+
+
+def test_a_release_leaves_no_value_in_the_server_s_log_or_its_own_files(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [(f"person-canary-{n % 40}", "value-canary", n % 7) for n in range(97)]
+    source = table_of(rows, postgres)
+    name = source.url.split("?")[0].rsplit("/", 1)[1]
+    for setting in ("log_statement = 'all'", "log_duration = on", "log_parameter_max_length = 0"):
+        postgres.execute(f"alter database {name} set {setting}", name)
+    before = (postgres.folder / "log").stat().st_size
+    other = {"values": ["x", "other"], "other": "other"}
+    domain = Domain.from_dict({"attributes": {"a": other, "b": {"edges": [0, 3, 6]}}})
+    given: dict[str, Any] = {
+        "domain": domain,
+        "dataset": "people",
+        "epsilon": 1.0,
+        "ledger": "a.db",
+        "report": False,
+        "checks": False,
+        "evaluate": "private",
+    }
+    given |= {"privacy_unit": "p", "max_rows": 2, "mechanism": "independent", "degree": 2}
+    made = jam.synthesize(source, None, release="a", **given)
+    with pytest.raises(PrivateValuesError) as refused:
+        jam.synthesize(source, None, release="b", **{**given, "domain": DOMAIN, "ledger": "b.db"})
+    assert made.certificate.counted_by == "postgres"
+    log = (postgres.folder / "log").read_bytes()[before:]
+    assert log.count(b"jam_query") >= 2
+    (key,) = (path.read_bytes().hex().encode() for path in Path("a.db-releases").rglob("*.key"))
+    told = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert any("failures" in path.parts for path in told)
+    # Not even the owner is told a value that the server never sent.
+    for content in (log, *told.values()):
+        assert b"canary" not in content
+        assert key not in content
+    assert "canary" not in f"{made!r} {made.messages} {refused.value!r}"
 
 
 @pytest.mark.parametrize(
