@@ -213,6 +213,11 @@ def _known(known: Known) -> dict[str, str]:
         "Costly columns": f"{costly} of the workload's cells: fewer or coarser ones leave more "
         "budget for each",
     }
+    if size.counted_cells is not None:
+        lines["Counting"] = (
+            f"one pass into {size.blocks:,} blocks of {size.counted_cells:,} cells,"
+            f" {8e-6 * size.counted_cells:,.0f} MB; a database that counts sends those that occur"
+        )
     if size.last_limit_mb is not None:
         lines["Model"] = (
             f"{size.last_limit_mb:.3g} MB at most, which {size.fit_last:,} candidates fit by "

@@ -26,9 +26,11 @@ NOT_SHOWN = (
 class Size:
     """How large the release's problem is.
 
-    `candidates` are the workload's marginals and all within them. `costly` are the columns with the
-    largest share of the workload's cells. Limits, and what fits them, are None without one.
-    `fit_last` counts the candidates that fit the last limit by themselves, beside an empty model.
+    `candidates` are the workload's marginals and all within them. A source that counts in one pass
+    counts so many `blocks` of `counted_cells` together; None where it would refuse. `costly` are
+    the columns with the largest share of the workload's cells. Limits, and what fits them, are None
+    without one. `fit_last` counts the candidates that fit the last limit by themselves, beside an
+    empty model.
 
     The rest is of the trials, and None before them: `most` is the most that a round chose from,
     `last_round` has the fewest and most that fitted in the last round, beside its model.
@@ -36,6 +38,8 @@ class Size:
 
     workload: int
     candidates: int
+    blocks: int | None
+    counted_cells: int | None
     costly: tuple[CostlyColumn, ...]
     last_limit_mb: float | None
     fit_last: int | None

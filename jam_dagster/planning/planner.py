@@ -29,6 +29,7 @@ from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import EncodedTable, PublicSources, Workload, encode
+from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
@@ -337,9 +338,13 @@ def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Siz
     counted = {
         name: sum(size for clique, size in cells.items() if name in clique) for name in domain.names
     }
+    asked = request.spec.marginals(domain)
+    blocks = covering_blocks(domain, asked) if can_be_counted(domain, asked) else None
     return Size(
         workload=len(workload.cliques),
         candidates=len(closure),
+        blocks=None if blocks is None else len(blocks),
+        counted_cells=None if blocks is None else sum(map(domain.size, blocks)),
         costly=tuple(
             CostlyColumn(name, domain.sizes[name], counted[name] / sum(cells.values()))
             for name in sorted(counted, key=counted.__getitem__, reverse=True)[:MOST_COSTLY]

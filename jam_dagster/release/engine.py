@@ -17,7 +17,6 @@ from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadErrors, workload_error
-from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
@@ -25,7 +24,6 @@ from jam_dagster.release.documents import ROWS, Documents, counts_in, keep_count
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
-    Clique,
     CountedTable,
     Domain,
     EncodedTable,
@@ -190,7 +188,7 @@ class Engine(Documents):
             )
         if spec.reads_values or spec.evaluation_mode != "off":
             unit = spec.privacy.protection.unit
-            source.check_counting(self.domain, unit, self._marginals(self.domain))
+            source.check_counting(self.domain, unit, self.spec.marginals(self.domain))
 
     def draw(
         self,
@@ -247,14 +245,8 @@ class Engine(Documents):
         """Return the private table as marginals, once every record of it lies in the domain."""
         unit = self.spec.privacy.protection.unit
         key = None if unit is None else self.row_key()
-        counted = self._source().counted(domain, unit, key, self._marginals(domain))
+        counted = self._source().counted(domain, unit, key, self.spec.marginals(domain))
         return self._not_empty(counted)
-
-    def _marginals(self, domain: Domain) -> tuple[Clique, ...]:
-        """Return all that the mechanism and the evaluation may ask for."""
-        workload = self.spec.workload.build(domain)
-        asked = self.spec.mechanism.build().marginals(domain, workload)
-        return (*asked, *workload.cliques, *columns_and_pairs(domain))
 
     def _source(self) -> Source:
         """Return the private table, which is counted as it was when the release began."""

@@ -32,6 +32,7 @@ from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.tables import (
     AssetSource,
+    Clique,
     Domain,
     PreviousRelease,
     PublicSources,
@@ -354,6 +355,14 @@ class ReleaseSpec(Section):
             noise=self.privacy.noise,
             seed=self.privacy.seed,
         )
+
+    def marginals(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return all private marginals that the mechanism and the evaluation may ask for."""
+        from jam_dagster.evaluation.quality import columns_and_pairs
+
+        workload = self.workload.build(domain)
+        asked = self.mechanism.build().marginals(domain, workload)
+        return (*asked, *workload.cliques, *columns_and_pairs(domain))
 
     def digest(self, domain: Domain | None) -> str:
         """Return the specification digest that is part of the release's key in the ledger.

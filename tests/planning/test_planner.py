@@ -112,6 +112,8 @@ def test_candidates_are_the_closure_and_those_that_fit_alone(plan: Plan) -> None
     limit = 80.0 / 3
     fits = sum(TractabilityFilter(domain, [q]).fitting([], limit) == [0] for q in closure)
     assert plan.size.candidates == len(closure)
+    # A block holds them all, and all pairs.
+    assert (plan.size.blocks, plan.size.counted_cells) == (1, domain.size(domain.names))
     assert plan.size.workload == sum(len(q) == 2 for q in closure)
     assert (plan.size.fit_first, plan.size.first_limit_mb) == (fits, pytest.approx(limit))
     assert plan.size.last_limit_mb == 80.0
