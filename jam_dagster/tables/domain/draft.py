@@ -381,6 +381,11 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
         return "; ".join(found)
     attribute = encoded.domain.attribute(name)
     found.append(_unread(column, attribute, encoded))
+    if isinstance(attribute, CategoricalAttribute) and attribute.other is not None:
+        runs = [repr(one) for one in column.dropna().unique() if is_formula(one)]
+        if runs:
+            shown = ", ".join(runs[:_EXAMPLES])
+            found.append(f"texts that a spreadsheet would run become {attribute.other!r}: {shown}")
     if isinstance(attribute, TimeAttribute) and (other := other_order(attribute, column)):
         found.append(
             f"dates are read as {attribute.format}, and {other} reads them too: see which is right"

@@ -84,14 +84,14 @@ class NumberFormat:
         whole = rf"\d{{1,3}}(?:{group}\d{{3}}){{1,9}}|\d{{1,30}}" if group else r"\d{1,30}"
         fraction = rf"(?:{point or '[.]'}(?P<fraction>\d{{1,30}}))?"
         return re.compile(
-            rf"\s*(?P<open>\()?(?P<sign>[-+\u2212]?)\s*(?:{prefix})?\s*(?P<inner>[-+\u2212]?)"
-            rf"(?P<whole>{whole}){fraction}\s*(?:{suffix})?(?(open)\))\s*",
+            rf"(?P<open>\()?(?P<sign>[-+\u2212]?)\s*(?:{prefix})?\s*(?P<inner>[-+\u2212]?)"
+            rf"(?P<whole>{whole}){fraction}\s*(?:{suffix})?(?(open)\))",
             re.ASCII,
         )
 
     def read(self, text: str) -> float | None:
         """Return the number that a text writes, with its unit or without; None for other texts."""
-        found = self._reader.fullmatch(text) if len(text) <= 200 else None
+        found = self._reader.fullmatch(text.strip()) if len(text) <= 200 else None
         if found is None or (found["sign"] and found["inner"]):
             return None
         digits = re.sub(r"\D", "", found["whole"])

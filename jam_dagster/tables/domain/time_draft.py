@@ -48,6 +48,7 @@ _SAMPLE = 200
 _DATES = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%Y-%m"),
     *("%m/%d/%Y", "%d/%m/%Y", "%m-%d-%Y", "%d-%m-%Y"),
+    *("%d.%m.%y", "%m/%d/%y", "%d/%m/%y"),
 )
 _SHAPE = re.compile(
     r"(?P<date>[\d./-]{6,10})?(?P<between>[ T]?)"

@@ -44,7 +44,12 @@ def test_text_becomes_the_values_observed_and_other():
 
 
 def test_texts_that_a_spreadsheet_runs_become_other():
-    assert draft(["@home", "+49 170", "-", "away"]).values == ("-", "away", "other")
+    drafted = draft_table(pd.DataFrame({"a": ["@home", "+49 170", "-", "away"]}))
+    assert drafted.domain.attribute("a").values == ("-", "away", "other")
+    assert (
+        drafted.notes["a"]
+        == "texts that a spreadsheet would run become 'other': '@home', '+49 170'"
+    )
 
 
 @pytest.mark.parametrize("name", ["other", "Other", "OTHER"])
@@ -529,6 +534,7 @@ WRITTEN = {
         form: MOMENTS.dt.strftime(form).tolist()
         for form in (
             *("%d-%m-%Y", "%d.%m.%Y", "%m/%d/%Y", "%-d/%-m/%Y", "%Y%m%d", "%I:%M %p"),
+            *("%d.%m.%y", "%m/%d/%y"),
             *("%-m/%-d/%Y %-I:%M:%S %p", "%Y-%m-%dT%H:%M:%SZ"),
         )
     },
