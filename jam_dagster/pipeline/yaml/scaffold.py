@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from dagster.components.scaffold.scaffold import Scaffolder, ScaffoldRequest
@@ -156,7 +156,7 @@ class _Draft:
     """What a scaffolded release says of its tables."""
 
     name: str
-    private: str | dict[str, str]
+    private: str | dict[str, Any]
     public: str | dict[str, str]
     drafted: "DraftedDomain | None"
     note: str
@@ -166,7 +166,7 @@ class _Draft:
     def of(cls, params: ReleaseParams, folder: Path, root: Path | None) -> "_Draft":
         name = re.sub(r"\W", "_", folder.name)
         name = name if name[:1].isalpha() else f"release_{name}"
-        private: str | dict[str, str] = {"demo": "health_survey", "part": "private"}
+        private: str | dict[str, Any] = {"demo": "health_survey", "part": "private"}
         public: str | dict[str, str] = {"demo": "health_survey", "part": "public"}
         if params.public is None and params.private is None:
             return cls(name, private, public, None, templates.DEMO_NOTE)
@@ -186,6 +186,8 @@ class _Draft:
         table = source.read(private=False)
         columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
         drafted = draft_table(table, columns=columns, exclude=exclude, infer=params.infer)
+        if drafted.multiline and isinstance(private, str) and private.endswith(".csv"):
+            private = {"csv": private, "multiline": True}
         unnamed = unnamed_columns(source)
         return cls(name, private, _from(place, folder, root), drafted, note, unnamed)
 

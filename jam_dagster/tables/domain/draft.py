@@ -89,12 +89,15 @@ class DraftedDomain:
         expression, or a mapping of `expression` and `values`, as a domain file has them.
     notes
         What a person should look at, by column.
+    multiline
+        Whether cells hold line breaks, which a private CSV file must be declared to have.
     """
 
     domain: Domain
     left_out: tuple[LeftOut, ...]
     proposed: Mapping[str, Entry] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    multiline: bool = False
 
     @property
     def remark(self) -> str:
@@ -359,7 +362,13 @@ def drafted(
     )
     notes = {name: _note(table[name], encoded) for name in table.columns}
     notes = {name: note for name, note in notes.items() if note}
-    return DraftedDomain(domain, missing, {} if infer else found, notes)
+    multiline = any(map(_has_line_breaks, (table[name] for name in table.columns)))
+    return DraftedDomain(domain, missing, {} if infer else found, notes, multiline)
+
+
+def _has_line_breaks(column: pd.Series[Any]) -> bool:
+    texts = isinstance(column.dtype, pd.StringDtype)
+    return texts and bool(column.str.contains("\n", regex=False, na=False).any())
 
 
 def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
@@ -371,11 +380,10 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
             "a spreadsheet would run its name as a formula, which no release may hold: give it"
             " another first character in both tables, or exclude it"
         )
-    texts = isinstance(column.dtype, pd.StringDtype)
-    if texts and column.str.contains("\n", regex=False, na=False).any():
+    if _has_line_breaks(column):
         found.append(
-            "cells hold line breaks: a private CSV file with such cells needs `multiline: true`"
-            " beside its path"
+            "cells hold line breaks: declare a private CSV file with such cells as"
+            " {csv: PATH, multiline: true} in the release's file"
         )
     if name not in encoded.domain.names:
         return "; ".join(found)

@@ -92,6 +92,16 @@ def test_with_a_public_table_its_domain_is_drafted(project: Path, loaded: Loaded
     assert definitions.resolve_job_def("mine_release")
 
 
+def test_what_a_public_file_shows_is_declared_of_the_private_one(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = people(60, seed=2).assign(note="a\nb")
+    table.to_csv(project / "survey.csv")
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv")
+    assert attributes(path)["private"] == {"csv": "../../people.csv", "multiline": True}
+    assert "survey.csv without a name" in capsys.readouterr().out
+
+
 def test_the_private_table_is_not_opened(project: Path) -> None:
     (project / "people.csv").unlink()
     path = scaffold(project, "mine", public="survey.csv", private="people.csv")

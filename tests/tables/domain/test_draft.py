@@ -322,7 +322,8 @@ def test_a_name_that_a_spreadsheet_runs_is_noted_at_once():
 def test_line_breaks_in_cells_are_noted():
     texts = [f"{number}\n{number}" for number in range(200)]
     drafted = draft_table(pd.DataFrame({"a": [1, 2] * 100, "b": texts}))
-    assert "needs `multiline: true` beside its path" in drafted.notes["b"]
+    assert "as {csv: PATH, multiline: true} in the release's file" in drafted.notes["b"]
+    assert drafted.multiline
 
 
 def test_nothing_is_proposed_from_few_rows():
