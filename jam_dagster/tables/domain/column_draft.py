@@ -18,7 +18,7 @@ from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.number_format import NumberFormat, format_of
 from jam_dagster.tables.domain.numeric import LARGEST_EDGE, NumericAttribute, equal_width_edges
 from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES, with_quantile_bins
-from jam_dagster.tables.domain.time_draft import draft_time
+from jam_dagster.tables.domain.time_draft import NEARLY_ALL, draft_time
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
     LARGEST_INTEGER,
@@ -47,9 +47,7 @@ _KEPT_ROWS = 5
 _MAX_DECIMALS = 6
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
-# So many of a column's cells are read where the others become missing: more where few values
-# are different, for a text among them may be one of theirs.
-NEARLY_ALL = 0.95
+# Where few numbers are different, a text among them may be one of the column's values.
 _ALL_OF_FEW = 0.99
 _FEW = 20
 # So many of the different numbers stay different as floats.

@@ -175,7 +175,9 @@ def draft_table(
     """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
     Text becomes a categorical attribute of the observed values, or the 60 most frequent ones, plus
-    `other`; two texts of booleans, such as yes and no, need none. Dates and times are counted in
+    `other`; two texts of booleans, such as yes and no, need none. Texts of which nearly all write
+    numbers, dates or durations in one format become these, and have that format again when they are
+    decoded; `notes` says how many public cells do not read. Dates and times are counted in
     the longest unit that all of them are whole ones of, in bins of days, weeks or longer. Up to 32
     different numbers get a bin each; more get bins of about equally many rows with round edges, and
     a value that many rows share, such as no capital gain or 40 hours a week, has a bin of its own.

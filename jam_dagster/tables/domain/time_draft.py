@@ -41,8 +41,9 @@ _MOST_BINS = 64
 _MOST_OFFSETS = 400
 _OFFSET_ROWS = 5
 
-# In so many of a column's cells a format reads, the others become missing.
-_NEARLY_ALL = 0.95
+NEARLY_ALL = 0.95
+"""A format reads at least so many of a column's cells; the others become missing."""
+
 _SAMPLE = 200
 
 _DATES = (
@@ -89,7 +90,7 @@ def draft_time(
         seconds = dataclasses.replace(seconds, zone=zone)
     read = np.array([seconds.count_of(value) for value in distinct])[places]
     known = ~np.isnan(read)
-    if known.mean() < (_NEARLY_ALL if nullable else 1):
+    if known.mean() < (NEARLY_ALL if nullable else 1):
         return None
     moments, places = np.unique(read[known], return_inverse=True)
     unit = _unit(seconds, moments.tolist())
