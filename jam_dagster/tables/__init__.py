@@ -21,12 +21,11 @@ from jam_dagster.tables.domain.constraints import Combinations, NotNull, Order
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.domain import Clique, Domain
 from jam_dagster.tables.domain.draft import (
-    DraftedDomain,
-    LeftOut,
     draft_domain,
     draft_table,
     wide_attributes,
 )
+from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.domain.health_survey import (
     health_survey_domain,
     simulate_health_survey,

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from jam_dagster.common.redaction import private_values
-from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.table import EncodedTable
@@ -22,11 +18,10 @@ from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS
 from jam_dagster.tables.domain.column_draft import draft_attribute
-from jam_dagster.tables.domain.constraints import described
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
 from jam_dagster.tables.domain.determined import Entry, column_text, determined, part_of
 from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.domain.domain_file import save_domain
+from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.domain.found_constraints import found_constraints
 from jam_dagster.tables.domain.time_draft import (
     draft_time,
@@ -48,119 +43,6 @@ _MANY_VALUES = 100
 _BINS = 32
 _DAYS = ("day", *LONGER_THAN_DAYS)
 _EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A column of the public table that a drafted domain leaves out.
-
-    Parameters
-    ----------
-    name
-        The column's name.
-    place
-        Its place among the table's columns, from 0.
-    reason
-        What it holds, such as "is 2013 in every row".
-    """
-
-    name: str
-    place: int
-    reason: str
-
-    def __str__(self) -> str:
-        """Return name and reason in one line that a terminal or a comment can hold."""
-        return _printable(f"{self.name}: {self.reason}")
-
-
-@dataclass(frozen=True)
-class DraftedDomain:
-    """A domain that was drafted from a public table, and what it leaves out of it.
-
-    Parameters
-    ----------
-    domain
-        The attributes that could be drafted, every other column as a derived one, and what
-        synthetic rows are repaired to keep.
-    left_out
-        The columns that are missing in every synthetic row, in the table's order.
-    proposed
-        What holds in every row of the public table, by column, which the domain does not have: an
-        expression, or a mapping of `expression` and `values`, as a domain file has them.
-    notes
-        What a person should look at, by column.
-    multiline
-        Whether cells hold line breaks, which a private CSV file must be declared to have.
-    """
-
-    domain: Domain
-    left_out: tuple[LeftOut, ...]
-    proposed: Mapping[str, Entry] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
-    multiline: bool = False
-
-    @property
-    def remark(self) -> str:
-        """Lines on what is left out, noted, derived or repaired, or ""."""
-        found = [one for one in self.domain.derived if one.expression is not None]
-        derived = {one.name: one.described if one.values else one.expression for one in found}
-        parts = {
-            "Columns that are left out, and missing in each synthetic row:": [
-                *map(str, self.left_out)
-            ],
-            "Columns to look at:": [_printable(f"{one}: {self.notes[one]}") for one in self.notes],
-            "Columns that are derived:": _lines(derived),
-            "What synthetic rows keep, as all public ones do:": [
-                *map(_printable, described(self.domain, self.domain.repairs))
-            ],
-        }
-        return "\n".join("\n  ".join([head, *rows]) for head, rows in parts.items() if rows)
-
-    @property
-    def hint(self) -> str:
-        """What could be derived, as for `remark`."""
-        if not self.proposed:
-            return ""
-        head = "Columns that could be derived (the option infer derives them):"
-        short = {
-            name: f"{one['expression']} by its values" if isinstance(one, dict) else one
-            for name, one in self.proposed.items()
-        }
-        return "\n  ".join([head, *_lines(short)])
-
-    def save(self, path: str | Path) -> None:
-        """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""
-        left_out = {one.place: one for one in self.left_out}
-        names = iter(self.domain.names)
-        comments: list[tuple[int, str]] = []
-        notes = 0
-        for place in range(len(left_out) + len(self.domain.names)):
-            if place in left_out:
-                comments.append((place + notes, f"left out: {left_out[place]}"))
-            elif note := self.notes.get(next(names, "")):
-                comments.append((place + notes, _printable(note)))
-                notes += 1
-        end = ["What holds in every row of the public table, to be written below `derived`:"]
-        save_domain(
-            self.domain, path, comments, [*end, *_lines(self.proposed)] if self.proposed else ()
-        )
-
-
-def _printable(text: str) -> str:
-    """Return a text in one line that a terminal or a comment can hold."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-
-
-def _lines(expressions: Mapping[str, Entry | None]) -> list[str]:
-    """Return an entry of a domain file for each expression, in one line."""
-    lines = []
-    for name, one in expressions.items():
-        entry = write_yaml({name: one}).strip()
-        if not entry.startswith("{") or "\n" in entry:
-            # An entry that YAML breaks is short enough in JSON.
-            entry = f"{{{json.dumps(name)}: {json.dumps(one)}}}"
-        lines.append(entry[1:-1])
-    return lines
 
 
 def draft_table(

@@ -16,13 +16,12 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.draft import (
-    DraftedDomain,
-    LeftOut,
     chosen_columns,
     draft_attributes,
     draft_table,
     drafted,
 )
+from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.sources.base import Source, source_from_config
 
 if TYPE_CHECKING:

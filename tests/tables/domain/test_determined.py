@@ -10,7 +10,7 @@ from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.tables import Domain, DraftedDomain, decode, draft_table, encode
 from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.determined import determined
-from jam_dagster.tables.domain.draft import _lines
+from jam_dagster.tables.domain.drafted_domain import _lines
 
 ROWS = 400
 RNG = np.random.default_rng(0)
