@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -235,7 +236,7 @@ class Clock:
 
     def moment(self, count: float) -> datetime:
         """Return when a unit begins, in the zone."""
-        start = _start(int(count), self.unit)
+        start = _start(math.floor(count), self.unit)
         if self._zone is None:
             return start
         return start.replace(tzinfo=self._counted_in).astimezone(self._zone)
@@ -325,10 +326,11 @@ class Clock:
     def written(self, count: float) -> Any:
         """Return a unit as a domain file has it, the inverse of `number`."""
         if self.kind == "duration":
-            return int(count)
+            return math.floor(count)
         moment = self.moment(count)
         text = moment.replace(tzinfo=None).isoformat(" ")
-        end = _WRITTEN.get(self.unit, 16)
+        # A zone may have had seconds before 1900.
+        end = 19 if moment.second and self.counts_in_utc else _WRITTEN.get(self.unit, 16)
         if self.kind == "time":
             return text[11:end]
         # The second of two hours of the same name.
@@ -339,8 +341,10 @@ class Clock:
 def text_at(moment: datetime, written: str) -> str:
     """Return the text of a moment in a format."""
     offset = moment.strftime("%z")
+    # Python pads no year.
     written = written.replace("%:z", f"{offset[:3]}:{offset[3:]}")
     written = written.replace("%3f", moment.strftime("%f")[:3])
+    written = written.replace("%Y", f"{moment.year:04}")
     written = _UNPADDED.sub(lambda one: str(int(moment.strftime(f"%{one[1]}"))), written)
     return moment.strftime(written)
 

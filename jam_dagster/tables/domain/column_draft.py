@@ -69,7 +69,13 @@ def draft_attribute(
     gaps = any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
     if len(columns) == 1 and len(observed[0]):
-        time = draft_time(name, observed[0], bins, gaps or other is not None)
+        try:
+            time = draft_time(name, observed[0], bins, gaps or other is not None)
+        except OverflowError:
+            raise DomainError(
+                "holds dates that a time zone moves beyond the years 1 to 9999: make them missing"
+                " in the source"
+            ) from None
         if time is not None:
             if not gaps and len(observed[0].unique()) == 1:
                 raise _constant(text_of(observed[0].iloc[0]))
@@ -234,14 +240,15 @@ def _draft_numeric(
         raise DomainError(
             f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )
-    if large and not private and len(np.unique(values)) < _TOLD_APART * len(distinct):
-        if len(distinct) > KEPT_VALUES or not integer or distinct[-1] > LARGEST_EDGE:
+    if large and not private and any(one != float(one) for one in distinct):
+        if integer and len(distinct) <= KEPT_VALUES and distinct[-1] < LARGEST_EDGE:
+            known = tuple(map(int, distinct))
+            return CategoricalAttribute(name, known, nullable=True, unreadable="missing")
+        if len(np.unique(values)) < _TOLD_APART * len(distinct):
             raise DomainError(
                 f"holds {len(distinct):,} numbers of so many digits that bins do not tell them"
                 " apart, such as keys: subtract a constant in the source, or make texts of them"
             )
-        known = tuple(map(int, distinct))
-        return CategoricalAttribute(name, known, nullable=True, unreadable="missing")
     decimals = None if integer else _decimals(arrays)
     kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
     if DECIMAL_DTYPE.fullmatch(str(dtype)) and (integer or decimals):

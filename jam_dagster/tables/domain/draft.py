@@ -33,6 +33,7 @@ from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     exact_number,
     is_formula,
+    kind_of,
     text_of,
     truth_of,
 )
@@ -313,10 +314,13 @@ def _listed(entry: Entry, name: str, attributes: Sequence[Attribute]) -> Entry:
     by_text = {column_text(one.name): one for one in attributes}
     own = {one.name: one for one in attributes}[name]
     source, values = by_text[entry["expression"]], entry["values"]
-    if isinstance(source, CategoricalAttribute):
+    if isinstance(source, CategoricalAttribute) and kind_of(source.values) == "mixed":
+        values = {}
+    elif isinstance(source, CategoricalAttribute):
         values = {key: one for key, one in values.items() if key in source.labels}
-        if source.other is not None and isinstance(own, CategoricalAttribute) and own.other:
-            values.setdefault(text_of(source.other), own.other)
+        texts = all(isinstance(one, str) for one in values.values())
+        if source.other is not None and isinstance(own, CategoricalAttribute) and texts:
+            values.setdefault(text_of(source.other), own.other or text_of(source.other))
     elif source.format or any(first != last for first, last, _ in source.entries[1].tolist()):
         values = {}
     return entry | {"values": values}

@@ -6,7 +6,7 @@ import pytest
 
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
-from jam_dagster.tables.domain.clock import DATE, DURATION, TIME
+from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, Clock
 from jam_dagster.tables.domain.times import TimeAttribute
 
 NEW_YORK = "America/New_York"
@@ -134,6 +134,27 @@ def test_a_kind_decodes_to_its_dtype_and_is_written_as_it_was_declared(entry, ex
     for again in (column, column.astype(object)):
         encoded = encode(pd.DataFrame({"a": again}), domain).columns[0]
         assert encoded.tolist() == [0, attribute.null_code] * 2
+
+
+@pytest.mark.parametrize(
+    ("unit", "zone", "dates"),
+    [
+        ("day", None, ["1901-02-03", "1969-12-31", "1969-12-31"]),
+        # Clocks of Kolkata were 5:53:28 before those of Greenwich.
+        ("minute", "Asia/Kolkata", ["1900-01-01 00:00", "1900-01-02 10:01", "1950-05-05 07:00"]),
+        ("day", "UTC", ["0007-02-03", "0907-12-31", "2000-01-01"]),
+    ],
+)
+def test_dates_long_ago_are_written_as_they_are(unit, zone, dates):
+    written = "%d.%m.%Y" if unit == "day" else None
+    edges = [pd.Timestamp(one, tz=zone) for one in dates]
+    clock = Clock("a", unit, zone, written)
+    counts = sorted({clock.count_of(one) for one in edges})
+    options = {"unit": unit, "zone": zone, "format": written}
+    domain = Domain((TimeAttribute("a", (*counts, counts[-1] + 0.5), **options),))
+    assert Domain.from_dict(domain.to_dict()) == domain
+    texts = clock.values_of(counts)
+    assert [clock.count_of(one) for one in texts] == counts
 
 
 def test_numbers_are_dates_where_the_format_has_no_marks():
