@@ -274,7 +274,7 @@ class Clock:
 
     def _value(self, count: float) -> Any:
         if self.kind == "duration":
-            length = int(count) * timedelta(seconds=_SECONDS[self.unit])
+            length = math.floor(count) * timedelta(seconds=_SECONDS[self.unit])
             return _written_length(length, str(self.format)) if self.is_text else length
         moment = self.moment(count)
         if self.is_text:

@@ -219,7 +219,13 @@ def drafted(
         )
     if table is None:
         return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
-    found = determined(table, [one.name for one in attributes], formats_of(attributes))
+    # No expression reads numbers among texts.
+    read = [
+        one.name
+        for one in attributes
+        if not isinstance(one, CategoricalAttribute) or kind_of(one.values) != "mixed"
+    ]
+    found = determined(table, read, formats_of(attributes))
     attributes = [_in_its_zone(one, table, attributes, found) for one in attributes]
     found = {name: _listed(one, name, attributes) for name, one in found.items()}
     found = {name: one for name, one in found.items() if not isinstance(one, dict) or one["values"]}
@@ -314,9 +320,7 @@ def _listed(entry: Entry, name: str, attributes: Sequence[Attribute]) -> Entry:
     by_text = {column_text(one.name): one for one in attributes}
     own = {one.name: one for one in attributes}[name]
     source, values = by_text[entry["expression"]], entry["values"]
-    if isinstance(source, CategoricalAttribute) and kind_of(source.values) == "mixed":
-        values = {}
-    elif isinstance(source, CategoricalAttribute):
+    if isinstance(source, CategoricalAttribute):
         values = {key: one for key, one in values.items() if key in source.labels}
         texts = all(isinstance(one, str) for one in values.values())
         if source.other is not None and isinstance(own, CategoricalAttribute) and texts:

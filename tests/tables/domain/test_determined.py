@@ -210,6 +210,7 @@ def test_a_label_stands_for_a_code() -> None:
         assert decoded[name].tolist() == pytest.approx(table[name].tolist(), nan_ok=True)
     # Numbers and the text `other` are no column that an expression reads.
     mixed = table[["code", "size"]].dropna().astype("int").astype("category")
+    mixed["again"] = mixed["code"]
     assert draft_table(mixed, infer=True).domain.derived == ()
     # In a file for a person they stand in one line.
     (entry,) = [one for one in _lines(draft_table(table).proposed) if one.startswith('"code"')]
