@@ -106,17 +106,10 @@ def counting_query(
     ibis = _ibis()
     used = [one for one in domain.attributes if max_rows or any(one.name in b for b in blocks)]
     # A name of a column may be anything.
-    columns: dict[str, Kind] = {}
-    for place, one in enumerate(used):
-        kind = kinds[one.name]
-        if kind is None or (reason := _refused(one, kind)):
-            reason = "its values are read by Python alone" if kind is None else reason
-            raise DomainError(
-                f"attribute {one.name!r} cannot be counted by {dialect} in a column of type"
-                f" {types[one.name]} ({reason}): cast the column in the query, or let the source"
-                " read rows, with `count: rows`. Nothing was charged"
-            )
-        columns[f"c{place}"] = kind
+    columns = {
+        f"c{place}": counted_kind(one, kinds[one.name], types[one.name], dialect)
+        for place, one in enumerate(used)
+    }
     types_of = {name: _TYPES[kind] for name, kind in columns.items()}
     if max_rows:
         types_of |= {PERSON: "string", KEY: "string"}
@@ -142,6 +135,18 @@ def counting_query(
         counted.append(groups.select(block=ibis.literal(number, "int64"), cell="cell", n="n"))
     text: str = ibis.to_sql(ibis.union(*counted), dialect=dialect, pretty=False)
     return text
+
+
+def counted_kind(attribute: Attribute, kind: Kind | None, type_: str, dialect: str) -> Kind:
+    """Return the kind of a column, or raise the DomainError of `counting_query`."""
+    if kind is None or (reason := _refused(attribute, kind)):
+        reason = "its values are read by Python alone" if kind is None else reason
+        raise DomainError(
+            f"attribute {attribute.name!r} cannot be counted by {dialect} in a column of type"
+            f" {type_} ({reason}): cast the column in the query, or let the source read rows, with"
+            " `count: rows`. Nothing was charged"
+        )
+    return kind
 
 
 def _limited(codes: ibis.Table, names: Sequence[str], max_rows: int) -> ibis.Table:
@@ -302,11 +307,8 @@ def _category_code(
             middle = len(listed) // 2
             before = column < _literal(listed[middle])
             return ibis.ifelse(before, among(listed[:middle]), among(listed[middle:]))
-        of_code: dict[Any, list[Any]] = {}
-        for value in listed:
-            of_code.setdefault(codes[value], []).append(_literal(value))
-        found = [(column.isin(alike), code) for code, alike in of_code.items()]
-        return ibis.cases(*found, else_=others) if found else others
+        found = [(_literal(value), codes[value]) for value in listed]
+        return column.cases(*found, else_=others) if found else others
 
     return among(values)
 

@@ -17,6 +17,7 @@ from jam_dagster.tables.codes.ibis_codes import (
     PERSON,
     SOURCE,
     Kind,
+    counted_kind,
     counting_query,
     ibis_is_missing,
 )
@@ -117,13 +118,12 @@ def parse(connection: Connection, query: str) -> list[tuple[str, int]]:
     from psycopg.errors import lookup
     from psycopg.pq import DiagnosticField, ExecStatus
 
-    text = query.replace(f"%({KEY})s", "$1")
-    if _SINGLE_PERCENT.search(text):
+    if _SINGLE_PERCENT.search(query):
         raise SourceError("the query has a single percent sign: write %% for it")
     connected: Any = connection.connection.driver_connection
     encoding = connected.info.encoding
     server = connected.pgconn
-    result = server.prepare(b"", text.replace("%%", "%").encode(encoding))
+    result = server.prepare(b"", query.replace("%%", "%").encode(encoding))
     if result.status == ExecStatus.COMMAND_OK:
         result = server.describe_prepared(b"")
     if result.status != ExecStatus.COMMAND_OK:
@@ -133,16 +133,10 @@ def parse(connection: Connection, query: str) -> list[tuple[str, int]]:
     return [(result.fname(one).decode(encoding), result.ftype(one)) for one in columns]
 
 
-def counting_queries(
-    query: str,
-    domain: Domain,
-    found: Sequence[tuple[str, str]],
-    blocks: Sequence[Clique],
-    unit: PrivacyUnit | None = None,
-) -> Iterator[tuple[str, Sequence[Clique]]]:
-    """Yield the queries that count blocks, and which ones each of them counts.
-
-    The key that chooses the rows of a person is their parameter `KEY`.
+def check_columns(
+    found: Sequence[tuple[str, str]], domain: Domain, unit: PrivacyUnit | None = None
+) -> None:
+    """Raise unless the columns of a query can be counted as they are read.
 
     Raises
     ------
@@ -156,12 +150,32 @@ def counting_queries(
     types = dict(found)
     if len(types) < len(found):
         raise SourceError("the query returns two columns of the same name: give each one an alias")
-    for name in domain.names:
-        if name not in types:
+    for one in domain.attributes:
+        if one.name not in types:
             raise DomainError(
-                f"the private table has no column {name!r}: add it, rename the column that holds"
-                " it, or remove the attribute from the domain"
+                f"the private table has no column {one.name!r}: add it, rename the column that"
+                " holds it, or remove the attribute from the domain"
             )
+        type_ = types[one.name]
+        counted_kind(one, _KINDS.get(type_, (None, ""))[0], type_, "postgres")
+    if unit is not None:
+        _person(unit, types)
+
+
+def counting_queries(
+    query: str,
+    domain: Domain,
+    found: Sequence[tuple[str, str]],
+    blocks: Sequence[Clique],
+    unit: PrivacyUnit | None = None,
+) -> Iterator[tuple[str, Sequence[Clique]]]:
+    """Yield the queries that count blocks, and which ones each of them counts.
+
+    The key that chooses the rows of a person is their parameter `KEY`. The errors are those of
+    `check_columns`.
+    """
+    check_columns(found, domain, unit)
+    types = dict(found)
     limit, most = "", None
     if unit is not None:
         limit = f", {_person(unit, types)} AS {PERSON}, CAST(%({KEY})s AS text) AS {KEY}"
@@ -186,7 +200,7 @@ def records_query(query: str, found: Sequence[tuple[str, str]], unit: PrivacyUni
     Raises
     ------
     DomainError, InputError
-        As for `counting_queries`.
+        As for `check_columns`.
     """
     person = _person(unit, dict(found))
     persons = f"SELECT {person} AS person FROM ({subquery(query)}) asked"  # noqa: S608
@@ -214,6 +228,9 @@ def groups(
     key: bytes | None = None,
 ) -> Iterator[tuple[Clique, npt.NDArray[np.int64]]]:
     """Yield what `counting_queries` find: a block, some of its cells, and their counts."""
+    # Compiling such long expressions takes minutes, and longer than they do.
+    compiled = "SELECT set_config(name, 'off', true) FROM pg_catalog.pg_settings WHERE name = 'jit'"
+    connection.exec_driver_sql(compiled).all()
     streamed = connection.execution_options(stream_results=True, max_row_buffer=_CHUNK_ROWS)
     # Bound, so that no query's text has it.
     bound = None if key is None else {KEY: key.hex()}

@@ -148,7 +148,7 @@ class SqlSource(ReadWhole):
     ) -> None:
         """Raise where `counted` would fail whatever the rows are; none is read.
 
-        The database parses the queries, and runs none of them.
+        The database parses the query, and does not run it.
 
         Raises
         ------
@@ -158,11 +158,9 @@ class SqlSource(ReadWhole):
         """
         if self.engine is None:
             return
-        blocks = engine_blocks(domain, cliques)
+        engine_blocks(domain, cliques)
         with redacted("counting the private table"), self._connection(True, True) as opened:
-            found = opened.types()
-            for query, _ in postgres.counting_queries(self.query, domain, found, blocks, unit):
-                opened.ask(partial(postgres.parse, query=query), values=False)
+            postgres.check_columns(opened.types(), domain, unit)
 
     def _asked(self, private: bool, ask: Callable[[Connection], T]) -> T:
         """Return what a connection to the database answers."""
