@@ -65,8 +65,12 @@ _KINDS: dict[str, tuple[Kind, str]] = {
 }
 """By the name of a type, what its values are and how they are read; others are not."""
 
-# Their texts are those that tell persons apart where rows are read.
-_PERSONS = ("int2", "int4", "int8", "text", "varchar", "uuid")
+_PERSONS = {
+    **dict.fromkeys(("int2", "int4", "int8", "text", "varchar", "uuid"), "CAST({0} AS text)"),
+    "numeric": "CAST(trim_scale({0}) AS text)",
+    "date": "CAST({0} - DATE '2000-01-01' AS text)",
+}
+"""By the name of a type, a text that tells persons apart as those of rows do."""
 
 
 # The last semicolon, before comments. Within quotes it could be a part of a value.
@@ -218,7 +222,7 @@ def _person(unit: PrivacyUnit, types: Mapping[str, str]) -> str:
             f" column of type {kind}: cast the column in the query, or let the source read rows,"
             " with `count: rows`. Nothing was charged"
         )
-    text = f"CAST({_doubled(_quoted(unit.column))} AS text)"
+    text = _PERSONS[kind].format(_doubled(_quoted(unit.column)))
     return f"encode(convert_to({text}, 'UTF8'), 'hex') COLLATE \"C\""
 
 
