@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import Ledger
@@ -15,7 +18,7 @@ from jam_dagster.release.funding import LedgerFunding
 from jam_dagster.release.place import archive_name
 from jam_dagster.release.public_side import public_codes, public_records
 from jam_dagster.release.run import ReleaseRun
-from jam_dagster.tables import FrameSource
+from jam_dagster.tables import FrameSource, SqlSource
 from tests.release.test_engine import DOMAIN, ledger, specification, table
 
 __all__ = ["ledger"]
@@ -98,3 +101,29 @@ def test_a_run_whose_transcript_was_changed_counts_for_nothing(
     again, repeated = drawn(engine(tmp_path, ledger))
     assert not repeated
     assert again.digest == first.digest
+
+
+def test_a_release_that_never_said_what_counted_it_goes_on_with_rows_and_says_nothing(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    url = f"sqlite:///{tmp_path / 'people.sqlite'}"
+    connected = sa.create_engine(url)
+    table(200, 1).to_sql("people", connected, index=False)
+    connected.dispose()
+
+    def of_database() -> Engine:
+        made = engine(tmp_path, ledger)
+        source = SqlSource(url, "select * from people")
+        return replace(made, spec=made.spec.model_copy(update={"private": source}))
+
+    first, _ = drawn(of_database())
+    (described,) = tmp_path.rglob("release.json")
+    said = json.loads(described.read_text())
+    assert said.pop("counted_by") == "rows"
+    described.write_text(json.dumps(said))
+
+    again = of_database()
+
+    assert drawn(again)[0].digest == first.digest
+    assert again.counted_by is None
+    assert "counted_by" not in json.loads(described.read_text())

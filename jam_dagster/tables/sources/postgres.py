@@ -77,6 +77,17 @@ _PERSONS = {
 _END = re.compile(
     r""";(?=(?:[\s;]|--[^\n'"$`\]]*(?:\n|\Z)|/\*(?:(?!\*/)[^'"$`\]])*\*/)*\Z)""", re.ASCII
 )
+# Of the tables that are locked. Those of a view are read as its owner.
+_UNREADABLE = """
+SELECT 1 FROM pg_catalog.pg_locks JOIN pg_catalog.pg_class tables ON relation = tables.oid
+WHERE pid = pg_backend_pid() AND locktype = 'relation' AND relkind IN ('f', 'm', 'p', 'r', 'v')
+AND relnamespace <> CAST('pg_catalog' AS regnamespace)
+AND NOT has_any_column_privilege(tables.oid, 'SELECT')
+AND tables.oid NOT IN (
+    SELECT refobjid FROM pg_catalog.pg_depend
+    WHERE classid = CAST('pg_catalog.pg_rewrite' AS regclass)
+)
+"""
 _SINGLE_PERCENT = re.compile(r"(?<!%)(?:%%)*%(?!%)")
 
 
@@ -106,6 +117,8 @@ def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
         types[int(oid)] = str(name) if counted else f"{name}, which the server reads in its own way"
     # Its tables are locked from here on: no type changes before they are counted.
     described = parse(connection, f"SELECT * FROM ({subquery(query)}) asked")  # noqa: S608
+    if connection.exec_driver_sql(_UNREADABLE).first():
+        raise SourceError("its user may not read a table of the query: grant SELECT on it")
     return [(name, types[oid]) for name, oid in described]
 
 
