@@ -77,6 +77,24 @@ def test_a_day_is_that_of_the_zone_and_an_hour_follows_the_other():
     assert Domain.from_dict(domain.to_dict()) == domain
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"bounds": ["1950-06-21", "1950-06-24"], "unit": "day"},
+        {"bounds": ["1950-06-21", "1959-06-24"], "unit": "day", "every": "year"},
+        {"edges": ["1950-06-21 08:00", "1950-06-22 01:00", "1950-06-24 08:00"], "unit": "hour"},
+        {"bounds": [-5, -2], "unit": "minute", "dtype": DURATION},
+    ],
+)
+def test_bounds_below_zero_are_written_as_they_were_declared(entry):
+    attribute = declared(**entry)
+    domain = Domain((attribute,))
+    written = domain.to_dict()["attributes"]["a"]
+    key = "edges" if "edges" in entry else "bounds"
+    assert written[key] == entry[key]
+    assert Domain.from_dict(domain.to_dict()) == domain
+
+
 def test_bins_of_hours_leave_out_the_hour_that_clocks_skip():
     bounds = {"bounds": ["2024-03-31 00:00", "2024-03-31 05:59"]}
     entry = {"unit": "minute", "every": "hour", "zone": "Europe/Berlin", "within": [[0, 9, 1]]}
