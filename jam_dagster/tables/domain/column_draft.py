@@ -6,6 +6,7 @@ import dataclasses
 import re
 from datetime import date, timedelta
 from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,8 @@ def _kind(column: pd.Series[Any]) -> str:
     if all(isinstance(value, bool | np.bool_) for value in column):
         return "boolean"
     if any(isinstance(value, bool | np.bool_ | str) for value in column):
+        if not all(isinstance(value, str | np.bool_ | Real | Decimal) for value in column):
+            raise DomainError("holds objects that are neither texts nor numbers beside others")
         return "text" if all(isinstance(value, str) for value in column) else "mixed"
     if pd.to_numeric(column, errors="coerce").notna().all():
         return "number"
@@ -158,7 +161,8 @@ def _draft_categorical(
     by_text: dict[str, Value] = {}
     for column in observed:
         for value in column if pd.api.types.is_object_dtype(column.dtype) else column.unique():
-            by_text.setdefault(text_of(value), value)
+            plain = exact_number(value) if isinstance(value, Decimal) else value
+            by_text.setdefault(text_of(value), value if plain is None else plain)
     rows, private = sum(map(len, observed)), len(observed) > 1
     if not private and len(by_text) == 1 and not gaps:
         raise _constant(next(iter(by_text)))

@@ -52,6 +52,10 @@ def test_texts_that_a_spreadsheet_runs_become_other():
     )
 
 
+def test_decimals_among_texts_are_numbers():
+    assert draft([Decimal("1.5"), "x", Decimal(2), "y"]).values == (1.5, 2, "x", "y", "other")
+
+
 @pytest.mark.parametrize("name", ["other", "Other", "OTHER"])
 def test_an_other_in_the_table_is_used(name):
     attribute = draft(["a", name])
@@ -257,6 +261,7 @@ LEFT_OUT = [
     ([[1], None], "holds nested values"),
     (["a", [1]], "holds nested values"),
     ([b"a", b"b"], "holds objects that are neither"),
+    ([b"a", "b"], "holds objects that are neither texts nor numbers beside others"),
     ([uuid.UUID(int=1), uuid.UUID(int=2)], "holds objects that are neither"),
     (np.array([2**64 - 1, 5], dtype="uint64"), "holds integers too large"),
     (pd.Series(["\ud800", "a"], dtype=object), "attribute 'a' lists '"),
