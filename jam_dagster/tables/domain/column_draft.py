@@ -115,6 +115,10 @@ def _written_numbers(
         if form is None:
             return None
         numbers = pd.Series(each_value(column, form.read, None), dtype=object).dropna()
+        # Telephone numbers are written in groups, too.
+        whole = not form.has_unit and not form.decimals
+        if whole and column.is_unique and len(set(map(len, column))) == 1:
+            return None
     share = len(numbers) / len(column)
     if share == 1 and form is None:
         return None
@@ -240,7 +244,8 @@ def _draft_numeric(
             raise DomainError("holds integers too large to be counted in bins, such as keys")
         integer = True
     whole = integer or (large and all(one == int(one) for one in distinct))
-    if whole and not private and form is None and _are_keys(name, exact, distinct):
+    numbered = whole and not private and not (form is not None and form.has_unit)
+    if numbered and _are_keys(name, exact, distinct):
         raise DomainError(
             f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )

@@ -70,6 +70,11 @@ class NumberFormat:
         return {name: part or "" for name, part in found.groupdict().items()} if found else {}
 
     @property
+    def has_unit(self) -> bool:
+        """Whether a text stands before or after the number."""
+        return bool(self._parts["prefix"] or self._parts["suffix"])
+
+    @property
     def decimals(self) -> int:
         """The most decimals that are written."""
         return len(self._parts["places"] + self._parts["more"])

@@ -237,6 +237,8 @@ YEAR_1 = YEAR_1.dt.tz_convert("Asia/Kolkata")
 LEFT_OUT = [
     ([f"person {number}" for number in range(101)], "holds 101 different texts in 101 rows, such"),
     ([f"person {number % 60}" for number in range(101)] + [*map(str, range(99))], "holds 159"),
+    ([f"{number} 456 789" for number in range(100, 201)], "holds 101 different texts"),
+    ([f"{number:,}" for number in range(950, 1080)], "holds another integer in each of 130"),
     (range(7, 108), "holds another integer in each of 101 rows"),
     ([number * 1009 for number in range(101)], "holds another integer in each of 101 rows"),
     ([2**60 + number for number in range(101)], "holds another integer in each of 101 rows"),
