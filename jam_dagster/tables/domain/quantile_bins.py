@@ -45,7 +45,7 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
     """Return an attribute whose bins, and what lies within them, follow a public column."""
     distinct, rows = np.unique(values, return_counts=True)
     if len(distinct) == 1:
-        return draft
+        return with_entries(draft, values)
     if len(distinct) <= _BINS:
         chosen = {_between(draft, low, high) for low, high in pairwise(distinct.tolist())}
         low, high = draft.edges
