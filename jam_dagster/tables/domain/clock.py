@@ -19,7 +19,7 @@ import pandas as pd
 
 from jam_dagster.common.validation import as_number
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.values import text_of
+from jam_dagster.tables.domain.values import is_formula, text_of
 
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -63,6 +63,10 @@ _PRECISION: dict[int, Unit] = {
     16: "minute",
     19: "second",
 }
+
+
+_LONGEST_FORMAT = 100
+_SAMPLE = datetime(2021, 3, 14, 15, 9, 26)
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,28 @@ class Clock:
             raise DomainError(
                 f"{what} has a zone, and values without one: use dtype datetime64[us, {self.zone}]"
                 " or a format that ends in %:z, or remove the zone"
+            )
+        if self.is_text and self.kind != "duration":
+            self._check_format(what)
+
+    def _check_format(self, what: str) -> None:
+        """Raise unless a text in the format can be read again, and a spreadsheet runs none."""
+        written = str(self.format)
+        if len(written) > _LONGEST_FORMAT or not written.isprintable():
+            raise DomainError(
+                f"{what}: a format has at most {_LONGEST_FORMAT} characters, all of them printed"
+            )
+        start = 0 if self.kind == "time" else self.count_at(_SAMPLE)
+        text = str(self._value(start))
+        count = self.count_of(text)
+        if math.isnan(count) or str(self._value(count)) != text:
+            raise DomainError(
+                f"{what}: format {written!r} writes {text!r}, which it does not read: use each part"
+                " once, such as '%Y-%m-%d'"
+            )
+        if is_formula(text):
+            raise DomainError(
+                f"{what}: a spreadsheet runs {text!r} as a formula: use another format"
             )
 
     @property
@@ -218,7 +244,7 @@ class Clock:
             given = (float(part or 0) for part in parts)
             return sign * timedelta(**dict(zip(units, given, strict=True)))
         if self.format:
-            with suppress(ValueError):
+            with suppress(ValueError, re.error):
                 read = moment_in(text, self.format)
                 return read.time() if self.kind == "time" else read
         if self.kind == "time":

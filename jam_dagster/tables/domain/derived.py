@@ -23,6 +23,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,7 @@ def planned(
         for name in ready:
             del waiting[name]
             plan.append(_planned(declared[name], trees[name], examples))
-            examples[name] = _computed(plan[-1], pd.DataFrame(index=range(1)), examples, _rng())
+            examples[name], _ = _computed(plan[-1], pd.DataFrame(index=range(1)), examples, _rng())
     return tuple(plan)
 
 
@@ -222,8 +223,12 @@ def with_derived(
     `before` rows of the table come before these.
     """
     columns = {str(name): table[name] for name in table.columns}
+    length = 0
     for one in plan:
-        columns[one.name] = _computed(one, table, columns, rng, before, formats)
+        columns[one.name], letters = _computed(one, table, columns, rng, before, formats)
+        length += letters
+        if length > _MOST_TEXT:
+            raise DomainError("derived columns hold more than a billion letters together")
     return pd.DataFrame({name: columns[name] for name in order}, index=table.index)
 
 
@@ -239,7 +244,8 @@ def _example(attribute: Attribute) -> pd.Series[Any]:
             return pd.Series([()])
         listed: pd.Series[Any] = pd.Series(list(attribute.values[:1]), dtype=dtype)
         return listed
-    example: pd.Series[Any] = pd.Series([None if dtype == "object" else 0]).astype(dtype)
+    zero = Decimal(0) if str(dtype).startswith("decimal") else 0
+    example: pd.Series[Any] = pd.Series([None if dtype == "object" else zero]).astype(dtype)
     return example
 
 
@@ -274,7 +280,8 @@ def _computed(
     rng: np.random.Generator,
     before: int = 0,
     formats: Formats = _NONE,
-) -> pd.Series[Any]:
+) -> tuple[pd.Series[Any], int]:
+    """Return a column, and the number of letters of its texts."""
     parts, length = [], 0
     for start in range(0, max(len(table), 1), _ROWS):
         count = min(_ROWS, len(table) - start)
@@ -290,4 +297,4 @@ def _computed(
         parts.append(typed(one.name, cells, one.dtype))
     column: pd.Series[Any] = parts[0] if len(parts) == 1 else pd.concat(parts)
     column.index = table.index
-    return column
+    return column, length

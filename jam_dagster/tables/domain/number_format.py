@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.values import is_formula
 
+_MOST_DECIMALS = 15
 _BLANKS = " \u00a0\u202f"
 _OTHERS = r"[^\d#()\"\t\r\n]"
 _AFFIX = rf"(?:[{_BLANKS}]{_OTHERS}|(?![-+{_BLANKS}]){_OTHERS}){_OTHERS}{{0,11}}"
@@ -86,7 +87,8 @@ class NumberFormat:
         )
         if self._parts["group"].isspace():
             group = f"[{_BLANKS}]"
-        whole = rf"\d{{1,3}}(?:{group}\d{{3}}){{1,9}}|\d{{1,30}}" if group else r"\d{1,30}"
+        # No thousands begin with a zero: 0,543 is a decimal.
+        whole = rf"[1-9]\d{{0,2}}(?:{group}\d{{3}}){{1,9}}|\d{{1,30}}" if group else r"\d{1,30}"
         fraction = rf"(?:{point or '[.]'}(?P<fraction>\d{{1,30}}))?"
         return re.compile(
             rf"(?P<open>\()?(?P<sign>[-+\u2212]?)\s*(?:{prefix})?\s*(?P<inner>[-+\u2212]?)"
@@ -142,11 +144,13 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
     unit = units.most_common(1)[0][0]
     best, read = None, 0
     for group, point in _STYLES:
+        if _are_thousands([body for body, _ in bodies[unit]], point):
+            continue
         plain = NumberFormat(f"#{group}##0{point}{'#' * 15}")
         fits = [(body, rows) for body, rows in bodies[unit] if plain.read(body) is not None]
         known = sum(rows for _, rows in fits)
         if known > read:
-            places = {len(body.partition(point)[2]) for body, _ in fits}
+            places = {min(len(body.partition(point)[2]), _MOST_DECIMALS) for body, _ in fits}
             thousands = f"#{group}##" if any(group in body for body, _ in fits) else ""
             decimals = "0" * min(places) + "#" * (max(places) - min(places))
             best, read = f"{thousands}0{point + decimals if decimals else ''}", known
@@ -156,6 +160,15 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
         return None
     pattern = f"{unit[0]}{best}{unit[1]}"
     return NumberFormat(f"{pattern};({pattern})" if in_parentheses else pattern)
+
+
+def _are_thousands(bodies: Sequence[str], mark: str) -> bool:
+    """Return whether a mark separates thousands: 2.815 beside 815, and no 2815."""
+    marked = [body for body in bodies if mark in body]
+    plain = [int(body) for body in bodies if body.isdecimal()]
+    grouped = re.compile(rf"[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+", re.ASCII)
+    whole = bool(marked) and all(map(grouped.fullmatch, marked))
+    return whole and bool(plain) and 100 <= max(plain) < 1000
 
 
 def _is_unit(prefix: str, suffix: str) -> bool:

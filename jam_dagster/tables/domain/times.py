@@ -81,10 +81,10 @@ class TimeAttribute(NumericAttribute):
         object.__setattr__(self, "integer", True)
         clock = self.clock
         days = self.every in ("day", *LONGER_THAN_DAYS) and clock.counts_in_utc
-        if self.hour_from is not None and not days:
+        if self.hour_from is not None and (not days or self.hour_from == self.name):
             raise DomainError(
                 f"attribute {self.name!r}: hour_from is for `unit: hour` or a shorter one, with"
-                " `every: day` or a longer one"
+                " `every: day` or a longer one, and names another attribute"
             )
         if self.every is not None and (clock.kind == "duration" or not clock.nests_in(self.every)):
             raise DomainError(

@@ -108,14 +108,6 @@ def test_a_date_is_read_whatever_it_is_made_of() -> None:
     assert reproduces("t * 2", pd.Series([3, None]), sums)
 
 
-def test_a_format_that_reads_nothing_gives_nothing() -> None:
-    entry = {"bounds": ["2013-06-17", "2013-06-17"], "unit": "day", "format": "%d.%d"}
-    made = Domain.from_dict({"attributes": {"a": entry}, "derived": {"d": "day(a)"}})
-    table = decode(EncodedTable(made, (np.zeros(2, np.uint8),)), np.random.default_rng(0))
-    assert table["a"].tolist() == ["17.17"] * 2
-    assert table["d"].isna().all()
-
-
 def test_keys_are_unique_and_follow_from_the_seed() -> None:
     keys = computed("uuid()", 25)
     assert keys.is_unique
@@ -257,3 +249,8 @@ def test_a_name_and_an_expression_are_checked() -> None:
         DerivedColumn("", 1)
     with pytest.raises(DomainError, match="finite"):
         DerivedColumn("a", float("inf"))
+
+
+def test_a_narrow_decimal_may_be_read() -> None:
+    price = {"bounds": [0, 100], "bins": 4, "decimals": 2, "dtype": "decimal128(12, 2)[pyarrow]"}
+    Domain.from_dict({"attributes": {"p": price}, "derived": {"r": "round(p, 1)"}})

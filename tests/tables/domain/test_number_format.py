@@ -88,3 +88,18 @@ def test_an_attribute_has_the_decimals_of_its_format():
 def test_the_format_of_most_texts_is_found(texts, pattern):
     found = format_of(dict.fromkeys(texts, 1))
     assert (found and found.pattern) == pattern
+
+
+@pytest.mark.parametrize(
+    ("texts", "pattern"),
+    [
+        (["0,146 €", "0,307 €", "1,834 €"], "0,000 €"),
+        (["815 €", "2.815 €", "12.400 €"], "#.##0 €"),
+        (["2.815 kg", "0.4 kg"], "0.0## kg"),
+        ([f"0.{'1' * 17}%", f"0.{'2' * 16}%"], f"0.{'0' * 15}%"),
+    ],
+)
+def test_thousands_and_decimals_are_told_apart(texts: list[str], pattern: str) -> None:
+    found = format_of(dict.fromkeys(texts, 3))
+    assert found is not None
+    assert found.pattern == pattern

@@ -341,3 +341,17 @@ def test_an_hour_comes_from_an_attribute_that_is_there() -> None:
     content["attributes"]["at"]["hour_from"] = "hour"
     with pytest.raises(DomainError, match="hour_from is for `unit: hour` or a shorter"):
         Domain.from_dict(content)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["%Y-%m-%d" + "%A" * 40, "%Y%Y", "%Y-%m-%d" + "x" * 100, "%Y\0-%m-%d", "%Y-Q%q", "=%Y-%m-%d"],
+)
+def test_a_format_that_is_not_read_again_or_runs_is_refused(written: str) -> None:
+    with pytest.raises(DomainError, match=r"format|formula"):
+        TimeAttribute("d", (0.0, 300.0), unit="day", format=written)
+
+
+def test_the_hour_of_a_timestamp_is_another_attributes() -> None:
+    with pytest.raises(DomainError, match="names another attribute"):
+        TimeAttribute("d", (0.0, 48.0), unit="hour", every="day", hour_from="d")
