@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import time
 from typing import Any
 
 import duckdb
@@ -80,6 +81,10 @@ def test_duckdb_counts_what_encode_gives() -> None:
         "50%",
     ]
     numbers = [-(2**53), -5, 0, 1, 2, 3, 10, 11, 12, 99, 2**53]
+    seen = pd.to_datetime(
+        ["2023-12-31T18:30Z", "2024-01-01T18:29:59.999999Z", "2024-01-31T18:29:59Z"],
+        format="ISO8601",
+    )
     rows = 300
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
@@ -89,6 +94,8 @@ def test_duckdb_counts_what_encode_gives() -> None:
             "float": rng.choice([*map(float, numbers), np.nan, np.inf, 0.5], rows),
             "bin": rng.choice([0.0, 0.1, np.nextafter(0.1, 0), 9.99, 10.0, -1.0, np.nan], rows),
             "flag": rng.choice([True, False], rows),
+            "seen": pd.Series(rng.choice(seen, rows), dtype="datetime64[us, UTC]"),
+            "clock": rng.choice([time(8), time(8, 59, 59, 999999), time(9), time(9, 59)], rows),
         }
     )
     others = {"other": "others"}
@@ -100,15 +107,22 @@ def test_duckdb_counts_what_encode_gives() -> None:
                 "float": {"values": [*numbers, "others"], "nullable": True, **others},
                 "bin": {"edges": [0, 0.1, 5, 10], "outside": "clip", "nullable": True},
                 "flag": {"values": ["no", "yes"]},
+                "seen": DOMAIN.to_dict()["attributes"]["seen"],
+                "clock": DOMAIN.to_dict()["attributes"]["at"],
             }
         }
     )
     kinds: dict[str, Any] = dict(
-        zip(domain.names, ("text", "integer", "float", "float", "boolean"), strict=True)
+        zip(
+            domain.names,
+            ("text", "integer", "float", "float", "boolean", "instant", "time"),
+            strict=True,
+        )
     )
-    blocks = engine_blocks(domain, [("text", "bin"), ("whole", "float")])
+    blocks = engine_blocks(domain, [("text", "bin"), ("whole", "float"), ("seen", "clock")])
     query = counting_query(domain, kinds, kinds, blocks, "duckdb")
     with duckdb.connect() as engine:
+        engine.execute("SET TimeZone = 'Asia/Tokyo'")
         engine.register("given", frame)
         used = ", ".join(f"{name} AS c{place}" for place, name in enumerate(domain.names))
         engine.execute(f"CREATE TABLE {SOURCE} AS SELECT {used} FROM given")
