@@ -287,7 +287,7 @@ def test_a_refused_budget_is_3_before_the_private_table_is_opened(run: Run) -> N
     result = run(*synthesize(*RELEASE, "--epsilon", "1.5", private="absent.csv"))
 
     assert result.exit_code == 3
-    *_, line = lines(result)
+    (line,) = lines(result)
     assert "asks for" in line
     assert "too little" in line
     assert Ledger("ledger.db").events() == before

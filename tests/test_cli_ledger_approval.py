@@ -31,7 +31,7 @@ def test_a_release_waits_is_approved_by_the_line_it_shows_and_is_then_made(run: 
 
     # The private table is not even looked for.
     assert refused.exit_code == 3, refused.output
-    *_, line = lines(refused)
+    (line,) = lines(refused)
     assert "is not approved" in line
     assert not Path("out").exists()
     command = shlex.split(line.partition("approves it by: ")[2])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jam_dagster.cli.console import echo, print_json, source, stderr, stdout_kept_clean, tell
+from jam_dagster.cli.console import echo, print_json, source, stderr, stdout_kept_clean
 from jam_dagster.cli.options import (
     AS_JSON,
     DEFINITION,
@@ -130,34 +130,39 @@ def synthesize(
             private=None if private is None else source(private),
             **release_options(options),
         )
-        if definition is None and options.get("mechanism") is None:
-            _tell_recommended(request.spec)
-        made = _run(request)
+        made = _run(request, unnamed=definition is None and options.get("mechanism") is None)
     if as_json:
         print_json(made.to_dict())
     else:
         _print_summary(made, request.spec)
 
 
-def _tell_recommended(spec: ReleaseSpec) -> None:
-    """Say which mechanism to choose, where none was named."""
+def _recommended(spec: ReleaseSpec) -> str:
+    """Return which mechanism to choose, where none was named."""
     from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
 
     name, where = next(iter(RECOMMENDED.items()))
-    tell(
+    return (
         f"No mechanism was named: {title_of(spec.mechanism.name)} runs. Recommended {where}:"
         f" {title_of(name)} (--mechanism {name})."
     )
 
 
-def _run(request: SynthesisRequest) -> Synthesis:
+def _run(request: SynthesisRequest, *, unnamed: bool) -> Synthesis:
     from jam_dagster.release import synthesize
 
     console = stderr()
     with progress(console) as (on_stage, on_start, on_round):
+
+        def staged(name: str) -> None:
+            # Before the first draw, and after all that bad input is told by.
+            if unnamed and name == "mechanism":
+                console.print(_recommended(request.spec), soft_wrap=True)
+            on_stage(name)
+
         return synthesize(
             request,
-            on_stage=on_stage,
+            on_stage=staged,
             on_start=on_start,
             on_round=on_round,
             notify=lambda sentence: console.print(sentence, soft_wrap=True),
