@@ -19,7 +19,7 @@ import pandas as pd
 
 from jam_dagster.common.validation import as_number
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.values import is_formula, text_of
+from jam_dagster.tables.domain.values import text_of
 
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -138,7 +138,7 @@ class Clock:
             self._check_format(what)
 
     def _check_format(self, what: str) -> None:
-        """Raise unless a text in the format can be read again, and a spreadsheet runs none."""
+        """Raise unless a text in the format can be read again."""
         written = str(self.format)
         if len(written) > _LONGEST_FORMAT or not written.isprintable():
             raise DomainError(
@@ -151,10 +151,6 @@ class Clock:
             raise DomainError(
                 f"{what}: format {written!r} writes {text!r}, which it does not read: use each part"
                 " once, such as '%Y-%m-%d'"
-            )
-        if is_formula(text):
-            raise DomainError(
-                f"{what}: a spreadsheet runs {text!r} as a formula: use another format"
             )
 
     @property

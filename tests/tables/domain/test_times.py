@@ -345,10 +345,10 @@ def test_an_hour_comes_from_an_attribute_that_is_there() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["%Y-%m-%d" + "%A" * 40, "%Y%Y", "%Y-%m-%d" + "x" * 100, "%Y\0-%m-%d", "%Y-Q%q", "=%Y-%m-%d"],
+    ["%Y-%m-%d" + "%A" * 40, "%Y%Y", "%Y-%m-%d" + "x" * 100, "%Y\0-%m-%d", "%Y-Q%q"],
 )
-def test_a_format_that_is_not_read_again_or_runs_is_refused(written: str) -> None:
-    with pytest.raises(DomainError, match=r"format|formula"):
+def test_a_format_that_is_not_read_again_is_refused(written: str) -> None:
+    with pytest.raises(DomainError, match="format"):
         TimeAttribute("d", (0.0, 300.0), unit="day", format=written)
 
 
