@@ -235,7 +235,7 @@ def _known(known: Known) -> dict[str, str]:
 
 
 def _simulated(made: Plan) -> dict[str, str]:
-    """Return what the trials told, in words."""
+    """Return the results of the trials, in words."""
     from jam_dagster.cli.progress import clock
 
     size, cost, noise = made.size, made.cost, made.noise

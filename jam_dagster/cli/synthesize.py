@@ -155,7 +155,7 @@ def _run(request: SynthesisRequest, *, unnamed: bool) -> Synthesis:
     with progress(console) as (on_stage, on_start, on_round):
 
         def staged(name: str) -> None:
-            # Before the first draw, and after all that bad input is told by.
+            # Bad input ends before this stage, and every draw comes after it.
             if unnamed and name == "mechanism":
                 console.print(_recommended(request.spec), soft_wrap=True)
             on_stage(name)

@@ -61,7 +61,7 @@ def verdict_on(
     table: TableFile,
     errors: WorkloadErrors,
 ) -> Verdict:
-    """Judge a release by errors that may be exact, and by its checks, if these may be told."""
+    """Return the verdict by errors that may be exact, and by checks where these may be shown."""
     checks = checks_of(run, table).results if graph.tells_data("synthetic_records") else ()
     return judged(graph.spec, run, counts, errors, checks=checks, restricted=True)
 

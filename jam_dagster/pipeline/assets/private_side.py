@@ -57,7 +57,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         kept: list[Drawn] = []
         # Of a table in chunks, until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
-            told = engine.place.outcomes.get(MEANS_STEP) is not None
+            repeated = engine.place.outcomes.get(MEANS_STEP) is not None
             errors: ReleaseErrors | None = None
             failed: Exception | None = None
             try:
@@ -87,7 +87,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     value=errors,
                     metadata=tidy(error_metadata(graph, errors, verdict)),
                 )
-                if not told:
+                if not repeated:
                     _alert_if_worse(step, drawn.run, errors, verdict)
 
     return private_side
