@@ -233,7 +233,8 @@ class Domain:
     def size(self, clique: Iterable[str] | None = None) -> int:
         """Return the number of cells of a clique (default: of the whole domain), exactly."""
         names = self.names if clique is None else tuple(clique)
-        return math.prod(self.attribute(name).size for name in names)
+        # The second says that there is no such attribute.
+        return math.prod(self.sizes.get(name) or self.attribute(name).size for name in names)
 
     @property
     def cells_text(self) -> str:
@@ -269,7 +270,7 @@ class Domain:
         InputError
             A name is not in the domain.
         """
-        wanted = {self.attribute(name).name for name in names}
+        wanted = {name if name in self.positions else self.attribute(name).name for name in names}
         return tuple(sorted(wanted, key=self.positions.__getitem__))
 
     def project(self, names: Iterable[str]) -> Domain:
