@@ -53,11 +53,12 @@ class SampleErrors:
         for block in marginal_blocks(table, workload.cliques):
             for clique, counts in block.items():
                 scaled = np.rint(counts * scale).astype(np.int64)
-                found, often = np.unique(scaled, return_counts=True)
+                # Most cells of a wide table are empty, and none of these is sorted.
+                found, often = np.unique(scaled[scaled > 0], return_counts=True)
                 for count, times in zip(found.tolist(), often.tolist(), strict=True):
                     cells[count] += times * weights[clique] / whole
         # A cell with no records, or with all of them, is exact in every sample.
-        kept = sorted(count for count in cells if 0 < count < self.records)
+        kept = sorted(count for count in cells if count < self.records)
         self._counts = np.array(kept, dtype=np.int64)
         self._often = np.array([cells[count] for count in kept])
 
