@@ -7,7 +7,6 @@ from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.evaluation.best_mixture import (
     BestMixture,
     best_mixture,
-    release_best_mixture,
 )
 from jam_dagster.evaluation.bounds.error_bounds import error_bounds
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
@@ -46,7 +45,6 @@ __all__ = [
     "expectation_names",
     "marginal_errors",
     "one_way_agreement",
-    "release_best_mixture",
     "released_marginal",
     "verdict_of",
     "workload_error",

@@ -202,31 +202,6 @@ class Neighbours:
             raise SpecificationError(f"the number of means must be positive, got {means!r}")
         return self.mean_error(records) * math.sqrt(means)
 
-    def best_mixture_error(self, records: int, gap: float, *, single: bool = False) -> float:
-        """Sensitivity of a best mixture error that a search found, as a fraction.
-
-        The error of fixed weights moves by at most `mean_error`; the largest error of a single
-        cell moves by `cell` counts. The least error over all weights moves no further, since the
-        best weights for one table bound the least error of its neighbour (Liu et al. 2021a,
-        Appendix A). A search that may end up to `gap` above the least adds `gap`.
-
-        Parameters
-        ----------
-        records : int
-            n, the number of private records, or its measured value.
-        gap : float
-            Largest distance between the search's error and the least error, a fraction.
-        single : bool
-            Whether the error is the largest of a single cell.
-
-        Raises
-        ------
-        SpecificationError
-            If `records` is not positive.
-        """
-        whole = self.mean_error(records)
-        return (self.cell / records if single else whole) + gap
-
     def describe(self) -> str:
         """Return the relation in words, for certificates and reports."""
         rows = "one record" if self.max_rows == 1 else f"one person's rows, at most {self.max_rows}"

@@ -1,4 +1,4 @@
-"""The best weights of public records: against another solver, by hand, its release, its reach."""
+"""The best weights of public records: against another solver, by hand, its reach."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.evaluation.best_mixture import best_mixture, on_simplex, release_best_mixture
+from jam_dagster.errors import SpecificationError
+from jam_dagster.evaluation.best_mixture import best_mixture, on_simplex
 from jam_dagster.evaluation.workload_error import workload_error
 from jam_dagster.mechanisms import WeightedTable, load_model, make_mechanism
-from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4})
 WORKLOAD = Workload.of(DOMAIN, [("a", "b"), ("b", "c"), ("a",)], weights=[1.0, 2.0, 0.5])
-MEASURES = ["mean", "largest cell"]
 
 
 def random_table(rng: np.random.Generator, rows: int, spread: float = 0.4) -> EncodedTable:
@@ -26,8 +25,8 @@ def random_table(rng: np.random.Generator, rows: int, spread: float = 0.4) -> En
     return EncodedTable(DOMAIN, np.unravel_index(np.repeat(np.arange(24), joint), DOMAIN.shape))
 
 
-def by_linear_programming(private: EncodedTable, public: EncodedTable, measure: str) -> float:
-    """Solve with scipy: weights, and for each cell (or for all) how far it may be off."""
+def by_linear_programming(private: EncodedTable, public: EncodedTable) -> float:
+    """Solve with scipy: weights, and for each cell how far it may be off."""
     records = np.unique(np.stack(public.columns, 1), axis=0)
     rows, wanted, costs = [], [], []
     share = np.array(WORKLOAD.weights) / sum(WORKLOAD.weights)
@@ -39,8 +38,8 @@ def by_linear_programming(private: EncodedTable, public: EncodedTable, measure: 
             wanted.append(counts[cell])
             costs.append(weight)
     answers, d = np.array(rows), np.array(wanted)
-    slack = -np.eye(len(d)) if measure == "mean" else -np.ones((len(d), 1))
-    objective = np.concatenate([np.zeros(len(records)), costs if measure == "mean" else np.ones(1)])
+    slack = -np.eye(len(d))
+    objective = np.concatenate([np.zeros(len(records)), costs])
     found = linprog(
         objective,
         A_ub=np.block([[answers, slack], [-answers, slack]]),
@@ -52,13 +51,12 @@ def by_linear_programming(private: EncodedTable, public: EncodedTable, measure: 
     return float(found.fun)
 
 
-@pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("seed", range(8))
-def test_it_is_what_another_solver_finds(seed: int, measure: str) -> None:
+def test_it_is_what_another_solver_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     private, public = random_table(rng, 200), random_table(rng, int(rng.integers(1, 25)))
-    found = best_mixture(private, public, WORKLOAD, measure=measure, tolerance=1e-6)
-    wanted = by_linear_programming(private, public, measure)
+    found = best_mixture(private, public, WORKLOAD, tolerance=1e-6)
+    wanted = by_linear_programming(private, public)
     assert found.least <= wanted + 1e-9
     assert wanted - 1e-9 <= found.error <= wanted + 1e-6 + 1e-9
     assert found.error - found.least <= 1e-6
@@ -79,27 +77,22 @@ def table(rows: list[tuple[int, int, int]]) -> EncodedTable:
     return EncodedTable(DOMAIN, tuple(np.array(column) for column in zip(*rows, strict=True)))
 
 
-@pytest.mark.parametrize(("measure", "error"), [("mean", 0.5), ("largest cell", 0.25)])
-def test_by_hand(measure: str, error: float) -> None:
-    """A quarter of the records has a = 2, which no public one has: 1/4 too few, and 1/4 too many.
-
-    Where the largest error of a cell counts, that of a = 2 is 1/4 whatever the weights.
-    """
+def test_by_hand() -> None:
+    """A quarter of the records has a = 2, which no public one has: 1/4 too few, 1/4 too many."""
     private = table([(0, 0, 0), (0, 0, 0), (1, 0, 0), (2, 0, 0)])
     public = table([(0, 0, 0), (1, 0, 0)])
     one_way = Workload.of(DOMAIN, [("a",)])
-    found = best_mixture(private, public, one_way, measure=measure, tolerance=1e-6)
-    assert found.error == pytest.approx(error, abs=1e-6)
+    found = best_mixture(private, public, one_way, tolerance=1e-6)
+    assert found.error == pytest.approx(0.5, abs=1e-6)
 
 
 def test_public_records_that_are_the_private_ones_have_no_error() -> None:
     private = random_table(np.random.default_rng(0), 50)
-    for measure in MEASURES:
-        found = best_mixture(private, private, WORKLOAD, measure=measure, tolerance=1e-6)
-        assert found.error <= 1e-6
-        for clique in WORKLOAD.cliques:
-            fitted = found.model.marginal(clique)
-            np.testing.assert_allclose(fitted, private.marginal(clique), atol=1e-3)
+    found = best_mixture(private, private, WORKLOAD, tolerance=1e-6)
+    assert found.error <= 1e-6
+    for clique in WORKLOAD.cliques:
+        fitted = found.model.marginal(clique)
+        np.testing.assert_allclose(fitted, private.marginal(clique), atol=1e-3)
 
 
 LIMITS = {
@@ -141,53 +134,9 @@ def test_no_mechanism_that_weighs_public_records_is_better(name: str, seed: int)
     assert 0.2 < least <= limit(name, private, public, WORKLOAD)
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize(
-    "neighbours", [Neighbours(), Neighbours("add_remove", 3)], ids=Neighbours.describe
-)
-def test_a_release_is_charged_and_as_noisy_as_paid_for(neighbours, measure) -> None:
-    rng = np.random.default_rng(2)
-    private, public = random_table(rng, 100), random_table(rng, 10)
-    account = UnledgeredAccount(1.0)
-    draws = Draws(SeededNoise(1), account, neighbours=neighbours)
-    noisy, sigma = release_best_mixture(
-        private, public, WORKLOAD, draws, rho=0.5, measure=measure, tolerance=1e-4, records=110
-    )
-    total = 100 if neighbours.records_public else 110
-    one = neighbours.marginal_l1 if measure == "mean" else neighbours.cell
-    assert sigma == pytest.approx(one / total + 1e-4)
-    assert account.spent == pytest.approx(0.5)
-    exact = best_mixture(
-        private, public, WORKLOAD, measure=measure, tolerance=1e-4, records=total
-    ).error
-    assert 0 < abs(noisy - exact) < 6 * sigma
-    assert [call.kind for call in draws.calls] == ["Gaussian"]
-
-
-def test_another_question_is_paid_and_answered_anew() -> None:
-    rng = np.random.default_rng(2)
-    private, public, other = (random_table(rng, rows) for rows in (100, 10, 12))
-    draws = Draws(SeededNoise(1), UnledgeredAccount(1.0))
-
-    def asked(table, workload, **options):
-        return release_best_mixture(private, table, workload, draws, rho=0.1, **options)
-
-    coarse = Workload.of(DOMAIN, [("a",)])
-    loose = {"tolerance": 0.1}
-    answers = [asked(public, WORKLOAD), asked(other, WORKLOAD), asked(public, coarse)]
-    answers += [asked(public, WORKLOAD, measure="largest cell"), asked(public, WORKLOAD, **loose)]
-    assert len(set(answers)) == 5
-    assert draws.spent == pytest.approx(0.5)
-    assert asked(public, WORKLOAD) == answers[0]
-    assert draws.spent == pytest.approx(0.5)
-    # By default the search adds half of what a record moves: 1.5 times 2 / n, paid with 0.1.
-    assert answers[0][1] == pytest.approx(1.5 * 0.02 / math.sqrt(0.2))
-
-
 @pytest.mark.parametrize(
     ("change", "error", "expected"),
     [
-        ({"measure": "median"}, SpecificationError, "must be mean or largest cell, got 'median'"),
         ({"tolerance": 0.0}, SpecificationError, "tolerance must be at least 1e-07"),
         ({"tolerance": math.nan}, SpecificationError, "tolerance"),
     ],
@@ -196,50 +145,6 @@ def test_what_cannot_be_searched_for_is_refused(change, error, expected) -> None
     rows = table([(0, 0, 0)])
     with pytest.raises(error, match=expected):
         best_mixture(rows, rows, WORKLOAD, **change)
-
-
-def test_tables_that_do_not_fit_are_refused_and_nothing_is_charged() -> None:
-    rows, none = table([(0, 0, 0)]), table([(0, 0, 0)]).take([])
-    account = UnledgeredAccount(1.0)
-    draws = Draws(SeededNoise(1), account)
-    with pytest.raises(InputError, match="private table is empty"):
-        release_best_mixture(none, rows, WORKLOAD, draws, rho=0.5)
-    other = EncodedTable(Domain.from_sizes({"a": 3, "b": 2, "c": 5}), rows.columns)
-    with pytest.raises(DomainError):
-        release_best_mixture(rows, other, WORKLOAD, draws, rho=0.5)
-    hidden = Draws(SeededNoise(1), account, neighbours=Neighbours("add_remove"))
-    with pytest.raises(SpecificationError, match="not public here"):
-        release_best_mixture(rows, rows, WORKLOAD, hidden, rho=0.5)
-    assert account.spent == 0
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-def test_whether_there_is_anybody_is_not_told(measure) -> None:
-    """Where n is private, no private records are as near to one as any neighbours are."""
-    one, public = table([(0, 0, 0)]), table([(0, 0, 0), (2, 1, 3)])
-    relation = Neighbours("add_remove")
-    found = []
-    for private in (one, one.take([])):
-        account = UnledgeredAccount(0.5)
-        noisy, sigma = release_best_mixture(
-            private,
-            public,
-            WORKLOAD,
-            Draws(SeededNoise(1), account, neighbours=relation),
-            rho=0.5,
-            measure=measure,
-            tolerance=1e-4,
-            records=5,
-        )
-        assert account.spent == 0.5
-        found.append((noisy, sigma))
-    # The same noise around both.
-    moved = abs(found[0][0] - found[1][0])
-    limit = relation.best_mixture_error(5, 1e-4, single=measure == "largest cell")
-    assert 0 < moved <= limit
-    assert found[0][1] == found[1][1] == pytest.approx(limit)
-    with pytest.raises(SpecificationError, match="number of records must be at least 1"):
-        best_mixture(one, public, WORKLOAD, records=0)
 
 
 def test_exact_weights_are_marked_wherever_they_are_stored_or_shown(tmp_path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.evaluation.best_mixture import best_mixture
 from jam_dagster.mechanisms.loops.expected_gain import expected_gain
 from jam_dagster.mechanisms.loops.scores import (
     candidate_scores,
@@ -26,7 +25,7 @@ from jam_dagster.privacy.sensitivity import (
     REPLACE_ONE,
     Neighbours,
 )
-from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables import Domain
 from tests.privacy.neighbours import RELATIONS, largest_change, marginal, neighbours
 from tests.tiers import first_but_gate, first_quick, gate
 
@@ -274,51 +273,6 @@ def test_two_mean_errors_together():
     claimed = REPLACE_ONE.mean_errors_l2(RECORDS, 2)
     assert claimed == pytest.approx(2 * math.sqrt(2) / RECORDS)
     assert 0.9 * claimed < found <= claimed + 1e-12
-
-
-def best_mixture_errors(measure, gap):
-    """Divided by a number of records that both neighbours share, as a measured one is."""
-    domain = Domain.from_sizes({"a": SIZES[0], "b": SIZES[1]})
-    workload = Workload.all_k_way(domain, 1)
-
-    def of(joint):
-        cells = np.repeat(np.arange(joint.size), joint.ravel())
-        return EncodedTable(domain, np.unravel_index(cells, joint.shape))
-
-    def draw(rng):
-        # One record in half of the searches: then there is nothing to move towards.
-        kinds = 1 if rng.random() < 0.5 else 3
-        public = of(np.bincount(rng.integers(0, 6, kinds), minlength=6).reshape(SIZES[:2]))
-        return lambda joint: (
-            best_mixture(
-                of(joint), public, workload, measure=measure, tolerance=gap, records=RECORDS
-            ).error
-        )
-
-    return draw
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("relation", first_but_gate(RELATIONS), ids=Neighbours.describe)
-@pytest.mark.parametrize("measure", ["mean", "largest cell"])
-def test_best_mixture_error(measure, relation):
-    gap = 1e-5
-    draw = best_mixture_errors(measure, gap)
-    found = largest_change(draw, SIZES[:2], pairs=150, relation=relation)
-    single = measure == "largest cell"
-    claimed = relation.best_mixture_error(RECORDS, gap, single=single)
-    exact = relation.best_mixture_error(RECORDS, 0.0, single=single)
-    assert exact == (relation.cell if single else relation.marginal_l1) / RECORDS
-    assert 0.9 * exact < found <= claimed + 1e-12
-
-
-def test_what_a_search_misses_moves_a_best_mixture_error_further():
-    relation, gap = Neighbours("add_remove"), 0.1
-    draw = best_mixture_errors("largest cell", gap)
-    found = largest_change(draw, SIZES[:2], pairs=150, relation=relation)
-    exact = relation.best_mixture_error(RECORDS, 0.0, single=True)
-    claimed = relation.best_mixture_error(RECORDS, gap, single=True)
-    assert exact + 0.5 * gap < found <= claimed + 1e-12
 
 
 @pytest.mark.parametrize("records", [0, -3])
