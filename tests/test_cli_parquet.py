@@ -22,7 +22,7 @@ def _limit(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     monkeypatch.setattr(
         "jam_dagster.tables.sources.parquet.encode_parquet", partial(encode_parquet, limit=limit)
     )
-    monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 30)
+    monkeypatch.setattr(parquet_source, "READ_ROWS", 30)
 
 
 def _as_parquet(last_job: int | None = None) -> str:

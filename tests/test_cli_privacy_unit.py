@@ -116,7 +116,7 @@ def test_a_parquet_file_gives_what_the_same_csv_file_gives(
     monkeypatch.setattr(
         "jam_dagster.tables.sources.parquet.encode_parquet", partial(encode_parquet, limit=limit)
     )
-    monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 30)
+    monkeypatch.setattr(parquet_source, "READ_ROWS", 30)
     _persons().to_parquet("priv.parquet", row_group_size=50)
     assert run(*synthesize(*RESEARCH, *UNIT)).exit_code == 0
 

@@ -20,7 +20,7 @@ SETTINGS = typer.Option(
     metavar="KEY=VALUE",
 )
 
-PRIVATE_STORE = typer.Option(
+PRIVATE_STORE_FOLDER = typer.Option(
     metavar="DIR",
     # `jam_dagster.privacy.private_store` defines it, and takes long to import.
     envvar="JAM_PRIVATE",

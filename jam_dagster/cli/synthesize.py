@@ -14,7 +14,7 @@ from jam_dagster.cli.options import (
     AS_JSON,
     DEFINITION,
     PARTITION,
-    PRIVATE_STORE,
+    PRIVATE_STORE_FOLDER,
     release_options,
     with_release_options,
 )
@@ -53,7 +53,7 @@ def synthesize(
             "dataset what this release asks for. Needed with exact noise.",
         ),
     ] = None,
-    private_store: Annotated[Path | None, PRIVATE_STORE] = None,
+    private_store: Annotated[Path | None, PRIVATE_STORE_FOLDER] = None,
     signing_key: Annotated[
         Path | None,
         typer.Option(

@@ -103,7 +103,7 @@ def test_public_tables_that_lack_attributes_are_trained_on(
 def test_the_largest_public_marginals_are_left_out_where_there_are_too_many(
     domain, public, monkeypatch
 ) -> None:
-    monkeypatch.setattr("jam_dagster.models.mixture.pretraining.HELD_CELLS", 10)
+    monkeypatch.setattr("jam_dagster.models.mixture.pretraining.PUBLIC_CELLS", 10)
     assert public_cliques(PublicTables.of(domain, public), 2) == {"": [("a", "b"), ("a", "c")]}
 
 

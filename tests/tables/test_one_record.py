@@ -258,7 +258,7 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
     except (JamError, pa.ArrowException):
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet_source, "CHUNK_ROWS", data.draw(st.integers(2, 6)))
+        patch.setattr(parquet_source, "READ_ROWS", data.draw(st.integers(2, 6)))
         chunks = list(ParquetSource(str(path)).chunks(["a"], private=True))
     for attribute in attributes(records):
         domain = Domain((attribute,))

@@ -26,7 +26,7 @@ from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
-HELD_CELLS = 2**26
+RELEASED_CELLS = 2**26
 """Half a gibibyte of released counts; with more, every round computes them again."""
 
 SHARES = {"selections": 0.45, "measurements": 0.45, "records": 0.1}
@@ -345,7 +345,7 @@ class _Released:
         self._source = source
         self._scale = records / source.records
         cells = sum(source.domain.size(clique) for clique in closure)
-        self._held = self._answer(closure) if cells <= HELD_CELLS else None
+        self._held = self._answer(closure) if cells <= RELEASED_CELLS else None
 
     def _answer(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
         found = self._source.marginals(answerable(self._source, cliques))

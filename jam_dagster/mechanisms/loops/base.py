@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SMALLEST_RHO = 1e-12
 """The least rho of a draw: below it the noise hides everything, and ledger units matter."""
 
-HELD_CELLS = 2**29
+PRIVATE_CELLS = 2**29
 """Two gibibytes of counts: with more, private marginals are counted again in every round."""
 
 
@@ -185,7 +185,7 @@ class MechanismRun(ABC):
         self.cells = possible_sizes(self.domain, self.closure)
         self.number = {q: number for number, q in enumerate(self.closure)}
         self.counts: Mapping[Clique, np.ndarray] | None = None
-        if sum(self.domain.size(q) for q in self.closure) <= HELD_CELLS:
+        if sum(self.domain.size(q) for q in self.closure) <= PRIVATE_CELLS:
             with self.stage("count"):
                 self.counts = private.marginals(self.closure)
         self.measured: list[Clique] = []

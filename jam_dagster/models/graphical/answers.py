@@ -15,7 +15,7 @@ from jam_dagster.models.graphical.routes import Route, Routes, Step
 End = tuple[int, Step, Route]
 """A mask, the last step of its route, and the route to what that step multiplies with."""
 
-HELD_CELLS = 2**27
+SHARED_CELLS = 2**27
 """A gibibyte of tables that several answers share at a time."""
 
 
@@ -50,7 +50,7 @@ class Calibrated:
         """Yield each mask with its marginal, attributes ascending, in an order of its own.
 
         A marginal inside another requested one is summed from it. Only tables that several answers
-        share are held, at most `held_cells` (`HELD_CELLS` if not given), so a caller that drops
+        share are held, at most `held_cells` (`SHARED_CELLS` if not given), so a caller that drops
         each answer never holds them all. What is gathered `together` takes less time, and differs
         by rounding.
         """
@@ -59,7 +59,7 @@ class Calibrated:
         derived: dict[int, list[int]] = {mask: [] for mask in wanted if mask not in inside}
         for mask, larger in inside.items():
             derived[larger].append(mask)
-        for batch in self._batches(derived, held_cells or HELD_CELLS):
+        for batch in self._batches(derived, held_cells or SHARED_CELLS):
             self._sum_all(key for mask in batch for key in self.routes.tables(mask))
             for mask, gathered in self._gather_all(batch) if together else self._gather_each(batch):
                 answer = ascending(gathered.table, gathered.axes)

@@ -7,7 +7,7 @@ import numpy as np
 from jam_dagster.models.mixture.training import MixtureTrainer, Target
 from jam_dagster.tables import Clique, PublicTables, Workload, marginal_blocks
 
-HELD_CELLS = 2**25
+PUBLIC_CELLS = 2**25
 """128 MiB of fractions: of more public marginals than have so many cells, some are left out."""
 
 BATCH = 16
@@ -24,7 +24,7 @@ def public_cliques(public: PublicTables, degree: int) -> dict[str, list[Clique]]
     """Return the marginals that are trained on: all of so many attributes that a table has.
 
     They follow from the domains, so that a transcript is enough to train again. Where they have
-    more than `HELD_CELLS` cells, the largest are left out.
+    more than `PUBLIC_CELLS` cells, the largest are left out.
     """
     source: dict[Clique, str] = {}
     for name, table in public.tables.items():
@@ -35,7 +35,7 @@ def public_cliques(public: PublicTables, degree: int) -> dict[str, list[Clique]]
     held = 0
     for clique in sorted(source, key=public.domain.size):
         held += public.domain.size(clique)
-        if held > HELD_CELLS and kept:
+        if held > PUBLIC_CELLS and kept:
             break
         kept.add(clique)
     return {

@@ -35,7 +35,7 @@ from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.models.tilted.closest import closest_marginal
 from jam_dagster.models.tilted.descent import minimize
-from jam_dagster.models.tilted.model import HELD_CELLS, TiltedModel
+from jam_dagster.models.tilted.model import SHARED_CELLS, TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.tables import Clique
@@ -225,7 +225,7 @@ class TiltFit:
     def marginals(self, masks: Iterable[int]) -> Iterator[tuple[int, Table]]:
         """Yield marginals by mask as fractions, attributes ascending, in an order of its own."""
         with one_thread():
-            for mask, answer in self._calibrated.marginals(masks, held_cells=HELD_CELLS):
+            for mask, answer in self._calibrated.marginals(masks, held_cells=SHARED_CELLS):
                 yield mask, self._mixed(mask, answer)
         self._calibrated.forget()
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ARRAYS = "potentials.npz"
 """The file of arrays beside ``model.json``."""
 
-HELD_CELLS = 2**25
+SHARED_CELLS = 2**25
 """A quarter of a gibibyte of tables that answers share; twice that saves no time."""
 
 
@@ -118,7 +118,7 @@ class TiltedModel:
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals, which share the work; see `marginal`."""
         wanted = [tuple(clique) for clique in cliques]
-        answers = self.network.marginals(wanted, held_cells=HELD_CELLS)
+        answers = self.network.marginals(wanted, held_cells=SHARED_CELLS)
         if self.rows is None or not self.share:
             return answers
         for clique in answers:

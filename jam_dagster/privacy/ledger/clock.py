@@ -16,7 +16,7 @@ from jam_dagster.privacy.ledger.journal import events, instant
 
 Clock = Callable[[], datetime]
 
-TOLERANCE = timedelta(minutes=5)
+CLOCK_TOLERANCE = timedelta(minutes=5)
 """How far apart the clocks of machines that share a ledger may be."""
 
 
@@ -28,14 +28,14 @@ def ledger_time(connection: sa.Connection, clock: Clock) -> str:
 
 
 def clock_fault(connection: sa.Connection, clock: Clock, location: str) -> str:
-    """Return the fault of a clock that is more than `TOLERANCE` behind the last entry, else "".
+    """Return the fault of a clock more than `CLOCK_TOLERANCE` behind the last entry, else "".
 
     Either this clock is wrong, or that of the machine which made the entry was. The text has a
     remedy for both.
     """
     last, dataset = _last(connection)
     now = clock().astimezone(UTC)
-    if last is None or last - now <= TOLERANCE:
+    if last is None or last - now <= CLOCK_TOLERANCE:
         return ""
     return (
         f"the clock of this machine says {_minutes(now)}, and the last entry of the ledger "

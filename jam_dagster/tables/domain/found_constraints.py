@@ -37,7 +37,7 @@ _LEAST_ROWS = 1000
 _LEAST_EXPECTED = 10
 _SAMPLE = 5000
 _MOST_COLUMNS = 60
-_MOST_CELLS = 2**14
+_MOST_PAIRED = 2**14
 _MOST_FOUND = 10
 
 
@@ -78,7 +78,7 @@ def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Constr
         columns = [(one, numbers_in(table[one.name], one)) for one in some]
         for first, second in combinations(columns, 2):
             for (low, lower), (high, higher) in ((first, second), (second, first)):
-                if low.size * high.size > _MOST_CELLS or (lower[rows] > higher[rows]).any():
+                if low.size * high.size > _MOST_PAIRED or (lower[rows] > higher[rows]).any():
                     continue
                 share = _share_above(lower, higher)
                 if share >= _LEAST_SHARE and not (lower > higher).any():
@@ -109,7 +109,7 @@ def _combinations(encoded: EncodedTable) -> list[Combinations]:
     found: list[tuple[float, Combinations]] = []
     for pair in combinations(few[:_MOST_COLUMNS], 2):
         shape = pair[0].size, pair[1].size
-        if shape[0] * shape[1] > _MOST_CELLS:
+        if shape[0] * shape[1] > _MOST_PAIRED:
             continue
         columns = [encoded.column(one.name) for one in pair]
         rows = _sampled(encoded.records)

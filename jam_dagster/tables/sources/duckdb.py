@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
 
-CHUNK_ROWS = 1 << 16
+READ_ROWS = 1 << 16
 """The most rows of a chunk."""
 
 SETTINGS: dict[str, Any] = {"autoinstall_known_extensions": False}
@@ -83,12 +83,12 @@ class DuckDbSource:
             return list(table.columns)
 
     def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
-        """Read some columns, at most `CHUNK_ROWS` rows at a time (see `ParquetSource.chunks`)."""
+        """Read some columns, at most `READ_ROWS` rows at a time (see `ParquetSource.chunks`)."""
         with self._opened(private) as table:
             if set(columns) <= set(table.columns):
                 table = table.select(*map(_quoted, columns))
             reader = reading_values(
-                self.describe(), private, lambda: table.to_arrow_reader(CHUNK_ROWS)
+                self.describe(), private, lambda: table.to_arrow_reader(READ_ROWS)
             )
             frames = (_frame(_with_distinct_texts(batch)) for batch in _batches(reader))
             while True:

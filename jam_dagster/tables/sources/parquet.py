@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
 
-CHUNK_ROWS = 1 << 16
+READ_ROWS = 1 << 16
 """The most rows of a chunk."""
 
 # Bytes of a column that are read at a time, instead of a whole row group.
@@ -96,7 +96,7 @@ class ParquetSource:
         )
 
     def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
-        """Read some columns, at most `CHUNK_ROWS` rows at a time.
+        """Read some columns, at most `READ_ROWS` rows at a time.
 
         Values are those of `read`; a column's dtype may differ from chunk to chunk. Memory is one
         chunk, whatever the number of rows in the table or in a row group.
@@ -261,7 +261,7 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
             buffer_size=_BUFFER_BYTES,
         ) as file:
             names = [one.name for one in stored]
-            for batch in file.iter_batches(CHUNK_ROWS, columns=names):
+            for batch in file.iter_batches(READ_ROWS, columns=names):
                 arrays = [_array(batch, field, constants) for field in fields]
                 table = pa.table(arrays, [field.name for field in fields])
                 yield with_gaps(table.to_pandas(**ARROW_GAPS), table.schema)

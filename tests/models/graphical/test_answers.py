@@ -89,7 +89,7 @@ def test_what_answers_share_is_held_within_bounds(held, monkeypatch):
     beliefs = calibrate(tree, potentials)
     masks = [mask_of(c) for n in (2, 3) for c in combinations(range(5), n)]
     expected = dict(Calibrated(tree, beliefs).marginals(masks))
-    monkeypatch.setattr("jam_dagster.models.graphical.answers.HELD_CELLS", held)
+    monkeypatch.setattr("jam_dagster.models.graphical.answers.SHARED_CELLS", held)
     calibrated = Calibrated(tree, beliefs)
     largest, answers = 0, {}
     for mask, answer in calibrated.marginals(masks):

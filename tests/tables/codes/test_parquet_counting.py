@@ -44,7 +44,7 @@ AB = Domain((CategoricalAttribute("a", ("u", "v")), NumericAttribute("b", (0, 10
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(parquet_source, "READ_ROWS", 3)
 
 
 def write(path, columns, rows_in_a_group=4):
@@ -293,7 +293,7 @@ def test_counts_are_kept_and_others_take_one_pass(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows_of_a_row_group(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 1000)
+    monkeypatch.setattr(parquet_source, "READ_ROWS", 1000)
     monkeypatch.setattr(parquet_source, "_BUFFER_BYTES", 1 << 16)
     domain = Domain(tuple(NumericAttribute(name, (0, 0.5, 1)) for name in "abcd"))
     rng = np.random.default_rng(0)

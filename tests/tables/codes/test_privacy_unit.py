@@ -197,7 +197,7 @@ COLOURS = Domain.from_dict({"attributes": {"colour": {"values": ["red", "green",
 @pytest.fixture
 def parquet(tmp_path, monkeypatch):
     """A table of 500 rows of 120 persons in chunks of 64."""
-    monkeypatch.setattr("jam_dagster.tables.sources.parquet.CHUNK_ROWS", 64)
+    monkeypatch.setattr("jam_dagster.tables.sources.parquet.READ_ROWS", 64)
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(
         {"who": rng.integers(0, 120, 500), "colour": rng.choice(["red", "green", "blue"], 500)}

@@ -113,7 +113,7 @@ def test_more_than_memory(database: str, monkeypatch: pytest.MonkeyPatch, tmp_pa
             (private,) = spilled.iterdir()
             assert private.stat().st_mode & 0o077 == 0
             assert sum(one.stat().st_size for one in private.iterdir()) > 1e6
-        assert len(chunk) <= duckdb_source.CHUNK_ROWS
+        assert len(chunk) <= duckdb_source.READ_ROWS
         rows += len(chunk)
     assert rows == 300_000
     assert not list(spilled.iterdir())
