@@ -107,26 +107,8 @@ class RoundNoise:
 class Known:
     """What is known of a release at once, before anything is simulated.
 
-    Parameters
-    ----------
-    mechanism
-        Its name.
-    specification
-        The digest by which the ledger knows what is asked for.
-    epsilon, delta, shares
-        The guarantee, and the rho of each share.
-    records, records_assumed
-        n, and whether it was assumed.
-    public_records
-        Rows of the public table.
-    size, noise, ledger
-        See the classes; no ledger where none was named.
-    trials
-        How many there will be.
-    seconds
-        About how long they will take.
-    warnings, notes
-        What deserves a second look, and what was assumed.
+    `specification` is a digest, `shares` are in rho, and `seconds` is about how long all `trials`
+    will take. `ledger` is None where none was named.
     """
 
     mechanism: str

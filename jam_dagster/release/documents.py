@@ -210,18 +210,9 @@ def judged(
     checks: Sequence[ExpectationResult] = (),
     restricted: bool = False,
 ) -> Verdict:
-    """Judge a release; see `jam_dagster.evaluation.verdict_of`.
+    """Judge a release by what may be shown of it; see `jam_dagster.evaluation.verdict_of`.
 
-    Parameters
-    ----------
-    spec, run, synthetic
-        The release, the mechanism's run, and the table.
-    error
-        The workload errors that may be shown.
-    checks
-        The checks of the table.
-    restricted
-        Whether exact errors may be shown.
+    Exact errors may be shown where it is `restricted`.
     """
     domain = run.model.domain
     unmeasured = "The error was not measured."

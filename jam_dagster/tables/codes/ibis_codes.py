@@ -80,28 +80,13 @@ def counting_query(
 
     It has a row ``(block, cell, n)`` for each cell of a block that occurs: the block's place, and
     the cell's in an array of the block's shape, or -1 of records that do not lie in the domain.
+    `types` are the engine's own names. A column whose values would not be counted as `encode`
+    counts them is a `DomainError`.
 
-    Parameters
-    ----------
-    domain
-        What each column may hold.
-    kinds, types
-        What the values of each column are, None of what cannot be counted so, and the engine's
-        own name of their type.
-    blocks
-        Names of attributes, in the order of the domain.
-    dialect
-        The engine, as ibis calls it.
-    max_rows
-        At most so many rows of a person are counted, by the columns `PERSON` and `KEY`: those of
-        the first keyed hashes of the person, the row's codes, and its place among the person's rows
-        of these codes. They depend on the key and on that person's rows alone, in any order. A row
-        of nobody does not lie in the domain.
-
-    Raises
-    ------
-    DomainError
-        The engine's values of a column would not be counted as `encode` counts them.
+    At most `max_rows` rows of a person are counted, by the columns `PERSON` and `KEY`: those of the
+    first keyed hashes of the person, the row's codes, and its place among the person's rows of
+    these codes. They depend on the key and on that person's rows alone, in any order. A row of
+    nobody does not lie in the domain.
     """
     ibis = _ibis()
     used = [one for one in domain.attributes if max_rows or any(one.name in b for b in blocks)]
@@ -189,19 +174,8 @@ def counted_groups(
 ) -> CountedTable:
     """Take the counts that an engine made, and check that all records lie in the domain.
 
-    Parameters
-    ----------
-    groups
-        A block, and some of its cells with their counts, shape (2, cells); a negative cell is of
-        records that do not lie in the domain.
-    domain, blocks
-        The domain, and its `engine_blocks`.
-
-    Raises
-    ------
-    OutsideDomainError, InputError
-        A record does not lie in the domain, or blocks have different numbers of records: the query
-        gives other rows each time. It depends on private values.
+    A group is a block, and some of its cells with their counts, shape (2, cells); a negative cell
+    is of records that do not lie in the domain. What is raised depends on private values.
     """
     counts = {block: np.zeros(domain.size(block), np.int64) for block in blocks}
     for block, (cells, found) in groups:

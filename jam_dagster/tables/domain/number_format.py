@@ -39,17 +39,8 @@ class NumberFormat:
 
     ``#,##0`` separates thousands; a 0 after the point is a decimal that is always written, a ``#``
     one that is written unless it is 0. A number is what stands there: that of ``5%`` is 5. With a
-    second part, ``0.00;(0.00)``, negative numbers are written in parentheses.
-
-    Parameters
-    ----------
-    pattern
-        The format.
-
-    Raises
-    ------
-    DomainError
-        It is no such format, or a spreadsheet would run its texts as formulas.
+    second part, ``0.00;(0.00)``, negative numbers are written in parentheses. A format whose texts
+    a spreadsheet would run as formulas is a `DomainError`.
     """
 
     pattern: str
@@ -122,10 +113,7 @@ class NumberFormat:
 def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
     """Return the format in which most texts of a column write numbers, if they are in one.
 
-    Parameters
-    ----------
-    texts
-        Different texts, and in how many rows each stands.
+    `texts` has different texts, and in how many rows each stands.
     """
     units: Counter[tuple[str, str]] = Counter()
     bodies: dict[tuple[str, str], list[tuple[str, int]]] = {}

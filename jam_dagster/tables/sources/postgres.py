@@ -123,15 +123,7 @@ def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
 
 
 def parse(connection: Connection, query: str) -> list[tuple[str, int]]:
-    """Let the server parse a query; return its columns with the numbers of their types.
-
-    Raises
-    ------
-    SourceError
-        A percent sign is not doubled.
-    psycopg.Error
-        The server refuses the query.
-    """
+    """Let the server parse a query; return its columns with the numbers of their types."""
     from psycopg.errors import lookup
     from psycopg.pq import DiagnosticField, ExecStatus
 
@@ -153,17 +145,7 @@ def parse(connection: Connection, query: str) -> list[tuple[str, int]]:
 def check_columns(
     found: Sequence[tuple[str, str]], domain: Domain, unit: PrivacyUnit | None = None
 ) -> None:
-    """Raise unless the columns of a query can be counted as they are read.
-
-    Raises
-    ------
-    SourceError
-        Two columns have one name.
-    DomainError
-        A column is missing, or of a type that is not counted as it is read.
-    InputError
-        The column that identifies a person is missing.
-    """
+    """Raise unless the columns of a query are there, and can be counted as they are read."""
     types = dict(found)
     if len(types) < len(found):
         raise SourceError("the query returns two columns of the same name: give each one an alias")
@@ -212,13 +194,7 @@ def counting_queries(
 
 
 def records_query(query: str, found: Sequence[tuple[str, str]], unit: PrivacyUnit) -> str:
-    """Return the query that counts the rows that stay of each person, without those of nobody.
-
-    Raises
-    ------
-    DomainError, InputError
-        As for `check_columns`.
-    """
+    """Return the query that counts the rows that stay of each person, without those of nobody."""
     person = _person(unit, dict(found))
     persons = f"SELECT {person} AS person FROM ({subquery(query)}) asked"  # noqa: S608
     rows = f"SELECT count(*) AS n FROM ({persons}) each WHERE person IS NOT NULL GROUP BY person"  # noqa: S608
