@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -59,9 +59,13 @@ class ReleaseIdentity:
 
 @dataclass(frozen=True, eq=False)
 class ReleaseRun(MechanismResult):
-    """A mechanism's result, with the release that it made."""
+    """A mechanism's result, with the release that it made, and the folder that has it.
+
+    Another run, as `dataclasses.replace` makes it, lies nowhere yet.
+    """
 
     release: ReleaseIdentity
+    folder: Path | UPath | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def digest(self) -> str:
@@ -70,7 +74,9 @@ class ReleaseRun(MechanismResult):
 
 
 def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
-    """Write the model, the transcript, and which release they are."""
+    """Write the model, the transcript, and which release they are, unless they lie there."""
+    if run.folder == folder and identity_in(folder) == run.release:
+        return
     marker = folder / RUN_FILE
     # A crash between the files must not leave the model of one release under another's name.
     if marker.exists():
@@ -79,16 +85,19 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
     run.transcript.save(folder / "transcript")
     content = {"release": run.release.to_dict(), "transcript": _transcript(folder)}
     write_whole(marker, json.dumps(content, indent=1).encode())
+    object.__setattr__(run, "folder", folder)
 
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
     """Read what `write_run` wrote."""
     content = parse_json((folder / RUN_FILE).read_text())
-    return ReleaseRun(
+    run = ReleaseRun(
         model=load_model(folder / "model"),
         transcript=Transcript.load(folder / "transcript"),
         release=ReleaseIdentity.from_dict(content["release"]),
     )
+    object.__setattr__(run, "folder", folder)
+    return run
 
 
 def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:

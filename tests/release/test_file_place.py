@@ -17,7 +17,7 @@ from jam_dagster.release.file_place import FilePlace, LocalShelf, Secrets
 from jam_dagster.release.funding import LedgerFunding
 from jam_dagster.release.place import archive_name
 from jam_dagster.release.public_side import public_codes, public_records
-from jam_dagster.release.run import ReleaseRun
+from jam_dagster.release.run import RUN_FILE, ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables import FrameSource, SqlSource
 from tests.release.test_engine import DOMAIN, ledger, specification, table
 
@@ -101,6 +101,25 @@ def test_a_run_whose_transcript_was_changed_counts_for_nothing(
     again, repeated = drawn(engine(tmp_path, ledger))
     assert not repeated
     assert again.digest == first.digest
+
+
+def test_a_run_is_written_where_it_does_not_lie_yet(tmp_path: Path, ledger: Ledger) -> None:
+    run, _ = drawn(engine(tmp_path, ledger))
+    folder, marker = tmp_path / "asset.run", tmp_path / "asset.run" / RUN_FILE
+    transcript = folder / "transcript" / "transcript.json"
+    written = marker.read_text()
+    for one in (run, read_run(folder)):
+        marker.write_text(f"{written}\n")
+        write_run(one, folder)
+        assert marker.read_text() == f"{written}\n"
+    write_run(replace(run), folder)
+    assert marker.read_text() == written
+    for damaged in (transcript, marker):
+        damaged.unlink()
+        write_run(run, folder)
+        assert identity_in(folder) == run.release
+    write_run(run, tmp_path / "other.run")
+    assert identity_in(tmp_path / "other.run") == run.release
 
 
 def test_a_release_that_never_said_what_counted_it_goes_on_with_rows_and_says_nothing(

@@ -8,9 +8,11 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import ReleaseStore, ReleaseStoreResource
 from jam_dagster.pipeline.storage.store_place import StorePlace, holds_draws_of, stored_draws
 from jam_dagster.privacy import ReleaseKey
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench
 
 # That it does not know the protocol.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -80,3 +82,20 @@ def test_what_is_no_draw_does_not_count(store: ReleaseStore) -> None:
     assert sorted(str(one.read_key()) for one in found) == [str(key("drawn"))] * 2
     assert holds_draws_of("people", store)
     assert not holds_draws_of("strangers", store)
+
+
+@pytest.mark.slow
+def test_the_place_of_draws_and_the_io_manager_write_a_run_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    save = Transcript.save
+
+    def counted(transcript: Transcript, folder: Any) -> None:
+        written.append(str(folder))
+        save(transcript, folder)
+
+    monkeypatch.setattr(Transcript, "save", counted)
+    for _ in ("first", "repeated"):
+        assert bench.run(UP_TO_SYNTHETIC).success
+        assert written == [str(bench.releases / "people" / "jam_pgm.run" / "transcript")]
