@@ -16,7 +16,7 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.codes.block_counts import count_blocks
 from jam_dagster.tables.codes.encode import each_encoded
-from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, with_gaps
+from jam_dagster.tables.sources.columns import ARROW_GAPS, each_exact, exact_columns, with_gaps
 from jam_dagster.tables.sources.identity import (
     canonical,
     is_address,
@@ -24,7 +24,7 @@ from jam_dagster.tables.sources.identity import (
     place_of,
     query_text,
 )
-from jam_dagster.tables.sources.reading import reading, reading_values
+from jam_dagster.tables.sources.reading import READ_ROWS, reading, reading_values
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
-
-READ_ROWS = 1 << 16
-"""The most rows of a chunk."""
 
 SETTINGS: dict[str, Any] = {"autoinstall_known_extensions": False}
 """Of the engine: nothing is fetched from elsewhere."""
@@ -91,11 +88,7 @@ class DuckDbSource:
                 self.describe(), private, lambda: table.to_arrow_reader(READ_ROWS)
             )
             frames = (_frame(_with_distinct_texts(batch)) for batch in _batches(reader))
-            while True:
-                frame = reading_values(self.describe(), private, lambda: next(frames, None))
-                if frame is None:
-                    return
-                yield frame if private else exact_columns(frame)
+            yield from each_exact(frames, self.describe(), private=private)
 
     def counted(
         self,

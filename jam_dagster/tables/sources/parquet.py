@@ -20,6 +20,7 @@ from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.codes.privacy_unit import LimitedParquet
 from jam_dagster.tables.sources.columns import (
     ARROW_GAPS,
+    each_exact,
     exact_columns,
     with_arrow_types,
     with_gaps,
@@ -27,7 +28,7 @@ from jam_dagster.tables.sources.columns import (
 )
 from jam_dagster.tables.sources.counted import check_limit
 from jam_dagster.tables.sources.identity import canonical, is_address, login_of, opened, place_of
-from jam_dagster.tables.sources.reading import reading, reading_values
+from jam_dagster.tables.sources.reading import READ_ROWS, reading, reading_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
-
-READ_ROWS = 1 << 16
-"""The most rows of a chunk."""
 
 # Bytes of a column that are read at a time, instead of a whole row group.
 _BUFFER_BYTES = 1 << 20
@@ -128,12 +126,7 @@ class ParquetSource:
             yield self.read(private=private)
             return
         fields = [field for field in dataset.schema if missing or field.name in columns]
-        frames = _frames(dataset, fields)
-        while True:
-            frame = reading_values(self.describe(), private, lambda: next(frames, None))
-            if frame is None:
-                return
-            yield frame if private else exact_columns(frame)
+        yield from each_exact(_frames(dataset, fields), self.describe(), private=private)
 
     def counted(
         self,

@@ -16,6 +16,9 @@ from jam_dagster.errors import JamError, SourceError
 
 T = TypeVar("T")
 
+READ_ROWS = 1 << 16
+"""The most rows that are read at a time."""
+
 
 def expand_variables(text: str) -> str:
     """Replace each ``${NAME}`` by the environment variable of that name."""
