@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -44,6 +45,14 @@ _MANY_VALUES = 100
 _BINS = 32
 _DAYS = ("day", *LONGER_THAN_DAYS)
 _EXAMPLES = 3
+# Of a column's values, to see whether they are periods.
+_LOOKED_AT = 1_000
+_YEAR = r"(?:19|20)\d\d"
+_PART = r"(?:q[1-4]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?)"
+_PERIOD = re.compile(
+    rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}[-/ ]?(?:{_YEAR}|'?\d\d)", re.I
+)
+_OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
 
 
 def draft_table(
@@ -251,8 +260,7 @@ def drafted(
         dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))
         for one in missing
     )
-    notes = {name: _note(table[name], encoded) for name in table.columns}
-    notes = {name: note for name, note in notes.items() if note}
+    notes = notes_of(table, encoded)
     multiline = any(map(_has_line_breaks, (table[name] for name in table.columns)))
     return DraftedDomain(domain, missing, {} if infer else found, notes, multiline)
 
@@ -260,6 +268,12 @@ def drafted(
 def _has_line_breaks(column: pd.Series[Any]) -> bool:
     texts = isinstance(column.dtype, pd.StringDtype)
     return texts and bool(column.str.contains("\n", regex=False, na=False).any())
+
+
+def notes_of(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, str]:
+    """Return by column what a person should look at in a public table."""
+    notes = {name: _note(table[name], encoded) for name in table.columns}
+    return {name: note for name, note in notes.items() if note}
 
 
 def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
@@ -293,7 +307,27 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
         found.append("read as lengths of time: times of day have `format: '%-H:%M:%S'`")
     if isinstance(attribute, TimeAttribute) and has_fractions(attribute, column):
         found.append("fractions of a second come out as 0")
+    found += _rewritten(column, attribute)
     return "; ".join(filter(None, found))
+
+
+def _rewritten(column: pd.Series[Any], attribute: Attribute) -> Iterator[str]:
+    """Yield what comes out otherwise than the public cells are written."""
+    if isinstance(attribute, TimeAttribute):
+        if not isinstance(column.dtype, pd.StringDtype):
+            return
+        offsets = {} if attribute.zone != "UTC" else {*column.dropna().str[-6:].unique()}
+        if any(_OFFSET.fullmatch(one) for one in offsets):
+            yield "cells of other offsets come out at the same instant in UTC"
+        if "%p" in (attribute.format or "") and column.str.contains("[ap]m", na=False).any():
+            yield "am and pm come out as AM and PM"
+        return
+    values = [str(one) for one in column.dropna().unique()[:_LOOKED_AT]]
+    if len(values) > 1 and all(map(_PERIOD.fullmatch, values)):
+        later = "are clipped"
+        if isinstance(attribute, CategoricalAttribute):
+            later = f"become {attribute.other!r}"
+        yield f"looks like months or quarters: later ones than the public table's {later}"
 
 
 def _unread(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.validation import check_keys
@@ -20,6 +20,7 @@ from jam_dagster.tables.domain.draft import (
     draft_attributes,
     draft_table,
     drafted,
+    notes_of,
 )
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.sources.base import Source, source_from_config
@@ -186,7 +187,16 @@ def draft_public(
         found, rest = draft_attributes(frame[new], bins=bins)
         attributes.update((one.name, one) for one in found)
         left_out = {one.name: one for one in rest} | left_out
-    return drafted(
+    made = drafted(
         list(attributes.values()),
         [left_out[name] for name in wanted if name in left_out and name not in attributes],
     )
+    notes: dict[str, str] = {}
+    for table, frame in frames.items():
+        held = frame[[name for name in frame.columns if name in attributes]]
+        if held.empty:
+            continue
+        read = encode(held, made.domain.project(list(held.columns)), private=False)
+        for name, note in notes_of(held, read).items():
+            notes[name] = "; ".join(filter(None, (notes.get(name), f"in {table}: {note}")))
+    return replace(made, notes=notes)

@@ -586,6 +586,29 @@ def test_few_numbers_with_a_text_among_them_stay_texts():
     assert draft([f"{one:04}" for one in range(60)] * 2 + ["x"]).dtype == "str"
 
 
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["2024-03-01T10:15:00+05:45", "2024-03-02T11:00:00+05:45"], "the same instant in UTC"),
+        (["2024-03-01T10:15:00Z", "2024-03-02T11:00:00Z"], ""),
+        (["5:34 am", "8:55 pm"], "am and pm come out as AM and PM"),
+        (["5:34 AM", "8:55 PM"], ""),
+        (["Q1 2024", "Q3 2023"], "months or quarters: later ones than the public table's become"),
+        (["Mar-2024", "Apr 2024", "May '25", "2024 June"], "looks like months or quarters"),
+        (["202403", "202412"], "are clipped"),
+        (["202403", "202413"], ""),
+        (["March", "April"], ""),
+    ],
+)
+def test_what_comes_out_otherwise_is_noted(texts, said):
+    column = pd.Series(texts * 50, dtype="str")
+    if all(one.isdigit() for one in texts):
+        column = column.astype(int)
+    note = draft_table(pd.DataFrame({"a": column})).notes.get("a", "")
+    assert said in note
+    assert bool(said) == bool(note)
+
+
 def test_days_and_months_that_cannot_be_told_apart_are_told_by_other_columns_or_a_short_time():
     days = [f"{day:02}/06/2013" for day in range(1, 13)] * 9
     late = [f"{day:02}/07/2013" for day in range(1, 28)] * 4

@@ -122,3 +122,14 @@ def test_a_column_is_drafted_from_the_first_table_that_allows_it() -> None:
     assert draft_public(frames, columns=["job", "age"]).domain.names == ("age", "job")
     with pytest.raises(InputError, match=r"'agee': did you mean age\?"):
         draft_public(frames, columns=["agee"])
+
+
+def test_notes_say_which_table_they_are_about():
+    numbers = pd.DataFrame({"a": [f"{one}" for one in range(60)] * 2})
+    texts = pd.DataFrame({"a": ["1", "refused"] * 60, "b": ["Q1 2024", "Q2 2024"] * 60})
+    notes = draft_public({"census": numbers.astype(int), "survey": texts}).notes
+    assert notes == {
+        "a": "in survey: 60 of 120 public cells are read as missing, such as 'refused'",
+        "b": "in survey: looks like months or quarters: later ones than the public table's become"
+        " 'other'",
+    }
