@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 SMALLEST_RHO = 1e-12
 """The least rho of a draw: below it the noise hides everything, and ledger units matter."""
 
-PRIVATE_CELLS = 2**29
-"""Two gibibytes of counts: with more, private marginals are counted again in every round."""
+PRIVATE_CELLS = 2**30
+"""Four gibibytes of counts: with more, or more than a quarter of the machine's memory, private
+marginals are counted again in every round."""
 
 
 def check_countable(
@@ -185,7 +187,10 @@ class MechanismRun(ABC):
         self.cells = possible_sizes(self.domain, self.closure)
         self.number = {q: number for number, q in enumerate(self.closure)}
         self.counts: Mapping[Clique, np.ndarray] | None = None
-        if sum(self.domain.size(q) for q in self.closure) <= PRIVATE_CELLS:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        # A count takes four bytes.
+        held = min(PRIVATE_CELLS, memory // 16)
+        if sum(self.domain.size(q) for q in self.closure) <= held:
             with self.stage("count"):
                 self.counts = private.marginals(self.closure)
         self.measured: list[Clique] = []
