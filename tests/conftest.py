@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,9 @@ from tests.examples import QUICK
 from tests.moved import bind_again
 from tests.postgres import PostgresServer, running_server
 from tests.tiers import COLLECTED, Collected
+
+if TYPE_CHECKING:
+    from tests.test_cli_nasty_names import Made
 
 # `--hypothesis-profile=gate` comes after this, and before any test is imported.
 settings.load_profile(QUICK)
@@ -101,6 +105,14 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server; the test is skipped, and says why, where there can be none."""
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def nasty(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A release whose names attack pages and terminals; one worker makes it for all its tests."""
+    from tests.test_cli_nasty_names import make_nasty_release
+
+    return make_nasty_release(tmp_path_factory.mktemp("nasty"))
 
 
 @pytest.fixture(scope="session")

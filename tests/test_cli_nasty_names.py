@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,14 +62,10 @@ def make_nasty_release(folder: Path) -> Made:
     return Made(folder, printed)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    return make_nasty_release(tmp_path_factory.mktemp("nasty"))
-
-
 @pytest.mark.slow
-def test_no_page_holds_a_name_raw(made: Made) -> None:
-    pages = sorted(made.folder.rglob("*.html"))
+@pytest.mark.xdist_group("nasty_pages")
+def test_no_page_holds_a_name_raw(nasty: Made) -> None:
+    pages = sorted(nasty.folder.rglob("*.html"))
     assert [page.name for page in pages] == [
         "certificate.html",
         "checks.html",
@@ -83,26 +78,28 @@ def test_no_page_holds_a_name_raw(made: Made) -> None:
 
 
 @pytest.mark.slow
-def test_no_terminal_is_steered_and_no_line_is_forged(made: Made) -> None:
-    for printed in made.printed.values():
+@pytest.mark.xdist_group("nasty_pages")
+def test_no_terminal_is_steered_and_no_line_is_forged(nasty: Made) -> None:
+    for printed in nasty.printed.values():
         assert not any(ord(one) < 32 and one != "\n" for one in printed)
         assert "\u202e" not in printed
-    rounds = [line for line in made.printed["synthesize --domain"].splitlines() if " x " in line]
+    rounds = [line for line in nasty.printed["synthesize --domain"].splitlines() if " x " in line]
     assert all(line.startswith("round ") for line in rounds)
-    assert "[/]" in made.printed["ledger show"]
-    assert ":smile:" in made.printed["ledger show"].replace("\n", "")
+    assert "[/]" in nasty.printed["ledger show"]
+    assert ":smile:" in nasty.printed["ledger show"].replace("\n", "")
 
 
 @pytest.mark.slow
-def test_names_come_through_whole(made: Made) -> None:
-    table = pd.read_csv(made.folder / "out" / "synthetic.csv", dtype=str, keep_default_na=False)
+@pytest.mark.xdist_group("nasty_pages")
+def test_names_come_through_whole(nasty: Made) -> None:
+    table = pd.read_csv(nasty.folder / "out" / "synthetic.csv", dtype=str, keep_default_na=False)
     assert tuple(table.columns) == NASTY
     assert set(table[NASTY[0]]) <= {"x", NASTY[0], NASTY[1]}
-    assert Domain.load(made.folder / "out" / "domain.yaml").digest == nasty_domain().digest
-    assert set(Domain.load(made.folder / "drafted.yaml").names) == set(NASTY)
+    assert Domain.load(nasty.folder / "out" / "domain.yaml").digest == nasty_domain().digest
+    assert set(Domain.load(nasty.folder / "drafted.yaml").names) == set(NASTY)
     # No name makes a file, here or elsewhere.
-    assert not any((folder / "up").exists() for folder in (made.folder, *made.folder.parents))
-    for path in made.folder.rglob("*"):
+    assert not any((folder / "up").exists() for folder in (nasty.folder, *nasty.folder.parents))
+    for path in nasty.folder.rglob("*"):
         assert not any(name in path.name for name in ("alert", "elsewhere", "HOME"))
 
 

@@ -12,7 +12,7 @@ from jam_dagster.common.shown_text import visible
 from tests.browser.conftest import Visit, accessibility_faults, clipped_on_paper, scrolls_sideways
 from tests.browser.test_report import drawn
 from tests.nasty import NASTY
-from tests.test_cli_nasty_names import make_nasty_release
+from tests.test_cli_nasty_names import Made
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nasty_pages")]
 
@@ -20,8 +20,8 @@ Open = Callable[..., Visit]
 
 
 @pytest.fixture(scope="module")
-def folder(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_nasty_release(tmp_path_factory.mktemp("nasty")).folder
+def folder(program: str, nasty: Made) -> Path:
+    return nasty.folder
 
 
 @pytest.mark.parametrize("name", ["report", "checks", "certificate", "plan"])
