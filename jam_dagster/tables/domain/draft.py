@@ -48,7 +48,11 @@ _EXAMPLES = 3
 # Of a column's values, to see whether they are periods.
 _LOOKED_AT = 1_000
 _YEAR = r"(?:19|20)\d\d"
-_PART = r"(?:q[1-4]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?)"
+_MONTHS = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    "oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+)
+_PART = rf"(?:q[1-4]|(?:{_MONTHS})\.?)"
 _PERIOD = re.compile(
     rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}[-/ ]?(?:{_YEAR}|'?\d\d)", re.I
 )

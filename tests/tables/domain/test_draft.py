@@ -598,6 +598,7 @@ def test_few_numbers_with_a_text_among_them_stay_texts():
         (["202403", "202412"], "are clipped"),
         (["202403", "202413"], ""),
         (["March", "April"], ""),
+        (["Market 12", "Decile10"], ""),
     ],
 )
 def test_what_comes_out_otherwise_is_noted(texts, said):
