@@ -7,7 +7,7 @@ with their records. `jam_dagster.mechanisms.tilt` starts from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism, MechanismRun, public_of
@@ -17,9 +17,6 @@ from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, MarginalSource, Workload
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
