@@ -33,15 +33,15 @@ def yaml_place(error: yaml.YAMLError) -> str:
     return f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "in a character"
 
 
-def write_yaml(content: Any) -> str:
+def write_yaml(content: Any, *, one_line: bool = False) -> str:
     """Write plain content that every version of YAML reads back unchanged."""
     return yaml.dump(
         content,
         Dumper=_Dumper,
         sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=None,
-        width=100,
+        allow_unicode=not one_line,
+        default_flow_style=one_line or None,
+        width=1000 if one_line else 100,
     )
 
 

@@ -8,14 +8,12 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from jam_dagster.certificates import Certificate, render_certificate
 from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.files import copy_whole, write_whole
 from jam_dagster.common.json_text import parse_json
-from jam_dagster.common.yaml_text import parse_yaml
+from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import TargetUtility
 from jam_dagster.privacy import NoiseCall
@@ -168,8 +166,7 @@ class DomainFormat(Format):
 
     def write(self, value: Domain, path: UPath) -> None:
         """Write the domain."""
-        text = yaml.safe_dump(value.to_dict(), sort_keys=False, allow_unicode=True)
-        write_whole(path, text.encode())
+        write_whole(path, write_yaml(value.to_dict()).encode())
 
     def read(self, path: UPath) -> Domain:
         """Read the domain."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
-import yaml
-
 from jam_dagster.common.section import Section
+from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.keys import ReleaseKeys, section_in, sentence
 
 HOME = ".jam"
@@ -62,8 +61,7 @@ def _lines(
 
 
 def _yaml(value: object) -> str:
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False)
-    return text.removesuffix("...\n").strip()
+    return write_yaml(value, one_line=True).removesuffix("...\n").strip()
 
 
 RELEASE_PYTHON = """\

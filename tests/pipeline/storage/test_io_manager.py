@@ -192,6 +192,14 @@ def test_page_comes_back(store: ReleaseStore) -> None:
     assert read(store, "report") == "<p>ε = 1</p>"
 
 
+def test_a_domain_of_texts_that_look_like_numbers_comes_back(store: ReleaseStore) -> None:
+    """Versions of YAML differ in which texts are numbers."""
+    texts = ("01008", "08", "1e5", "12e03", "1E400", "-09", "no", "12:30", "0x1f", "1_000")
+    domain = Domain((CategoricalAttribute("zip", texts),))
+    write(store, "domain", domain)
+    assert read(store, "domain").digest == domain.digest
+
+
 def test_public_tables_come_back(store: ReleaseStore) -> None:
     domain = Domain.from_sizes({"a": 2, "b": 3})
     part = EncodedTable(domain.project("b"), (np.array([0, 2]),))
