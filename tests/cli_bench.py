@@ -20,6 +20,7 @@ KEYS = [
     "verdict",
     "workload_error",
     "sample_equivalent",
+    "equivalent_within",
     "utility",
     "sampling_error",
     "seconds",

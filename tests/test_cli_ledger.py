@@ -55,6 +55,24 @@ def test_names_of_draws_stay_in_one_piece(
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("more", [[], ["other"]])
+def test_a_long_name_takes_no_column_away(
+    run: Run, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ledger = Ledger("l.db")
+    name = "a_dataset_of_fifty_five_letters_as_departments_name_them"
+    for dataset in (name, *more):
+        ledger.grant(dataset, epsilon=1, delta=1e-9)
+    account = ledger.open_release(ReleaseKey(name, name, "x"), {"mechanism": 0.01})
+    account.account("mechanism").charge("round-012/measure-again", 0.001234)
+    shown = run("ledger", "show", "--ledger", "l.db").stdout
+    assert "0.001234" in shown
+    assert "…" not in shown
+    tables = [line for line in shown.splitlines() if not line.startswith(name)]
+    assert max(map(len, tables)) <= 80
+
+
 @pytest.mark.slow
 def test_variables_in_the_ledger_s_place_are_expanded_and_shown_by_name(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -116,11 +116,12 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
         "Simulated error (2 seeds",
         "Mechanisms at epsilon 1",
         "TILT where there is a public table",
-        "The release pays at the earliest",
+        "the release pays where the private table",
         "What this cannot show",
     ):
         assert part in output
-    in_the_curve, in_the_table = (line for line in output.splitlines() if "asked for" in line)
+    (in_the_curve,) = (line for line in output.splitlines() if "asked for" in line)
+    (in_the_table,) = (line for line in output.splitlines() if "this release" in line)
     assert " 1 " in in_the_curve
     assert "JAM-PGM" in in_the_table
     assert lines(result)[0].startswith("Trials to come: 7, in about 0:")

@@ -395,6 +395,10 @@ def _table(title: str | None = None) -> Table:
     )
 
 
+_ROOM = 34
+"""Of a page of 80 columns, beside number, time, kind and rho of an event."""
+
+
 def _balance_table(balance: Balance, after: int | None) -> Table:
     from jam_dagster.privacy import rho_within
 
@@ -428,10 +432,11 @@ def _events_table(events: list[Event], *, total: int) -> Table:
     datasets = {event.dataset for event in events}
     several = len(datasets) > 1
     width = max(map(len, datasets))
-    # Names of draws and shares stay in one piece; a reason is a text, which wraps.
+    # Names of draws and shares stay in one piece as far as there is room; a reason is a text, which
+    # wraps.
     drawn = max(len(event.step or event.share) for event in events)
-    wide = {"dataset, release, for": max(width, drawn)}
-    columns = wide if several else {"release": None, "for": drawn}
+    wide = {"dataset, release, for": min(max(width, drawn), _ROOM)}
+    columns = wide if several else {"release": None, "for": min(drawn, _ROOM)}
     for name, least in columns.items():
         table.add_column(name, overflow="fold", min_width=least)
     table.add_column("rho", justify="right", no_wrap=True)

@@ -328,7 +328,7 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
             str(len(one.sigmas)),
             "" if sigma is None else f"{sigma:,.1f}",
             f"{one.seconds['mechanism']:.1f}",
-            "asked for" if name == made.mechanism else "",
+            "this release" if name == made.mechanism else "",
         )
     console.print(table)
     recommended = ", ".join(f"{title_of(name)} {where}" for name, where in RECOMMENDED.items())

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,42 @@ MOST_CELLS = 1_000_000
 MOST_NOISE = 1.0
 """The L1 distance, of at most 2, that the noise of counts may be for a table to be compared."""
 
+LEVEL = 0.05
+"""The chance, at most, that of a true table a weakest column is named, and so of a weakest pair."""
+
 _KINDS = {1: ("column shapes", "columns"), 2: ("trends of pairs", "pairs")}
+
+
+@dataclass(frozen=True)
+class CountNoise:
+    """The noise of `cells` counts, each with a standard deviation of `sigma` of the records."""
+
+    sigma: float
+    cells: int
+
+    @property
+    def mean(self) -> float:
+        """The expected L1 distance of the counts from the true ones: ``k sigma sqrt(2 / pi)``."""
+        return MEAN_ABSOLUTE_NORMAL * self.sigma * self.cells
+
+    def most(self, level: float) -> float:
+        """Return a distance that noise alone exceeds with a chance of at most `level`.
+
+        Chernoff's bound for a sum of k half-normals:
+        ``min_s (k (s^2 / 2 + log(2 Phi(s))) - log(level)) / s``, in sigma.
+        """
+        s, log_moment = _LOG_MOMENTS
+        return self.sigma * float(((self.cells * log_moment - math.log(level)) / s).min())
+
+
+def _log_moments() -> tuple[np.ndarray, np.ndarray]:
+    """Return values of s, and ``log E exp(s |Z|)`` for each."""
+    s = np.geomspace(1e-3, 10.0, 400)
+    phi = np.array([NormalDist().cdf(one) for one in s.tolist()])
+    return s, s**2 / 2 + np.log(2.0 * phi)
+
+
+_LOG_MOMENTS = _log_moments()
 
 
 def columns_and_pairs(domain: Domain) -> list[Clique]:
@@ -49,27 +85,30 @@ def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> str:
     released = {one: released_marginal(transcript, one) for one in cliques}
     measured = {clique: one for clique, one in released.items() if one is not None}
     n = max(1, transcript.records)
-    errors, noise = {}, {}
+    errors: dict[Clique, float] = {}
+    noise: dict[Clique, CountNoise] = {}
     for clique, counts in synthetic.marginals(measured).items():
         one = measured[clique]
-        hidden = MEAN_ABSOLUTE_NORMAL * one.sigma * counts.size / n
-        if hidden > MOST_NOISE:
+        noises = CountNoise(one.sigma / n, counts.size)
+        if noises.mean > MOST_NOISE:
             continue
         distance = np.abs(counts * (n / synthetic.records) - one.counts).sum() / n
         errors[clique] = float(distance)
-        noise[clique] = hidden
+        noise[clique] = noises
     text = quality_text(errors, len(synthetic.domain.names), noise)
     return f"Beside released counts: {text}." if text else ""
 
 
 def quality_text(
-    errors: Mapping[Clique, float], attributes: int, noise: Mapping[Clique, float] | None = None
+    errors: Mapping[Clique, float],
+    attributes: int,
+    noise: Mapping[Clique, CountNoise] | None = None,
 ) -> str:
     """Return shapes and trends from L1 errors of marginals, fractions of the records, in words.
 
-    `noise` has the L1 errors that the true table would have, where these are not exact. The weakest
-    marginal is the one whose similarity falls furthest short of what noise leaves; none is named
-    where none falls short.
+    `noise` is that of the counts, where these are not exact. The weakest marginal is the one whose
+    similarity falls furthest short of what noise leaves. It is named where noise alone does not
+    explain it: of the true table with a chance of at most `LEVEL`, for all marginals together.
     """
     parts = []
     for width, (name, unit) in _KINDS.items():
@@ -80,10 +119,12 @@ def quality_text(
             continue
         wanted = math.comb(attributes, width)
         compared = f"all {wanted}" if len(alike) == wanted else f"{len(alike)} of {wanted}"
-        left = {one: 1.0 - (0.0 if noise is None else min(2.0, noise[one]) / 2) for one in alike}
-        weakest = min(alike, key=lambda one: alike[one] - left[one])
+        left = {one: 1.0 if noise is None else 1.0 - noise[one].mean / 2 for one in alike}
+        level = LEVEL / len(alike)
+        sure = [one for one in alike if errors[one] > (noise[one].most(level) if noise else 0.0)]
         text = f"{name} {fmean(alike.values()):.1%} ({compared} {unit}"
-        if alike[weakest] < left[weakest]:
+        if sure:
+            weakest = min(sure, key=lambda one: alike[one] - left[one])
             text += f", weakest {' with '.join(weakest)} {alike[weakest]:.1%}"
             text += "" if noise is None else f" where noise leaves {left[weakest]:.1%}"
         if noise is not None:

@@ -97,13 +97,15 @@ class SampleErrors:
         deviation = 2 * x * (n - c - rows + x) / n * chance
         return float(self._often[possible] @ deviation) / rows
 
-    def equivalent(self, error: float) -> int:
+    def equivalent(self, error: float, *, least: int = 0, most: int | None = None) -> int:
         """Return the largest sample with an expected error of at least `error`.
 
         Parameters
         ----------
         error
             A mean workload error, a fraction of the records; noise may make it negative.
+        least, most
+            Bounds of K, where they are known; 0 and n by default.
 
         Returns
         -------
@@ -112,7 +114,7 @@ class SampleErrors:
                 K + 1. 0 if a single record has a smaller expected error; n for no error.
         """
         # The expected error falls with every further record.
-        low, high = 0, self.records
+        low, high = least, self.records if most is None else most
         while low < high:
             middle = (low + high + 1) // 2
             if self.expected(middle) >= error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from jam_dagster.evaluation.quality import quality_text
-from jam_dagster.evaluation.workload_error import CONFIDENCE
+from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.expectations.spec import ExpectationResult
@@ -116,9 +116,10 @@ def verdict_of(
         checked = "check" if len(checks) == 1 else "checks"
         headline = f"{failed} of {len(checks)} {checked} failed. {headline}"
     if errors is not None and errors.sample_equivalent:
-        notes.append(
-            f"It is as good as a random sample of {errors.sample_equivalent:,} private records."
-        )
+        records = f"{errors.sample_equivalent:,} private records"
+        if errors.equivalent_within is not None:
+            records += " ({:,} to {:,} within the noise)".format(*errors.equivalent_within)
+        notes.append(f"It is as good as a random sample of {records}.")
     if quality:
         notes.append(quality)
     if errors is not None and errors.narrow is not None and errors.narrow.per_marginal:
@@ -135,18 +136,18 @@ def _compared(
     """Return the verdict of the errors alone."""
     if errors is None or errors.synthetic is None:
         return Verdict("not measured", unmeasured)
-    ours, noise = _possible(errors.synthetic.mean), errors.margin
+    ours, noise = errors.synthetic.possible, errors.margin
     if errors.public is not None:
         # Both means have noise of their own.
-        theirs, margin = _possible(errors.public.mean), math.sqrt(2.0) * noise
+        theirs, margin = errors.public.possible, math.sqrt(2.0) * noise
         difference, other = ours - theirs, "the public table"
         means = f"mean error {ours:.3f} against {theirs:.3f}"
         said = f"The difference is {difference:+.3f}"
     elif uniform is not None:
         # The triangle inequality bounds the error of the uniform table.
         theirs, margin = uniform, 2.0 * noise
-        difference, other = 2.0 * ours - uniform, "a uniform table"
-        least, most = abs(uniform - ours), _possible(uniform + ours)
+        least, most = abs(uniform - ours), min(uniform + ours, MOST)
+        difference, other = ours - least, "a uniform table"
         means = f"mean error {ours:.3f} against {least:.3f} to {most:.3f}"
         said = (
             f"A uniform table is {uniform:.3f} from the synthetic one, so the difference of their"
@@ -154,11 +155,10 @@ def _compared(
         )
     else:
         return Verdict("not measured", f"The mean error is {ours:.3f} of 2.")
-    if margin and margin >= max(ours, theirs):
+    if margin and margin >= min(max(ours, theirs), MOST / 2):
         return Verdict(
             "undecided",
-            f"Nothing is known of the error at this budget: its noise of ±{margin:.3g} is larger"
-            " than the error.",
+            f"Nothing is known of the error at this budget: its noise of ±{margin:.3g} hides it.",
             advice=_TELLS,
             difference=difference,
             margin=margin,
@@ -173,8 +173,12 @@ def _compared(
         outcome, words = "undecided", "No clear difference from"
     if outcome == "undecided" and margin:
         means += f", and noise of ±{margin:.3f}"
-    elif errors.public is not None and theirs > 0.0 and ours >= margin:
-        means += f", {abs(difference) / theirs:.0%} {'less' if difference < 0 else 'more'}"
+    elif errors.public is not None and min(ours, theirs) > margin:
+        # Of an error within its noise no ratio is known.
+        if ours > 2.0 * theirs:
+            means += f", {ours / theirs:.1f} times it"
+        else:
+            means += f", {abs(difference) / theirs:.0%} {'less' if difference < 0 else 'more'}"
     sure = (
         f" within ±{margin:.3f}, with a confidence of {CONFIDENCE:.0%}" if margin else ", exactly"
     )
@@ -186,11 +190,6 @@ def _compared(
         difference,
         margin,
     )
-
-
-def _possible(error: float) -> float:
-    """Return the possible error that is nearest to a noisy one."""
-    return min(max(error, 0.0), 2.0)
 
 
 _TELLS = (

@@ -45,6 +45,9 @@ MEANS_STEP = "evaluation/means"
 CONFIDENCE = 0.95
 """The confidence of the intervals that noise leaves of errors."""
 
+MOST = 2.0
+"""The largest error: the distance of two tables that share no cell."""
+
 _Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
@@ -65,6 +68,11 @@ class TableErrors:
     mean: float
     maximum: float | None = None
     per_marginal: Mapping[Clique, float] | None = None
+
+    @property
+    def possible(self) -> float:
+        """The possible mean, of 0 to 2, that is nearest to a noisy one."""
+        return min(max(self.mean, 0.0), MOST)
 
     def to_dict(self) -> dict[str, float | None]:
         """Return the mean and the maximum."""
@@ -98,6 +106,9 @@ class WorkloadErrors:
         synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from released results:
         the noisy mean, and the synthetic table in place of the private one. None if the mean is
         not known, or is smaller than its noise.
+    equivalent_within
+        The least and most that K is at the ends of the mean's interval. None where K is, and where
+        the mean is exact.
     utility
         How well a column is predicted by what is learned from each table; only in mode
         ``"exact"``, and where a target was named.
@@ -112,6 +123,7 @@ class WorkloadErrors:
     call: NoiseCall | None = None
     narrow: TableErrors | None = None
     sample_equivalent: int | None = None
+    equivalent_within: tuple[int, int] | None = None
     utility: TargetUtility | None = None
 
     @classmethod
@@ -314,11 +326,16 @@ def _noisy_errors(
         )
     noisy = {name: TableErrors(float(mean)) for name, mean in zip(judged, means, strict=True)}
     ours = noisy["synthetic"].mean
-    equivalent = None
-    if ours > _Z * float(sigma):
+    equivalent = within = None
+    margin = _Z * float(sigma)
+    if ours > margin:
         # Uses released results only: the synthetic table replaces the private one.
         sampled = SampleErrors(judged["synthetic"], workload, records=records)
         equivalent = sampled.equivalent(ours)
+        within = (
+            sampled.equivalent(ours + margin, most=equivalent),
+            sampled.equivalent(ours - margin, least=equivalent),
+        )
     return WorkloadErrors(
         "private",
         noisy["synthetic"],
@@ -327,6 +344,7 @@ def _noisy_errors(
         rho=rho,
         call=draws.calls[-1],
         sample_equivalent=equivalent,
+        equivalent_within=within,
     )
 
 

@@ -154,14 +154,13 @@ class Plan(Known):
 
     @property
     def break_even(self) -> str:
-        """How far apart the two tables must be at least for the release to pay, in a sentence.
-
-        A mechanism that learns from the public table errs more, the further it is away.
-        """
+        """From which distance of the two tables on the release pays about, in a sentence."""
         return (
             f"Two random halves of the public table are {self.public_error.mean:.3f} apart, by "
-            f"chance alone. The release pays at the earliest where the private table is further "
-            f"than about {self.asked.error.mean:.3f} from the public one."
+            f"chance alone, and a release of the one half errs by {self.asked.error.mean:.3f}. So "
+            f"the release pays where the private table is further than about "
+            f"{self.asked.error.mean:.3f} from the public one: less where chance is much of it, "
+            "more where the mechanism learns from a public table that is far away."
         )
 
     @property

@@ -170,6 +170,7 @@ class ReleaseFolder:
             "sigma": errors.sigma,
             "rho": errors.rho,
             "sample_equivalent": errors.sample_equivalent,
+            "equivalent_within": errors.equivalent_within,
         }
         if errors.utility is not None:
             described["utility"] = asdict(errors.utility)

@@ -103,6 +103,7 @@ class Synthesis:
             "verdict": asdict(self.verdict),
             "workload_error": self.errors.to_dict(),
             "sample_equivalent": self.errors.sample_equivalent,
+            "equivalent_within": self.errors.equivalent_within,
             "utility": None if self.errors.utility is None else asdict(self.errors.utility),
             "sampling_error": self.sampling_error,
             "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},

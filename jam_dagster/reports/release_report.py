@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +42,11 @@ _VALUES_SHOWN = 12
 class ReportFacts:
     """The facts of a report other than the data.
 
-    `reserved` is rho by share. `public_source` is without credentials; the place of the private
-    table is not shown. `public_released` says that the public table is an earlier release of the
-    same dataset. `remaining_epsilon` is what the dataset has left, at the budget's delta; None
-    without a ledger. `run` is the digest of the mechanism's run, which identifies the page; it may
-    be empty.
+    `reserved` is rho by share. `public_source` is without credentials, and is shown without
+    folders; the place of the private table is not shown. `public_released` says that the public
+    table is an earlier release of the same dataset. `remaining_epsilon` is what the dataset has
+    left, at the budget's delta; None without a ledger. `run` is the digest of the mechanism's run,
+    which identifies the page; it may be empty.
     """
 
     release: str
@@ -63,6 +63,9 @@ class ReportFacts:
     remarks: Sequence[str] = field(default_factory=tuple)
     run: str = ""
 
+
+_FOLDERS = re.compile(r"(?<!\S)\S*[/\\](?=\S)")
+"""Of a path in a text: where a machine keeps its files is nothing for readers of a release."""
 
 _RUN = re.compile(r'<meta name="jam-run" content="([0-9a-f]*)">')
 
@@ -103,7 +106,7 @@ def render_report(
     template = environment("jam_dagster.reports").get_template("report.html")
     return template.render(
         version=__version__,
-        facts=facts,
+        facts=replace(facts, public_source=_FOLDERS.sub("", facts.public_source)),
         domain=domain,
         transcript=transcript,
         replace_one=REPLACE_ONE,

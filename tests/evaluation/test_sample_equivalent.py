@@ -103,6 +103,9 @@ def test_in_private_mode_it_follows_from_what_is_released():
     assert found.synthetic is not None
     known = SampleErrors(synthetic, workload)
     assert found.sample_equivalent == known.equivalent(found.synthetic.mean)
+    ends = [known.equivalent(found.synthetic.mean + sign * found.margin) for sign in (1, -1)]
+    assert found.equivalent_within == tuple(ends)
+    assert ends[0] <= found.sample_equivalent <= ends[1]
     # Noise of about ten times the error.
     assert measured(private, 1e-6).sample_equivalent is None
     exact = workload_error(private, synthetic, synthetic, workload, mode="exact")

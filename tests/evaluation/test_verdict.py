@@ -45,6 +45,13 @@ def test_exact_errors_are_compared_as_they_are() -> None:
 
 
 def test_the_headline_says_by_how_much() -> None:
+    # Of an error within its noise no ratio is known.
+    assert verdict_of(noisy(0.31, 0.01, sigma=0.02)).headline == (
+        "Worse than the public table: mean error 0.310 against 0.010."
+    )
+    assert (
+        "0.310 against 0.100, 3.1 times it." in verdict_of(noisy(0.31, 0.1, sigma=0.001)).headline
+    )
     better = verdict_of(noisy(0.07, 0.28, sigma=0.001), domain=DOMAIN)
     assert better.headline == (
         "Better than the public table: mean error 0.070 against 0.280, 75% less."
@@ -90,6 +97,8 @@ def test_without_a_public_table_a_uniform_one_stands_in() -> None:
     assert better.headline == f"Better than a uniform table: mean error 0.200 against {within}."
     assert better.difference == pytest.approx(0.4 - distance)
     assert f"at most {0.4 - distance:+.3f} within ±0.039" in better.notes[0]
+    # An error that is larger than the distance: the triangle inequality bounds it otherwise.
+    assert verdict_of(noisy(1.9, None, sigma=0.01), uniform=0.3).difference == pytest.approx(0.3)
     far = verdict_of(noisy(0.9, None, sigma=0.01), uniform=distance)
     assert far.outcome == "undecided"
     assert "0.900 against 0.567 to 2.000, and noise" in far.headline
@@ -98,7 +107,7 @@ def test_without_a_public_table_a_uniform_one_stands_in() -> None:
 
 
 @pytest.mark.parametrize("uniform", [None, 0.9], ids=["public", "uniform"])
-@pytest.mark.parametrize(("ours", "theirs"), [(-3.1, 4.2), (7.0, -9.0), (0.05, 0.1)])
+@pytest.mark.parametrize(("ours", "theirs"), [(-3.1, 4.2), (7.0, -9.0), (0.05, 0.1), (9.0, 0.1)])
 def test_errors_below_their_noise_are_not_told(
     ours: float, theirs: float, uniform: float | None
 ) -> None:

@@ -574,3 +574,10 @@ def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelea
         "The mean was released with noise"
         in Page(render(release, transcript=transcript, public=None, error=noisy)).words()
     )
+
+
+def test_folders_of_the_server_are_not_told(release: SmallRelease) -> None:
+    source = "first: CSV file /srv/jane/census.csv; second: Parquet file s3://lake/raw/survey"
+    words = Page(render(release, facts=replace(FACTS, public_source=source))).words()
+    assert "first: CSV file census.csv; second: Parquet file survey." in words
+    assert "jane" not in words

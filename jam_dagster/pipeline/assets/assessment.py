@@ -49,6 +49,8 @@ def error_metadata(
                 metadata[f"{table}_{statistic}"] = value
     if measured.sample_equivalent is not None:
         metadata["sample_equivalent_records"] = measured.sample_equivalent
+    if measured.equivalent_within is not None:
+        metadata["sample_equivalent_within"] = "{:,} to {:,}".format(*measured.equivalent_within)
     if verdict.difference is not None and measured.public is not None:
         metadata["synthetic_minus_public"] = verdict.difference
     return {"verdict": one_line(" ".join(verdict.sentences))} | metadata

@@ -11,7 +11,6 @@ import pandas as pd
 from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import Verdict, WorkloadErrors
-from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
 from jam_dagster.pipeline.assets.assessment import error_metadata, verdict_on
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
@@ -20,7 +19,7 @@ from jam_dagster.pipeline.assets.mechanism_run import run_metadata, sample_metad
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
-from jam_dagster.pipeline.budget.alerts import BudgetAlert
+from jam_dagster.pipeline.budget.alerts import BudgetAlert, was_left
 from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal, log_alert
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.formats import TableFormat
@@ -57,7 +56,6 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         kept: list[Drawn] = []
         # Of a table in chunks, until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
-            repeated = engine.place.outcomes.get(MEANS_STEP) is not None
             errors: ReleaseErrors | None = None
             failed: Exception | None = None
             try:
@@ -87,8 +85,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     value=errors,
                     metadata=tidy(error_metadata(graph, errors, verdict)),
                 )
-                if not repeated:
-                    _alert_if_worse(step, drawn.run, errors, verdict)
+                _alert_if_worse(step, drawn.run, errors, verdict)
 
     return private_side
 
@@ -189,7 +186,10 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
 def _alert_if_worse(
     step: ReleaseStep, run: ReleaseRun, errors: WorkloadErrors, verdict: Verdict
 ) -> None:
-    """Leave an alert where the released errors say that the public table is better."""
+    """Leave an alert where the released errors say that the public table is better.
+
+    One is left once: a run that repeats another does so only where that was stopped before.
+    """
     if errors.mode != "private" or not step.graph.tells_data("workload_error"):
         return
     if verdict.outcome == "worse":
@@ -198,7 +198,9 @@ def _alert_if_worse(
             *("worse", key.release, key.dataset, key.partition, key.edition),
             text=" ".join((verdict.headline, verdict.sentences[-1])),
         )
-        log_alert(step.context, step.graph.key("privacy_budget"), alert)
+        asset = step.graph.key("privacy_budget")
+        if not was_left(step.context.instance, asset, alert):
+            log_alert(step.context, asset, alert)
 
 
 def _log_round(step: ReleaseStep, done: Round, rounds: int | None) -> None:

@@ -106,8 +106,8 @@ def build_budget_sensor(
 
     An alert is left where a release is refused for want of budget, where it waits for approval,
     where it fits but few partitions after it will, and where its released errors are worse than
-    those of its public table. Alerts that were there when the sensor
-    first runs are not passed on. An alert whose `notify` fails is tried again at the next tick.
+    those of its public table. Alerts that were there when the sensor first runs are not passed on.
+    An alert whose `notify` fails is tried again at the next tick.
     What is reported from outside of the code location's runs is not believed, and where the cursor
     was reset, alerts are passed on again.
 
@@ -161,6 +161,26 @@ def build_budget_sensor(
         return dg.SkipReason(f"{sent} sent" if sent else "no new budget alerts")
 
     return privacy_budget_alerts
+
+
+def was_left(instance: dg.DagsterInstance, asset: dg.AssetKey, alert: BudgetAlert) -> bool:
+    """Return whether a run left an alert of this kind on an asset, for the same release."""
+    partitions = [alert.partition] if alert.partition else None
+    seen, cursor = dg.AssetRecordsFilter(asset, asset_partitions=partitions), None
+    while True:
+        found = instance.fetch_observations(seen, limit=_AT_ONCE, cursor=cursor)
+        for one in found.records:
+            left = one.asset_observation
+            if left is None or ALERT not in left.metadata or not instance.has_run(one.run_id):
+                continue
+            told = BudgetAlert.of(left.metadata)
+            if (told.kind, told.release, told.partition, told.edition) == (
+                *(alert.kind, alert.release, alert.partition, alert.edition),
+            ):
+                return True
+        if not found.has_more:
+            return False
+        cursor = found.cursor
 
 
 def _passed_on(cursor: str | None) -> dict[str, int]:

@@ -202,6 +202,7 @@ class ErrorFormat(Format):
         content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
         content["call"] = value.call and value.call.to_dict()
         content["sample_equivalent"] = value.sample_equivalent
+        content["equivalent_within"] = value.equivalent_within
         for table in self._TABLES:
             error: TableErrors | None = getattr(value, table)
             content[table] = error and {
@@ -225,6 +226,7 @@ class ErrorFormat(Format):
                 per_marginal = listed and {tuple(clique): one for clique, one in listed}
                 content[table] = TableErrors(**content[table], per_marginal=per_marginal)
         content["call"] = content["call"] and NoiseCall(**content["call"])
+        content["equivalent_within"] = tuple(content.get("equivalent_within") or ()) or None
         if "utility" in content:
             content["utility"] = TargetUtility.from_dict(content["utility"])
         return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)

@@ -3,6 +3,7 @@
 import itertools
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import dagster as dg
 import pytest
@@ -16,6 +17,7 @@ from jam_dagster.pipeline import (
     PrivacySpec,
     build_budget_sensor,
 )
+from jam_dagster.pipeline.assets import private_side
 from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
 from tests.pipeline.conftest import GIVEN, Bench, failure, people, told
@@ -280,7 +282,9 @@ def test_a_configuration_cannot_drop_the_officers_approval(bench: Bench) -> None
 
 
 @pytest.mark.slow
-def test_a_release_that_is_worse_than_its_public_table_is_told(bench: Bench) -> None:
+def test_a_release_that_is_worse_than_its_public_table_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The public rows are the private ones, and the errors' noise is a twentieth of the other."""
     people(5_000, seed=1).to_csv(bench.private, index=False)
     people(5_000, seed=1).to_csv(bench.public, index=False)
@@ -290,6 +294,11 @@ def test_a_release_that_is_worse_than_its_public_table_is_told(bench: Bench) -> 
     }
     alerts = Alerts(bench, bench.definitions(**settings))
     alerts.tick()
+    with monkeypatch.context() as stopped:
+        stopped.setattr(private_side, "log_alert", Mock(side_effect=OSError("stopped")))
+        assert not bench.run([*GIVEN, "privacy_budget", "workload_error"], **settings).success
+    assert alerts.tick() == []
+    # All was drawn, and nobody was told.
     result = bench.run([*GIVEN, "privacy_budget", "workload_error"], **settings)
     assert result.success, failure(result)
     (alert,) = alerts.tick()

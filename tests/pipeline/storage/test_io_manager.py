@@ -168,7 +168,12 @@ def test_run_comes_back(store: ReleaseStore) -> None:
     "error",
     [
         WorkloadErrors(
-            "private", TableErrors(0.1), TableErrors(-0.02), sigma=0.05, sample_equivalent=7
+            "private",
+            TableErrors(0.1),
+            TableErrors(-0.02),
+            sigma=0.05,
+            sample_equivalent=7,
+            equivalent_within=(6, 9),
         ),
         WorkloadErrors(
             "off", rho=1e-3, call=NoiseCall("means", "Gaussian", 1e-3, 0.1, None, 2, lost=True)
