@@ -53,6 +53,7 @@ _COLUMNS = {
     "model_error_mean": "double",
     "model_error_max": "double",
     "seconds": "double",
+    "cpu_seconds": "double",
     "seconds_by_stage": "string",
     "peak_memory_mb": "double",
     "rounds": "int64",
@@ -69,9 +70,9 @@ _COLUMNS = {
 }
 """The columns. Errors are fractions of the records: of rows that were sampled alone, of the same
 rows after the search, and of the model. Memory is in 2^20 bytes, `settings`, `parameters` and
-`seconds_by_stage` are JSON, `seconds` are those of mechanism and sampling, and `status` is ``done``
-or ``failed``, with a `message`. `fingerprint` is the split's, which holds of the private table its
-number of records only. Files of earlier versions lack it, and the errors after the search."""
+`seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are those of mechanism and sampling, and
+`status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds of
+the private table its number of records only. Files of earlier versions lack some of them."""
 
 COLUMNS = tuple(_COLUMNS)
 

@@ -98,17 +98,18 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     workload = Workload.all_k_way(split.domain, run.degree)
     seed = 0 if run.seed is None else run.seed
     draws = Draws(SeededNoise(seed), UnledgeredAccount(run.rho))
-    started = time.monotonic()
+    started, used = time.monotonic(), time.process_time()
     public = split.public if mechanism.uses_public else None
     result = mechanism.run(split.private, public, workload, draws, on_round=on_round)
     ran = time.monotonic()
     tables: list[MarginalSource] = [result.model]
     searched = sampled = ran
+    cpu = time.process_time() - used
     # A mechanism that only answers has no table.
     if mechanism.samples:
         rng = np.random.default_rng(seed)
         alone = result.model.sample(split.private.records, rng)
-        sampled = time.monotonic()
+        sampled, cpu = time.monotonic(), time.process_time() - used
         tables += [alone, search_rows(result.model, alone, workload, rng).table]
         searched = time.monotonic()
     of_model, *of_tables = table_errors(split.private, tables, workload)
@@ -125,6 +126,7 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
         **_errors(of_model, *of_tables),
         "rho_spent": transcript.rho_spent,
         "seconds": sampled - started,
+        "cpu_seconds": cpu,
         "seconds_by_stage": json.dumps({key: round(value, 4) for key, value in stages.items()}),
         "rounds": len(transcript.rounds),
         "private_picks": transcript.picks["private"],

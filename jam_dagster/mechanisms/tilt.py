@@ -118,7 +118,7 @@ class Tilt(IterativeMechanism):
     """
 
     size_limit_mb: float = size_limit_setting(40.0)
-    iterations: int = setting(500, "most steps of a fit", minimum=1, maximum=MOST_ITERATIONS)
+    iterations: int = setting(500, "most evaluations of a fit", minimum=1, maximum=MOST_ITERATIONS)
 
     name: ClassVar[str] = "tilt"
     title: ClassVar[str] = "TILT"

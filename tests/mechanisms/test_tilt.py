@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -184,16 +185,41 @@ def test_the_first_choice_tells_what_it_is_charged_for_and_no_more(kernels, monk
     assert chances[0] - chances[1] <= epsilon * (1 + 1e-9)
 
 
+def weighed_triples(seed: int) -> Workload:
+    weights = 10.0 ** np.random.default_rng(seed).uniform(-1, 1, 4)
+    return Workload.of(DOMAIN, itertools.combinations(DOMAIN.names, 3), weights.tolist())
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
 @pytest.mark.parametrize("neighbours", RELATIONS, ids=Neighbours.describe)
-def test_sensitivities_are_those_of_the_draws(neighbours):
-    result = run(SeededNoise(3), 5.0, degree=3, neighbours=neighbours)
-    drawn = [call.sensitivity for call in result.transcript.calls if "select" in call.step]
-    wanted = type(make_mechanism("tilt")).sensitivities(
-        result.transcript, DOMAIN, Workload.all_k_way(DOMAIN, 3), neighbours
-    )
+def test_sensitivities_are_those_of_the_draws(neighbours, seed):
+    workload = weighed_triples(seed)
+    draws = Draws(SeededNoise(seed), UnledgeredAccount(30.0), neighbours=neighbours)
+    mechanism = make_mechanism("tilt")
+    transcript = mechanism.run(table(300, seed), table(60, 2), workload, draws).transcript
+    drawn = [call.sensitivity for call in transcript.calls if "select" in call.step]
+    wanted = type(mechanism).sensitivities(transcript, DOMAIN, workload, neighbours)
     assert len(drawn) > 3
     # A round that measures again has none.
     assert [one for one in wanted if one] == drawn
+    # What is settled no longer counts.
+    assert len(set(drawn)) > 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_candidate_is_heavier_than_the_sensitivity_says(seed):
+    rng = np.random.default_rng(seed)
+    candidates = module._Candidates(DOMAIN, weighed_triples(seed), 40.0)
+    for _ in range(20):
+        weights = candidates.weighed(10.0 ** rng.uniform(-4, 0), 300, Neighbours())
+        heaviest = max(
+            float(weights.of[number].sum())
+            for number in candidates.fitting
+            if len(candidates.closure[number]) <= weights.most
+        )
+        assert 0.0 < heaviest == weights.heaviest
+        clique = candidates.closure[rng.integers(len(candidates.closure))]
+        candidates.note(clique, 10.0 ** rng.uniform(0, 2))
 
 
 def test_choosing_nothing_ends_the_run_and_leaves_the_rest():

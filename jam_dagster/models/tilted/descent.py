@@ -28,7 +28,7 @@ def minimize(
     function: Callable[[Floats], tuple[float, Floats]],
     start: Floats,
     *,
-    steps: int,
+    evaluations: int,
     tolerance: float,
 ) -> tuple[Floats, int]:
     """Minimize a smooth function."""
@@ -37,7 +37,7 @@ def minimize(
     gradient = gradient.copy()
     memory = _Corrections(point.size)
     taken = 1
-    while taken < steps:
+    while taken < evaluations:
         if not gradient.any():
             break
         direction = memory.direction(gradient)
@@ -51,7 +51,7 @@ def minimize(
             promised = float(gradient @ moved)
             found, at_trial = function(trial)
             taken += 1
-            if found <= value + DECREASE * promised or taken >= steps:
+            if found <= value + DECREASE * promised or taken >= evaluations:
                 break
             # The minimum of the parabola through both values with the slope at the start.
             bent = found - value - promised
@@ -96,7 +96,7 @@ class _Corrections:
         # The direction as a combination of all vectors, then of the gradient.
         parts = np.zeros(2 * CORRECTIONS)
         with_gradient = self._vectors @ gradient
-        scale, shares = 1.0, dict[int, float]()
+        shares: dict[int, float] = {}
         for place in reversed(self._age):
             step, change = place, place + CORRECTIONS
             shares[place] = (with_gradient[step] + products[step] @ parts) / products[step, change]

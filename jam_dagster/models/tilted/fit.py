@@ -316,7 +316,7 @@ class TiltFit:
             return log_sum + value, (marginals + gradient) / units
 
         point, taken = minimize(
-            objective, theta * units, steps=self._iterations, tolerance=tolerance
+            objective, theta * units, evaluations=self._iterations, tolerance=tolerance
         )
         self._theta, self._potentials = misfit.leveled(point / units), tilt.potentials
         self._log_network, self._log_records = tilt.log_network, tilt.log_records

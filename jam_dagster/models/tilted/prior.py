@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.network import learn_network, network_domain
@@ -71,9 +70,3 @@ class PublicPrior:
             records = WeightedTable(self.support, total, self.log_weights)
         network = FittedModel(self.network_domain, total, self.potentials)
         return TiltedModel(network, records, self.share, populations=self.populations)
-
-    @property
-    def size_mb(self) -> float:
-        """Size of the network's junction tree in megabytes."""
-        tree = FittedModel(self.network_domain, 1.0, self.potentials).tree
-        return tree.cells * BYTES_PER_CELL / MEGABYTE

@@ -30,7 +30,7 @@ def test_the_minimum_of_a_quadratic_is_found(size: int) -> None:
     found, taken = minimize(
         quadratic(curved(size, 0), centre),
         np.zeros(size),
-        steps=500,
+        evaluations=500,
         tolerance=0.0,
     )
     np.testing.assert_allclose(found, centre, atol=1e-5)
@@ -41,7 +41,7 @@ def test_the_minimum_of_a_quadratic_is_found(size: int) -> None:
 def test_it_ends_in_time_at_the_last_point_that_was_looked_at(steps: int) -> None:
     calls: list[Floats] = []
     function = quadratic(curved(20, 2), np.full(20, 3.0), calls)
-    found, taken = minimize(function, np.zeros(20), steps=steps, tolerance=0.0)
+    found, taken = minimize(function, np.zeros(20), evaluations=steps, tolerance=0.0)
 
     assert taken <= steps
     assert len(calls) <= steps + 1
