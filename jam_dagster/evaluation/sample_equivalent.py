@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from jam_dagster.tables.codes.marginals import marginal_blocks
 if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.workload import Workload
+    from jam_dagster.tables.domain.domain import Clique
 
 
 class SampleErrors:
@@ -35,6 +37,9 @@ class SampleErrors:
     records
         n, the number of records to sample from; by default the table's own. The counts of a table
         of another size are scaled to it.
+    blocks
+        The counts of the workload's marginals in the table, where they are known; they are read
+        once.
 
     Notes
     -----
@@ -42,7 +47,12 @@ class SampleErrors:
     """
 
     def __init__(
-        self, table: MarginalSource, workload: Workload, *, records: int | None = None
+        self,
+        table: MarginalSource,
+        workload: Workload,
+        *,
+        records: int | None = None,
+        blocks: Iterable[Mapping[Clique, np.ndarray]] | None = None,
     ) -> None:
         self.records = table.records if records is None else records
         weights = dict(zip(workload.cliques, workload.weights, strict=True))
@@ -50,7 +60,7 @@ class SampleErrors:
         cells: dict[int, float] = defaultdict(float)
         # An empty table has no counts to scale.
         scale = self.records / max(1, table.records)
-        for block in marginal_blocks(table, workload.cliques):
+        for block in marginal_blocks(table, workload.cliques) if blocks is None else blocks:
             for clique, counts in block.items():
                 scaled = np.rint(counts * scale).astype(np.int64)
                 # Most cells of a wide table are empty, and none of these is sorted.

@@ -15,7 +15,7 @@ is then ``(n + n') / n'``: far above 2 if n' is far too small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
@@ -278,7 +278,9 @@ def _exact_errors(
         _check_records("private", private)
     baselines = {**judged, "independent": IndependentTable.of(private)}
     records = private.records or records
-    errors = _marginal_errors(private, tuple(baselines.values()), workload.cliques, records)
+    errors = np.empty((len(baselines), len(workload.cliques)))
+    blocks = _judged(errors, private, tuple(baselines.values()), workload.cliques, records)
+    sampled = SampleErrors(private, workload, blocks=blocks)
     gathered = {
         name: _table_error(row, workload) for name, row in zip(baselines, errors, strict=True)
     }
@@ -294,7 +296,7 @@ def _exact_errors(
             float(narrow.max()),
             dict(zip(cliques, narrow.tolist(), strict=True)),
         ),
-        sample_equivalent=SampleErrors(private, workload).equivalent(gathered["synthetic"].mean),
+        sample_equivalent=sampled.equivalent(gathered["synthetic"].mean),
     )
 
 
@@ -432,6 +434,19 @@ def _marginal_errors(
 ) -> np.ndarray:
     """Return the errors of several tables, shape ``(tables, cliques)``, a block at a time."""
     errors = np.empty((len(tables), len(cliques)))
+    for _ in _judged(errors, private, tables, cliques, records):
+        pass
+    return errors
+
+
+def _judged(
+    errors: np.ndarray,
+    private: MarginalSource,
+    tables: Sequence[MarginalSource | IndependentTable],
+    cliques: Sequence[Clique],
+    records: int | None,
+) -> Iterator[Mapping[Clique, np.ndarray]]:
+    """Write the errors of several tables, and yield the private counts that they are told by."""
     columns = {clique: column for column, clique in enumerate(cliques)}
     n = private.records if records is None else records
     for truth in marginal_blocks(private, cliques):
@@ -443,7 +458,7 @@ def _marginal_errors(
                 errors[row, columns[clique]] = np.abs(counts - answer).sum() / n
             # Freed before the next table's answers are counted.
             del answers
-    return errors
+        yield truth
 
 
 def _weighted_mean(errors: np.ndarray, workload: Workload) -> float:

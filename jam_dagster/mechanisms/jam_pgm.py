@@ -165,20 +165,17 @@ class _Run(GraphicalRun):
             return whole / self.mechanism.rounds
         return whole * self.spent / self.draws.total
 
-    def candidates(self, fitting: Sequence[int]) -> list[Candidate]:
-        """Return the fitting marginals times the tables that have their attributes.
+    def candidate(self, fitting: Sequence[int], place: int) -> Candidate:
+        """Return one of the fitting marginals times the tables that have their attributes.
 
         Those of the private table come first, then those of each public table, in the order of
         `candidate_scores`.
         """
-        private = [Candidate(self.closure[number]) for number in fitting]
-        public = [
-            Candidate(self.closure[number], table)
-            for table, errors in enumerate(self.public_error)
-            for number in fitting
-            if not np.isnan(errors[number])
-        ]
-        return private + public
+        if place < len(fitting):
+            return Candidate(self.closure[fitting[place]])
+        tables, places = np.nonzero(~np.isnan(self.public_error[:, fitting]))
+        place -= len(fitting)
+        return Candidate(self.closure[fitting[places[place]]], int(tables[place]))
 
     def round(self, index: int) -> Round:
         """Take round t of Algorithm 2.
@@ -194,7 +191,6 @@ class _Run(GraphicalRun):
         fitting = self.fitting(limit)
         if not fitting:
             raise RunEndedError("no candidate fits")
-        candidates = self.candidates(fitting)
 
         share = self.share()
         rho_select = (1 - self.mechanism.alpha) * share
@@ -208,9 +204,9 @@ class _Run(GraphicalRun):
             scores,
             rho_select,
             self.draws.neighbours.jam_score,
-            lambda place: self.subject(candidates[place]),
+            lambda place: self.subject(self.candidate(fitting, place)),
         )
-        chosen = candidates[place]
+        chosen = self.candidate(fitting, place)
 
         if chosen.table is None:
             measurement = self.measure(chosen.clique, rho_measure)

@@ -59,16 +59,18 @@ class Calibrated:
         derived: dict[int, list[int]] = {mask: [] for mask in wanted if mask not in inside}
         for mask, larger in inside.items():
             derived[larger].append(mask)
-        for batch in self._batches(derived, held_cells or SHARED_CELLS):
-            self._sum_all(key for mask in batch for key in self.routes.tables(mask))
+        for batch, keys in self._batches(derived, held_cells or SHARED_CELLS):
+            self._sum_all(keys)
             for mask, gathered in self._gather_all(batch) if together else self._gather_each(batch):
                 answer = ascending(gathered.table, gathered.axes)
                 yield mask, answer
                 for one in derived[mask]:
                     yield one, sum_to(answer, mask, one)
 
-    def _batches(self, masks: Iterable[int], most: int) -> Iterator[list[int]]:
-        """Divide the masks so that the shared tables of each part stay within bounds."""
+    def _batches(
+        self, masks: Iterable[int], most: int
+    ) -> Iterator[tuple[list[int], set[tuple[int, ...]]]]:
+        """Divide the masks so that the shared tables of each part, which follow, stay in bounds."""
         batch: list[int] = []
         known: set[tuple[int, ...]] = set()
         held = 0
@@ -76,7 +78,7 @@ class Calibrated:
             tables = self.routes.tables(mask)
             more = sum(cells for key, cells in tables.items() if key not in known)
             if batch and held + more > most:
-                yield batch
+                yield batch, known
                 self.forget()
                 batch, known, held = [], set(), 0
                 more = sum(tables.values())
@@ -84,7 +86,7 @@ class Calibrated:
             known |= tables.keys()
             held += more
         if batch:
-            yield batch
+            yield batch, known
 
     def forget(self) -> None:
         """Drop the intermediate tables, which may exceed the model's memory."""

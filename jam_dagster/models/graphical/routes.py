@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, cells_of
@@ -97,18 +97,22 @@ class Routes:
         The key of a sum is the clique and its attributes, that of a conditional its passage.
         """
         if mask not in self._tables:
-            shared: dict[tuple[int, ...], int] = {}
-            pending = [self.route(mask)]
-            while pending:
-                route = pending.pop()
-                shared[route.clique, route.here] = self.cells(route.here)
-                for step, passage in self.passages(route):
-                    shared[step.clique, step.separator] = self.cells(step.separator)
-                    key = (step.separator, step.clique, step.part)
-                    shared[key] = self.cells(step.separator | step.part)
-                    pending.append(passage)
-            self._tables[mask] = shared
+            self._tables[mask] = self._shared(self.route(mask))
         return self._tables[mask]
+
+    def _shared(self, route: Route) -> dict[tuple[int, ...], int]:
+        """Return the tables of a route; see `tables`."""
+        shared: dict[tuple[int, ...], int] = {}
+        pending = [route]
+        while pending:
+            route = pending.pop()
+            shared[route.clique, route.here] = self.cells(route.here)
+            for step, passage in self.passages(route):
+                shared[step.clique, step.separator] = self.cells(step.separator)
+                key = (step.separator, step.clique, step.part)
+                shared[key] = self.cells(step.separator | step.part)
+                pending.append(passage)
+        return shared
 
     def largest_table(self, mask: int) -> int:
         """Return the cells of the largest table that the marginal over `mask` takes to compute.
@@ -232,6 +236,56 @@ class NearRoutes(Routes):
             [number for number, clique in enumerate(tree.masks) if clique >> position & 1]
             for position in range(len(tree.sizes))
         ]
+        self._connected = _connected(tree.masks)
+        self._of_parts: dict[int, dict[tuple[int, ...], int]] = {}
+
+    def route(self, mask: int) -> Route:
+        """Return the route to the marginal over `mask`.
+
+        That of attributes of several components of the graph is a product of theirs, the largest
+        part first.
+        """
+        route = self._routes.get(mask)
+        if route is None:
+            first, *others = self._parts(mask)
+            if not others:
+                return super().route(mask)
+            begun = self.route(first)
+            steps = list(begun.steps)
+            for part in others:
+                steps.append(Step(self.route(part).clique, part, 0, first))
+                first |= part
+            route = self._routes[mask] = Route(begun.clique, begun.here, tuple(steps))
+        return route
+
+    def tables(self, mask: int) -> dict[tuple[int, ...], int]:
+        """Return the tables that the marginal over `mask` shares with others, and their cells."""
+        tables = self._tables.get(mask)
+        if tables is None:
+            first, *others = self._parts(mask)
+            tables = super().tables(mask) if not others else dict(self.tables(first))
+            for part in others:
+                tables |= self._given(part)
+            self._tables[mask] = tables
+        return tables
+
+    def _given(self, part: int) -> dict[tuple[int, ...], int]:
+        """Return the tables of a part that is given whole, whatever it is multiplied with."""
+        if part not in self._of_parts:
+            clique = self.route(part).clique
+            self._of_parts[part] = self._shared(Route(clique, 0, (Step(clique, part, 0, 0),)))
+        return self._of_parts[part]
+
+    def _parts(self, mask: int) -> list[int]:
+        """Return the attributes of each component of the graph, the most of them first."""
+        parts, left = [], mask
+        while left:
+            part = mask & self._connected[left & -left]
+            parts.append(part)
+            left ^= part
+        if len(parts) > 1:
+            parts.sort(key=int.bit_count, reverse=True)
+        return parts
 
     def _meeting(self, mask: int) -> Iterator[tuple[int, dict[int, int]]]:
         """Yield the cliques from which each other one gives one attribute, near the attributes.
@@ -254,3 +308,15 @@ class NearRoutes(Routes):
                     # A product of independent attributes costs the same wherever it is made.
                     return iter([(clique, branches)])
         return iter((apart or dict(sorted(found.items()))).items())
+
+
+def _connected(masks: Iterable[int]) -> dict[int, int]:
+    """Return for the bit of each attribute those that some way of cliques leads to."""
+    apart: list[int] = []
+    for mask in masks:
+        met = [one for one in apart if one & mask]
+        apart = [one for one in apart if not one & mask]
+        for one in met:
+            mask |= one
+        apart.append(mask)
+    return {1 << position: one for one in apart for position in bits(one)}
