@@ -88,7 +88,7 @@ lowest: $(LOWEST)/bin/python ## the quick tests with the lowest versions that py
 # Hypothesis tries the same examples every time in the targets above, in `test` a quarter of those in
 # `test-all`; here twenty times as many, at random.
 gate: $(TABLES) ## the longest: every test on random examples, then torture and mutants; hours
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tables,workers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tables,workers,spark]'
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup --hypothesis-profile=gate
 	$(MAKE) torture mutants
 
@@ -132,7 +132,7 @@ screenshots: $(INSTALLED) ## picture Dagster's UI and the pages of the demo into
 
 constraints: ## reinstall the newest versions that fit, and write them to constraints.txt
 	$(MAKE) .venv/bin/python
-	$(BIN)/python -m pip install --upgrade --upgrade-strategy eager -e '.[dev,tables,workers]'
+	$(BIN)/python -m pip install --upgrade --upgrade-strategy eager -e '.[dev,tables,workers,spark]'
 	$(BIN)/python -m pip check
 	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > .venv/constraints.txt
 	mv .venv/constraints.txt constraints.txt

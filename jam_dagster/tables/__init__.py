@@ -43,12 +43,13 @@ from jam_dagster.tables.sources.base import (
     FrameSource,
     ParquetSource,
     Source,
+    SparkSource,
     SplitSource,
     SqlSource,
     check_not_split,
     source_from_config,
 )
-from jam_dagster.tables.sources.duckdb import check_records_only
+from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.partition_template import (
     at_partition,
     check_partition,
@@ -88,6 +89,7 @@ __all__ = [
     "PublicTables",
     "RecordsOnly",
     "Source",
+    "SparkSource",
     "SplitSource",
     "SqlSource",
     "TimeAttribute",

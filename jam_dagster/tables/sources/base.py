@@ -34,6 +34,7 @@ from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
+from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import check_column, check_split, stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
 
@@ -51,6 +52,7 @@ __all__ = [
     "ParquetSource",
     "Part",
     "Source",
+    "SparkSource",
     "SplitSource",
     "SqlSource",
     "source_from_config",
@@ -350,7 +352,7 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     config
         A path that ends in .csv, .tsv or .parquet (also a compressed CSV), or
         ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
-        ``{"duckdb": path, "query": sql}``,
+        ``{"duckdb": path, "query": sql}``, ``{"spark": address, "query": sql}``,
         ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}`` or
         ``{"split": {...}, "by": ..., ...}`` with the
         parameters of the class as further keys.
@@ -395,6 +397,7 @@ SOURCES: dict[str, tuple[type[Any], str]] = {
     "parquet": (ParquetSource, "path"),
     "sql": (SqlSource, "url"),
     "duckdb": (DuckDbSource, "path"),
+    "spark": (SparkSource, "address"),
     "demo": (DemoSource, "table"),
     "split": (SplitSource, "source"),
     "asset": (AssetSource, "key"),

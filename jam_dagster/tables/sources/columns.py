@@ -278,6 +278,11 @@ def exact_columns(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+def frame_of(rows: pa.Table) -> pd.DataFrame:
+    """Return rows of Arrow as a frame, without loss."""
+    return with_gaps(rows.to_pandas(**ARROW_GAPS), rows.schema)
+
+
 def with_gaps(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     """Give a table of Arrow data its types; integers and booleans with gaps are objects."""
     import pyarrow as pa

@@ -26,6 +26,23 @@ def check_limit(unit: PrivacyUnit | None, key: bytes | None) -> None:
         )
 
 
+def check_records_only(source: object, limited: bool) -> None:
+    """Raise if the rows of a person are to be limited where only records are counted.
+
+    Raises
+    ------
+    SpecificationError
+        If `source` is a `DuckDbSource` or a `SparkSource`, and `limited`.
+    """
+    kind = getattr(source, "records_only", None)
+    if limited and kind is not None:
+        raise SpecificationError(
+            f"source {kind!r} protects single records only, and the release has a privacy unit:"
+            " read Parquet with the key 'parquet', a database with 'sql', or prepare a table of one"
+            " row a person"
+        )
+
+
 class ReadWhole:
     """A source that is read whole before its marginals are counted."""
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
@@ -16,7 +16,8 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.codes.block_counts import count_blocks
 from jam_dagster.tables.codes.encode import each_encoded
-from jam_dagster.tables.sources.columns import ARROW_GAPS, each_exact, exact_columns, with_gaps
+from jam_dagster.tables.sources.columns import each_exact, exact_columns, frame_of
+from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.identity import (
     canonical,
     is_address,
@@ -57,6 +58,8 @@ class DuckDbSource:
     path: str
     query: str
 
+    records_only: ClassVar[str] = "duckdb"
+
     def __post_init__(self) -> None:
         if is_address(self.path):
             raise SpecificationError(
@@ -71,7 +74,9 @@ class DuckDbSource:
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the whole table (see `Source.read`)."""
         with self._opened(private) as table:
-            whole = reading_values(self.describe(), private, lambda: _frame(table.to_arrow_table()))
+            whole = reading_values(
+                self.describe(), private, lambda: frame_of(table.to_arrow_table())
+            )
         return whole if private else exact_columns(whole)
 
     def names(self) -> list[str]:
@@ -87,7 +92,7 @@ class DuckDbSource:
             reader = reading_values(
                 self.describe(), private, lambda: table.to_arrow_reader(READ_ROWS)
             )
-            frames = (_frame(_with_distinct_texts(batch)) for batch in _batches(reader))
+            frames = (frame_of(_with_distinct_texts(batch)) for batch in _batches(reader))
             yield from each_exact(frames, self.describe(), private=private)
 
     def counted(
@@ -140,22 +145,6 @@ class DuckDbSource:
         return {"duckdb": self.path, "query": self.query}
 
 
-def check_records_only(source: object, limited: bool) -> None:
-    """Raise if the rows of a person are to be limited in a table that DuckDB reads.
-
-    Raises
-    ------
-    SpecificationError
-        If `source` is a `DuckDbSource` and `limited`.
-    """
-    if limited and isinstance(source, DuckDbSource):
-        raise SpecificationError(
-            "source 'duckdb' protects single records only, and the release has a privacy unit: read"
-            " Parquet with the key 'parquet', a database with 'sql', or prepare a table of one row"
-            " a person"
-        )
-
-
 @contextmanager
 def _table(path: str, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
     try:
@@ -205,11 +194,6 @@ def _with_distinct_texts(rows: pa.RecordBatch | pa.Table) -> pa.Table:
         for column in rows.columns
     ]
     return pa.table(arrays, rows.schema.names)
-
-
-def _frame(rows: pa.Table) -> pd.DataFrame:
-    """Return rows as `ParquetSource` reads them."""
-    return with_gaps(rows.to_pandas(**ARROW_GAPS), rows.schema)
 
 
 def _quoted(name: str) -> str:

@@ -22,6 +22,7 @@ from jam_dagster.tables.sources.columns import (
     ARROW_GAPS,
     each_exact,
     exact_columns,
+    frame_of,
     with_arrow_types,
     with_gaps,
     without_index,
@@ -257,7 +258,7 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
             for batch in file.iter_batches(READ_ROWS, columns=names):
                 arrays = [_array(batch, field, constants) for field in fields]
                 table = pa.table(arrays, [field.name for field in fields])
-                yield with_gaps(table.to_pandas(**ARROW_GAPS), table.schema)
+                yield frame_of(table)
                 empty = False
     if empty:
         yield pa.schema(fields).empty_table().to_pandas(**ARROW_GAPS)

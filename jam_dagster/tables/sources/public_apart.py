@@ -19,6 +19,7 @@ from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical, database_of, place_of
 from jam_dagster.tables.sources.partition_template import PLACEHOLDER
 from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.sql import SqlSource
 
 _DATABASES = (DuckDbSource, SqlSource)
@@ -145,6 +146,9 @@ def _rows_of(source: Source) -> str:
     try:
         if isinstance(source, DuckDbSource):
             return canonical(duckdb=place_of(source.path), query=_loosely(source.query))
+        if isinstance(source, SparkSource):
+            # Another server may have the same tables.
+            return canonical(spark=_loosely(source.query))
         if (path := path_of(source)) is not None:
             return place_of(path)
         if isinstance(source, SqlSource):

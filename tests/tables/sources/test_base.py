@@ -312,7 +312,10 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
     [
         ("people.xlsx", "does not show its format"),
         (3, "a path or a mapping"),
-        ({}, "needs one of the keys csv, parquet, sql, duckdb, demo, split, asset, but it has"),
+        (
+            {},
+            "needs one of the keys csv, parquet, sql, duckdb, spark, demo, split, asset, but it",
+        ),
         ({"csv": "a.csv", "parquet": "b"}, "needs one of the keys"),
         ({"csv": 3}, "csv must be a text"),
         ({"csv": "a.csv", "seperator": ";"}, "unknown key 'seperator': allowed are csv, separator"),

@@ -1,0 +1,263 @@
+"""Queries that Spark runs, counted where their rows lie."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.common.redaction import redacted
+from jam_dagster.errors import OutsideDomainError, SourceError
+from jam_dagster.tables.codes.block_counts import count_blocks, covering_blocks
+from jam_dagster.tables.codes.encode import each_encoded, encode
+from jam_dagster.tables.codes.ibis_codes import counted_groups
+from jam_dagster.tables.sources.columns import exact_columns, frame_of
+from jam_dagster.tables.sources.counted import check_records_only
+from jam_dagster.tables.sources.identity import canonical, query_text
+from jam_dagster.tables.sources.reading import expand_variables, reading, reading_values
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.domain import Clique, Domain
+
+_ROWS = 1 << 16
+"""Of a batch of counts."""
+
+
+@dataclass(frozen=True)
+class SparkSource:
+    """A query that Spark runs, counted in one pass where its rows lie.
+
+    Each partition is encoded and counted by a Python worker of Spark, which has this package in the
+    version of the driver, and only counts leave it. They are summed by Spark, and lie on the disks
+    of its executors meanwhile.
+
+    Parameters
+    ----------
+    address
+        ``sc://HOST:PORT`` of a Spark Connect server, or the URL of a master, such as ``local[4]``;
+        ``${VARIABLE}`` is expanded when the table is read.
+    query
+        The SQL, such as ``SELECT * FROM people``.
+    """
+
+    address: str
+    query: str
+
+    records_only: ClassVar[str] = "spark"
+
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the whole table (see `Source.read`)."""
+        with self._asked(private) as rows:
+            whole = reading_values(self.describe(), private, lambda: frame_of(rows.toArrow()))
+        return whole if private else exact_columns(whole)
+
+    def names(self) -> list[str]:
+        """Return the names of the columns; no row is read."""
+        with self._asked(False) as rows:
+            return list(rows.columns)
+
+    def counted(
+        self,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        key: bytes | None,
+        cliques: Iterable[Clique] = (),
+    ) -> MarginalSource:
+        """Let Spark count the marginals that may be asked for (see `Source.counted`)."""
+        check_records_only(self, unit is not None)
+        asked = tuple(cliques)
+        with redacted("reading and encoding the private table"), self._asked(True) as rows:
+            # Whether the columns are there depends on no row.
+            _check_workers(rows.sparkSession)
+            empty = reading(self.describe(), True, lambda: frame_of(rows.limit(0).toArrow()))
+            encode(empty, domain)
+            counts = reading(self.describe(), True, lambda: _counts(rows, domain, asked))
+            found = reading_values(self.describe(), True, counts.toArrow)
+            blocks = covering_blocks(domain, asked)
+            return counted_groups(_groups(found, blocks), domain, blocks)
+
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Let Spark count the rows (see `Source.count_records`)."""
+        check_records_only(self, unit is not None)
+        with redacted("counting the private table"), self._asked(True) as rows:
+            return int(reading_values(self.describe(), True, rows.count))
+
+    @contextmanager
+    def _asked(self, private: bool) -> Iterator[DataFrame]:
+        """Let Spark analyse the query, of which no row is read yet."""
+        address = expand_variables(self.address)
+        with _session(address) as session:
+            rows = reading(
+                self.describe(), private, lambda: session.sql(self.query), place=self.address
+            )
+            if len(set(rows.columns)) < len(rows.columns):
+                raise SourceError(
+                    f"{self.describe()} has two columns of the same name: give each one an alias"
+                )
+            yield rows
+
+    def describe(self) -> str:
+        """Return ``query on Spark at ADDRESS``, without the options of the address."""
+        return f"query on Spark at {self.address.partition(';')[0].rstrip('/')}"
+
+    def identity(self) -> str:
+        """Return the address without options, and the query (see `Source.identity`)."""
+        place = expand_variables(self.address).partition(";")[0].rstrip("/")
+        return canonical(spark=place, query=query_text(self.query))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration."""
+        return {"spark": self.address, "query": self.query}
+
+
+def _check_workers(session: SparkSession) -> None:
+    """Raise unless a Python worker has this package, in this version; no row is looked at."""
+    from jam_dagster import __version__
+
+    with suppress(Exception):
+        ((found,),) = session.range(1).mapInArrow(_versions, "version string").collect()
+        if found == __version__:
+            return
+    raise SourceError(
+        f"Spark's Python workers do not have jam_dagster {__version__}: install it where they run,"
+        " in the Python version of this process. Nothing was charged"
+    )
+
+
+def _versions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from jam_dagster import __version__
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"version": [__version__]})
+
+
+def _counts(rows: DataFrame, domain: Domain, cliques: Sequence[Clique]) -> DataFrame:
+    # A name of a column may be anything.
+    plain = [f"c{place}" for place in range(len(domain.names))]
+    columns = rows.select(*map(_quoted, domain.names)).toDF(*plain)
+    counted = columns.mapInArrow(counting(domain, cliques), "block long, cell long, n long")
+    return counted.groupBy("block", "cell").agg({"n": "sum"})
+
+
+def counting(
+    domain: Domain, cliques: Sequence[Clique]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return what counts the blocks of a partition's rows, in the workers of Spark.
+
+    The rows have a column for each attribute, in the domain's order. It gives a row ``(block, cell,
+    n)`` for each cell that occurs. A partition that cannot be counted gives a cell of -1 and no
+    reason: what a worker raises stands in logs, with values.
+    """
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        try:
+            frames = (
+                frame_of(pa.table(batch).rename_columns(list(domain.names))) for batch in batches
+            )
+            counted = count_blocks(each_encoded(frames, domain), domain, cliques)
+            groups = list(counted.blocks.values())
+        except Exception:
+            yield _batch(0, np.array([-1]), np.array([1]))
+            return
+        for number, counts in enumerate(groups):
+            flat = np.ravel(counts)
+            (cells,) = np.nonzero(flat)
+            for start in range(0, len(cells), _ROWS):
+                some = cells[start : start + _ROWS]
+                yield _batch(number, some, flat[some])
+
+    return count
+
+
+def _batch(
+    block: int, cells: npt.NDArray[np.int64], counts: npt.NDArray[np.integer[Any]]
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = (np.full(len(cells), block), cells, counts)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(one, pa.int64()) for one in columns], names=["block", "cell", "n"]
+    )
+
+
+def _groups(
+    found: pa.Table, blocks: Sequence[Clique]
+) -> Iterator[tuple[Clique, npt.NDArray[np.int64]]]:
+    """Yield each block with some of its cells and their counts."""
+    rows = np.array([column.to_numpy() for column in found.columns], dtype=np.int64)
+    if (rows[1] < 0).any():
+        raise OutsideDomainError("the table holds records that do not fit the domain")
+    for number in np.unique(rows[0]):
+        yield blocks[number], rows[1:, rows[0] == number]
+
+
+@contextmanager
+def _session(address: str) -> Iterator[SparkSession]:
+    """Yield a session whose instants are in UTC, whatever the machine's zone."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceError(
+            "source 'spark' needs PySpark: install it, with pip install 'jam-dagster[spark]'"
+        ) from None
+
+    found = SparkSession.getActiveSession()
+    if found is None:
+        builder = SparkSession.builder.config("spark.ui.showConsoleProgress", "false")
+        if address.startswith("local"):
+            # Its workers are of the first Python on the path elsewhere.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        remote = address.startswith("sc://")
+        session = reading(
+            "Spark",
+            True,
+            (builder.remote(address) if remote else builder.master(address)).getOrCreate,
+        )
+    else:
+        session = found
+    zone = session.conf.get("spark.sql.session.timeZone")
+    _silence()
+    try:
+        if ".connect." not in type(session).__module__:
+            # A task that fails is logged with the value that it failed on.
+            session.sparkContext.setLogLevel("OFF")
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        yield session
+    finally:
+        if found is None:
+            session.stop()
+        else:
+            session.conf.set("spark.sql.session.timeZone", zone or "UTC")
+
+
+def _silence() -> None:
+    """Let PySpark log no exception: its text has the value that an expression failed on."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
