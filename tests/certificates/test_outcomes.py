@@ -537,17 +537,3 @@ def test_a_changed_transcript_is_not_certified(
     assert [one for one in made.ledger.events() if one.kind == Kind.CERTIFIED] == [
         one for one in before if one.kind == Kind.CERTIFIED
     ]
-
-
-def test_a_release_that_is_repeated_writes_nothing(
-    made: Released, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    certificate = (made.folder / "certificate.json").read_bytes()
-    made.move_in(monkeypatch)
-    before = made.ledger.events()
-    again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
-    assert again.exit_code == 0, again.output
-    assert made.ledger.events() == before
-    assert (made.folder / "certificate.json").read_bytes() == certificate
-    made.ledger.verify()
-    assert made.failed() == set()
