@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.runs import (
@@ -18,9 +19,11 @@ from jam_dagster.benchmark.runs import (
     Run,
     Settings,
 )
-from jam_dagster.common.validation import as_number
+from jam_dagster.common.section import is_of
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import mechanism_class
+
+_Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -241,10 +244,7 @@ def check_epsilons(given: Iterable[object]) -> tuple[float, ...]:
     """Return epsilons without repetition, or raise SpecificationError."""
     made = []
     for one in given:
-        number = as_number("a grid", "epsilons", one)
-        if not math.isfinite(number) or number <= 0:
+        if not is_of(_Epsilon, one):
             raise SpecificationError(f"epsilons must be positive numbers, got {one!r}")
-        made.append(float(number))
-    if not made:
-        raise SpecificationError("epsilons must hold a number")
+        made.append(float(one))  # type: ignore[arg-type]
     return tuple(dict.fromkeys(made))

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import BeforeValidator, StrictBool, ValidationInfo
 
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.grid import Contender, Grid, check_epsilons
-from jam_dagster.common.validation import (
-    as_boolean,
-    as_integer,
-    as_list,
-    as_number,
-    as_text,
-    check_keys,
-    is_integer,
-)
+from jam_dagster.common.section import Number, Positive, PositiveNumber, Section
+from jam_dagster.common.validation import is_integer
 from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, mechanism_class
@@ -72,165 +66,154 @@ def load_grid(name: str | Path) -> Grid:
     return _grid(path.stem, text, path.parent, preset=False)
 
 
-_KEYS = (
-    "description",
-    "splits",
-    "mechanisms",
-    "epsilons",
-    "seeds",
-    "delta",
-    "degree",
-    "baselines",
-    "settings",
-    "seconds",
-)
-_OWN_KEYS = ("mechanism", "settings", "label", "splits", "epsilons", "seeds", "seconds")
+def _some(given: object, info: ValidationInfo) -> object:
+    """Refuse what is no list, and a list of nothing; all mechanisms may be named by a word."""
+    if info.field_name == "mechanisms" and given == "all":
+        return tuple(MECHANISMS)
+    if not isinstance(given, list | tuple) or not given:
+        raise SpecificationError(f"{info.field_name} must be a list of at least one, got {given!r}")
+    return given
+
+
+def _each_epsilon(given: object, info: ValidationInfo) -> object:
+    _some(given, info)
+    return check_epsilons(given)  # type: ignore[arg-type]
+
+
+def _each_seed(given: object) -> object:
+    seeds = range(given) if is_integer(given) else given
+    if not isinstance(seeds, range | list | tuple):
+        seeds = ()
+    if not seeds or any(not is_integer(one) or one < 0 for one in seeds):
+        raise SpecificationError(
+            "seeds must be how many (1 or more), or a list of whole numbers from 0 on"
+        )
+    return tuple(dict.fromkeys(seeds))
+
+
+def _tried(given: object) -> object:
+    """Return the values of each setting, of which a file may give one alone."""
+    if not isinstance(given, Mapping):
+        raise SpecificationError(f"settings must be a mapping, got {given!r}")
+    made = {
+        str(key): tuple(value) if isinstance(value, list) else (value,)
+        for key, value in given.items()
+    }
+    for key, values in made.items():
+        if not values:
+            raise SpecificationError(f"the setting {key} has no values to try")
+    return made
+
+
+class _Keys(Section):
+    epsilons: Annotated[tuple[float, ...] | None, BeforeValidator(_each_epsilon)] = None
+    settings: Annotated[dict[str, tuple[Any, ...]], BeforeValidator(_tried)] = {}
+    seconds: PositiveNumber | None = None
+
+    @classmethod
+    def where(cls, name: str) -> str:
+        return name
+
+
+class _GridKeys(_Keys):
+    path = "a grid"
+
+    splits: Annotated[tuple[Any, ...], BeforeValidator(_some)]
+    mechanisms: Annotated[tuple[Any, ...], BeforeValidator(_some)]
+    seeds: Annotated[tuple[int, ...], BeforeValidator(_each_seed)] = (0,)
+    description: str = ""
+    delta: Number = 1e-9
+    degree: Positive = 3
+    baselines: StrictBool = True
+
+
+class _MechanismKeys(_Keys):
+    path = "a mechanism"
+
+    mechanism: str
+    label: str = ""
+    splits: Annotated[tuple[str, ...], BeforeValidator(_some)] | None = None
+    seeds: Annotated[tuple[int, ...] | None, BeforeValidator(_each_seed)] = None
+
+
+@contextmanager
+def _within(what: str) -> Iterator[None]:
+    """Name the place of what is wrong."""
+    try:
+        yield
+    except SpecificationError as error:
+        raise SpecificationError(f"{what}: {error}") from None
 
 
 def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
-    what = f"the grid {name!r}"
-    try:
-        content = parse_yaml(text)
-    except yaml.YAMLError as error:
-        raise SpecificationError(f"{what} is not YAML: {error}") from None
-    if not isinstance(content, Mapping):
-        raise SpecificationError(f"{what} must be a mapping with the keys {', '.join(_KEYS)}.")
-    check_keys(what, content, _KEYS)
-    for key in ("splits", "mechanisms"):
-        if key not in content:
-            raise SpecificationError(f"{what} needs {key}.")
-    shared = _settings(what, content.get("settings", {}))
-    contenders, missing = _contenders(what, content["mechanisms"], shared, preset=preset)
-    if "epsilons" not in content and any(one.epsilons is None for one in contenders):
-        raise SpecificationError(f"{what} needs epsilons, or each of its mechanisms its own.")
-    splits = tuple(
-        SplitFiles.from_config(one, folder) for one in _some(what, "splits", content["splits"])
-    )
-    names = [one.name for one in splits]
-    for one in names:
-        if names.count(one) > 1:
-            raise SpecificationError(f"{what} has two splits called {one!r}.")
-    for contender in contenders:
-        for one in contender.splits or ():
-            if one not in names:
-                raise SpecificationError(
-                    f"{what}: {contender.mechanism} names the split {one!r}, which the grid's "
-                    "splits lack."
-                )
-    degree = as_integer(what, "degree", content.get("degree", 3))
-    if degree < 1:
-        raise SpecificationError(f"{what}: degree must be at least 1, got {degree}.")
-    epsilons: tuple[float, ...] = ()
-    if "epsilons" in content:
-        epsilons = check_epsilons(as_list(what, "epsilons", content["epsilons"]))
-    delta = float(as_number(what, "delta", content.get("delta", 1e-9)))
-    # Any epsilon serves to check delta.
-    Budget(1.0, delta)
+    with _within(f"the grid {name!r}"):
+        try:
+            content = parse_yaml(text)
+        except yaml.YAMLError as error:
+            raise SpecificationError(f"it is not YAML: {error}") from None
+        keys = _GridKeys.of(content)
+        contenders, missing = _contenders(keys, preset=preset)
+        if keys.epsilons is None and any(one.epsilons is None for one in contenders):
+            raise SpecificationError("it needs epsilons, or each of its mechanisms its own.")
+        splits = tuple(SplitFiles.from_config(one, folder) for one in keys.splits)
+        _check_splits([one.name for one in splits], contenders)
+        # Any epsilon serves to check delta.
+        Budget(1.0, keys.delta)
     return Grid(
         name=name,
-        description=as_text(what, "description", content.get("description", "")).strip(),
+        description=keys.description.strip(),
         splits=splits,
         contenders=contenders,
-        epsilons=epsilons,
-        seeds=_seeds(what, content.get("seeds", 1)),
-        delta=delta,
-        degree=degree,
-        baselines=as_boolean(what, "baselines", content.get("baselines", True)),
-        seconds=_seconds(what, content.get("seconds")),
+        epsilons=keys.epsilons or (),
+        seeds=keys.seeds,
+        delta=keys.delta,
+        degree=keys.degree,
+        baselines=keys.baselines,
+        seconds=keys.seconds,
         missing=missing,
     )
 
 
-def _contenders(
-    what: str, given: object, shared: Mapping[str, tuple[Any, ...]], *, preset: bool
-) -> tuple[tuple[Contender, ...], tuple[str, ...]]:
+def _check_splits(names: list[str], contenders: Iterable[Contender]) -> None:
+    for one in names:
+        if names.count(one) > 1:
+            raise SpecificationError(f"it has two splits called {one!r}.")
+    for contender in contenders:
+        for one in contender.splits or ():
+            if one not in names:
+                raise SpecificationError(
+                    f"{contender.mechanism} names the split {one!r}, which the grid's splits lack."
+                )
+
+
+def _contenders(keys: _GridKeys, *, preset: bool) -> tuple[tuple[Contender, ...], tuple[str, ...]]:
     """Return the mechanisms of a grid, and the unknown ones of a preset."""
-    entries = list(MECHANISMS) if given == "all" else as_list(what, "mechanisms", given)
-    if not entries:
-        raise SpecificationError(f"{what} has no mechanisms.")
     made, missing = [], []
     taken: set[str] = set()
-    for entry in entries:
-        own: Mapping[str, Any] = {"mechanism": entry} if isinstance(entry, str) else entry
-        if not isinstance(own, Mapping) or "mechanism" not in own:
-            raise SpecificationError(
-                f"{what}: a mechanism is a name, or a mapping with the key mechanism; got {entry!r}"
-            )
-        name = as_text(what, "mechanism", own["mechanism"])
-        where = f"{what}, {name}"
-        check_keys(where, own, _OWN_KEYS)
-        if name not in MECHANISMS and preset:
-            missing.append(name)
+    for entry in keys.mechanisms:
+        given = {"mechanism": entry} if isinstance(entry, str) else entry
+        named = isinstance(given, Mapping) and given.get("mechanism")
+        with _within(str(named or "mechanisms")):
+            own = _MechanismKeys.of(given)
+        if own.mechanism not in MECHANISMS and preset:
+            missing.append(own.mechanism)
             continue
-        known = settings_of(mechanism_class(name))
+        known = settings_of(mechanism_class(own.mechanism))
         taken.update(known)
-        fitting = {key: value for key, value in shared.items() if key in known}
-        splits = own.get("splits")
-        made.append(
-            Contender(
-                name,
-                {**fitting, **_settings(where, own.get("settings", {}))},
-                label=as_text(where, "label", own.get("label", "")),
-                splits=None
-                if splits is None
-                else tuple(as_text(where, "splits", n) for n in _some(where, "splits", splits)),
-                epsilons=check_epsilons(as_list(where, "epsilons", own["epsilons"]))
-                if "epsilons" in own
-                else None,
-                seeds=_seeds(where, own["seeds"]) if "seeds" in own else None,
-                seconds=_seconds(where, own.get("seconds")),
-            )
-        )
+        fitting = {key: value for key, value in keys.settings.items() if key in known}
+        made.append(Contender(**{**dict(own), "settings": fitting | own.settings}))
     if not missing:
-        _check_shared(what, shared, taken)
+        _check_shared(keys.settings, taken)
     return tuple(made), tuple(dict.fromkeys(missing))
 
 
-def _check_shared(what: str, shared: Iterable[str], taken: Iterable[str]) -> None:
+def _check_shared(shared: Iterable[str], taken: Iterable[str]) -> None:
     """Raise for a setting of the whole grid that no mechanism has."""
     known = sorted(taken)
     for key in shared:
         if key not in known:
             near = get_close_matches(key, known) or known
             raise SpecificationError(
-                f"{what}: {key} is no setting of any of its mechanisms; "
+                f"{key} is no setting of any of its mechanisms; "
                 f"they have {', '.join(near) or 'none'}."
             )
-
-
-def _settings(what: str, given: object) -> dict[str, tuple[Any, ...]]:
-    if not isinstance(given, Mapping):
-        raise SpecificationError(f"{what}: settings must be a mapping, got {given!r}")
-    made: dict[str, tuple[Any, ...]] = {}
-    for key, value in given.items():
-        values = tuple(value) if isinstance(value, list) else (value,)
-        if not values:
-            raise SpecificationError(f"{what}: the setting {key} has no values to try")
-        made[str(key)] = values
-    return made
-
-
-def _seconds(what: str, given: object) -> float | None:
-    if given is None:
-        return None
-    seconds = float(as_number(what, "seconds", given))
-    if not 0 < seconds < math.inf:
-        raise SpecificationError(f"{what}: seconds must be a positive number, got {given!r}")
-    return seconds
-
-
-def _some(what: str, key: str, given: object) -> list[Any]:
-    """Return a list that is not empty."""
-    made = as_list(what, key, given)
-    if not made:
-        raise SpecificationError(f"{what}: {key} must name at least one")
-    return made
-
-
-def _seeds(what: str, given: object) -> tuple[int, ...]:
-    seeds = list(range(given)) if is_integer(given) else as_list(what, "seeds", given)
-    if not seeds or any(not is_integer(one) or one < 0 for one in seeds):
-        raise SpecificationError(
-            f"{what}: seeds must be how many (1 or more), or a list of whole numbers from 0 on"
-        )
-    return tuple(dict.fromkeys(seeds))

@@ -9,11 +9,12 @@ from jam_dagster.certificates.facts import (
     Entry,
     FileHash,
     PaidDraw,
+    ReleaseTerms,
     RequestedBudget,
     Sampling,
     Standing,
 )
-from jam_dagster.certificates.issue import certify, released_files
+from jam_dagster.certificates.issue import Issuer, certify, released_files
 from jam_dagster.certificates.page import render_certificate
 from jam_dagster.certificates.table import table_csv, write_table
 from jam_dagster.certificates.verification import Finding, verify
@@ -26,7 +27,9 @@ __all__ = [
     "Entry",
     "FileHash",
     "Finding",
+    "Issuer",
     "PaidDraw",
+    "ReleaseTerms",
     "RequestedBudget",
     "Sampling",
     "Standing",

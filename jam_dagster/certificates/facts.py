@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -101,6 +101,32 @@ class RequestedBudget:
     epsilon: float
     delta: float
     shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseTerms:
+    """What a release is, and what was requested, whatever its run drew.
+
+    Parameters
+    ----------
+    key, specification
+        The release's key, and its specification.
+    asked
+        The requested guarantee, and its shares.
+    source_restriction
+        Why results of the private table must not be released.
+    counted_by
+        What counted the private table of an SQL source; see `ReleaseFacts`.
+    trusted_mechanisms
+        The names of the packages that the release trusts for their mechanisms.
+    """
+
+    key: ReleaseKey
+    specification: Mapping[str, Any]
+    asked: RequestedBudget
+    source_restriction: str | None = None
+    counted_by: str | None = None
+    trusted_mechanisms: Collection[str] = ()
 
 
 @dataclass(frozen=True)

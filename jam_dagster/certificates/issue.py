@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +22,7 @@ from jam_dagster.certificates.facts import (
     FileHash,
     MechanismPackage,
     PaidDraw,
-    RequestedBudget,
+    ReleaseTerms,
     Sampling,
     Standing,
     to_the_second,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.certificates.signing import Signer
-    from jam_dagster.mechanisms import Model, Transcript
+    from jam_dagster.mechanisms import MechanismResult, Model, Transcript
     from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseKey
     from jam_dagster.tables import Domain, MarginalSource
 
@@ -53,25 +53,40 @@ SEED_BYTES = 16
 """How many bytes of the measurements' SHA-256 are the seed of the table."""
 
 
+@dataclass(frozen=True)
+class Issuer:
+    """The ledger in which a certificate is journalled, and who signs it.
+
+    Parameters
+    ----------
+    ledger
+        The ledger that was charged; None in research.
+    run_id
+        Written in the certificate's ledger entry; it must be random, or the entry's hash would
+        reveal its time. By default a new one of the command line.
+    signer
+        Signs the certificate; the ledger must know its key. Research is not signed.
+    """
+
+    ledger: Ledger | None = None
+    run_id: str = ""
+    signer: Signer | None = None
+
+
+RESEARCH = Issuer()
+"""The issuer of certificates without a ledger."""
+
+
 def certify(
     folder: Path | UPath,
     files: Mapping[str, Path | UPath],
+    run: MechanismResult,
+    terms: ReleaseTerms,
     *,
-    key: ReleaseKey,
-    specification: Mapping[str, Any],
-    asked: RequestedBudget,
-    transcript: Transcript,
-    domain: Domain,
     public: MarginalSource | None = None,
-    fitted: Model | None = None,
     evaluation: NoiseCall | None = None,
-    ledger: Ledger | None = None,
-    source_restriction: str | None = None,
-    counted_by: str | None = None,
-    trusted_mechanisms: Collection[str] = (),
-    seed: int | None = None,
-    run_id: str = "",
-    signer: Signer | None = None,
+    fresh: bool = False,
+    issuer: Issuer = RESEARCH,
 ) -> Certificate:
     """Return the certificate of a release with written files, and journal it in the ledger.
 
@@ -81,33 +96,18 @@ def certify(
         The future folder of the certificate.
     files
         The release's files; see `released_files`.
-    key, specification
-        The release's key, and its specification.
-    asked
-        The requested guarantee, and its shares.
-    transcript, domain
-        The mechanism's transcript, and its domain.
+    run
+        The mechanism's transcript, and its model over its domain.
+    terms
+        What the release is, and what was requested.
     public
         The encoded public tables, if the mechanism learns from any.
-    fitted
-        The model as this process has fitted it; None if it was read: it is fitted again then.
     evaluation
         The draw of the evaluation's share, if there is one.
-    ledger
-        The ledger that was charged; None in research.
-    source_restriction
-        Why results of the private table must not be released.
-    counted_by
-        What counted the private table of an SQL source; see `ReleaseFacts`.
-    trusted_mechanisms
-        The names of the packages that the release trusts for their mechanisms.
-    seed
-        Seed of the table's sampling; None if it was derived from the measurements.
-    run_id
-        Written in the certificate's ledger entry; it must be random, or the entry's hash would
-        reveal its time. By default a new one of the command line.
-    signer
-        Signs the certificate; the ledger must know its key. Research is not signed.
+    fresh
+        Whether this process has fitted the run's model. One that was read is fitted again.
+    issuer
+        The ledger that was charged, and who signs.
 
     Raises
     ------
@@ -119,6 +119,7 @@ def certify(
     OSError
         If a file is missing.
     """
+    key, transcript, domain, ledger = terms.key, run.transcript, run.model.domain, issuer.ledger
     draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]
     if evaluation is not None:
         draws.append(PaidDraw(EVALUATION, evaluation))
@@ -135,6 +136,7 @@ def certify(
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:
         stored = load_model(files["model"].parent)
+        fitted = run.model if fresh else None
         made_with = _checked(transcript, domain, public, stored, fitted, charged=ledger is not None)
     certificate = Certificate(
         key=key,
@@ -142,37 +144,33 @@ def certify(
         made_with=made_with,
         mechanism=transcript.mechanism,
         parameters=transcript.parameters,
-        package=_package(transcript.mechanism, trusted_mechanisms),
-        specification=specification,
+        package=_package(transcript.mechanism, terms.trusted_mechanisms),
+        specification=terms.specification,
         neighbours=transcript.neighbours,
         records=transcript.records,
         domain=facts,
-        source_restriction=source_restriction,
-        counted_by=counted_by,
-        asked=asked,
+        source_restriction=terms.source_restriction,
+        counted_by=terms.counted_by,
+        asked=terms.asked,
         noise=transcript.noise,
         draws=tuple(draws),
         entries=entries,
         standing=None,
-        sampling=_sampling(transcript, measured, seed),
+        sampling=Sampling(
+            rows=transcript.records,
+            measurements=measured,
+            seed=measured[: 2 * SEED_BYTES],
+            derived=True,
+            search=transcript.search,
+            chunk_rows=transcript.chunk_rows,
+        ),
         files=hashed,
         withdrawn=None if ledger is None else withdrawal_in(ledger, key),
     )
     if ledger is None:
         return certificate
-    run_id = "" if domain.restricted else run_id or command_line_run()
-    return _journalled(certificate, ledger, signer, run_id)
-
-
-def _sampling(transcript: Transcript, measured: str, seed: int | None) -> Sampling:
-    return Sampling(
-        rows=transcript.records,
-        measurements=measured,
-        seed=measured[: 2 * SEED_BYTES] if seed is None else f"{seed:x}",
-        derived=seed is None,
-        search=transcript.search,
-        chunk_rows=transcript.chunk_rows,
-    )
+    run_id = "" if domain.restricted else issuer.run_id or command_line_run()
+    return _journalled(certificate, ledger, issuer.signer, run_id)
 
 
 def _journalled(

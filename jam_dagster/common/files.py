@@ -6,6 +6,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,16 @@ _COPIED_BYTES = 2**22
 
 MOST_TEXT_BYTES = 2**26
 """The most bytes that are read of a file of JSON, YAML or HTML, which a stranger may have made."""
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Let files and folders that are made meanwhile be their owner's only."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def read_text_bytes(path: Path | UPath) -> bytes:

@@ -46,6 +46,7 @@ def _finite(value: object) -> object:
 
 
 Number = Annotated[float, BeforeValidator(_finite)]
+PositiveNumber = Annotated[float, Field(gt=0), BeforeValidator(_finite)]
 Whole = Annotated[int, BeforeValidator(readable)]
 Count = Annotated[int, Field(ge=0), BeforeValidator(readable)]
 Positive = Annotated[int, Field(ge=1), BeforeValidator(readable)]
@@ -126,6 +127,8 @@ class Section(BaseModel):
         if error["type"] == "extra_forbidden" or not name:
             allowed = ", ".join(cls.model_fields)
             what, key = cls.path or "the release", repr(name) if name else "of no valid text"
+            # A value that slipped into its key may be a URL with a password.
+            key = "that holds a URL" if "://" in name else key
             return f"{what} has the unknown key {key}: allowed are {allowed}."
         if error["type"] == "missing":
             return f"{cls.path or 'The release'} needs the key {name!r}."

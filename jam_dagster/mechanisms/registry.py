@@ -172,15 +172,20 @@ def refit(transcript: Transcript, domain: Domain, public: MarginalSource | None 
     InputError
         If the transcript lacks the settings of the fit, or has one that is out of range.
     """
+    check_domain(transcript, domain)
+    found = mechanism_class(transcript.mechanism)
+    check_recorded(found, transcript)
+    return found.refit(transcript, domain, public)
+
+
+def check_domain(transcript: Transcript, domain: Domain) -> None:
+    """Raise unless a transcript is of a run over a domain."""
     if domain.digest != transcript.domain_digest:
         raise DomainError(
             "This transcript belongs to another domain "
             f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
             "give the domain that was stored with it."
         )
-    found = mechanism_class(transcript.mechanism)
-    check_recorded(found, transcript)
-    return found.refit(transcript, domain, public)
 
 
 def load_model(directory: Path | UPath) -> Model:

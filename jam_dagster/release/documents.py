@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.certificates import Certificate, RequestedBudget, certify
+from jam_dagster.certificates import Certificate, Issuer, ReleaseTerms, RequestedBudget, certify
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds, known_bounds
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from jam_dagster.release.place import Place
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.reports.history import PartitionRelease
 
 
 ROWS = "rows"
@@ -91,7 +90,6 @@ class Documents:
         bounds = known_bounds(run.transcript, run.model.domain, workload, released=synthetic)
         # A page that is made again says what it said, and is the one that was certified.
         made, remaining = self.funding.ended() or (datetime.now(UTC), None)
-        history: Sequence[PartitionRelease] = more.pop("history", ())
         domain, key = run.model.domain, run.release.key
         if error is not None and error.synthetic is None:
             error = None
@@ -109,6 +107,7 @@ class Documents:
                 made=made,
                 run=run.digest,
                 remaining_epsilon=remaining,
+                bounds=bounds,
                 **facts,
             ),
             domain=domain,
@@ -118,8 +117,6 @@ class Documents:
             checks=checks,
             error=error,
             verdict=verdict,
-            bounds=bounds,
-            history=history,
             restricted=restricted,
         )
 
@@ -150,24 +147,24 @@ class Documents:
         fresh
             Whether this process has fitted the run's model. One that was read is fitted again.
         """
-        released, domain = run.release, run.model.domain
-        return certify(
-            folder,
-            files,
+        released, funding = run.release, self.funding
+        terms = ReleaseTerms(
             key=released.key,
-            specification=self.spec.specified(domain),
+            specification=self.spec.specified(run.model.domain),
             asked=RequestedBudget(released.epsilon, released.delta, released.shares),
-            transcript=run.transcript,
-            domain=domain,
-            public=public,
-            fitted=run.model if fresh else None,
-            evaluation=None if errors is None else errors.call,
-            ledger=self.funding.ledger,
             source_restriction=self.spec.private.restricted_because,
             counted_by=self.counted_by,
             trusted_mechanisms=self.spec.trusted_mechanisms,
-            run_id=self.funding.run_id,
-            signer=self.funding.signer,
+        )
+        return certify(
+            folder,
+            files,
+            run,
+            terms,
+            public=public,
+            evaluation=None if errors is None else errors.call,
+            fresh=fresh,
+            issuer=Issuer(funding.ledger, funding.run_id, funding.signer),
         )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,15 +115,6 @@ class ReleaseFolder:
                 f"The release's folder {self.path} (--out): {error.filename} cannot be written to "
                 f"({error.strerror}); name another folder, or change its permissions."
             ) from None
-
-    @contextmanager
-    def closed_to_others(self) -> Iterator[None]:
-        """Let files and folders that are made meanwhile be their owner's only."""
-        before = os.umask(0o077)
-        try:
-            yield
-        finally:
-            os.umask(before)
 
     def described(self) -> dict[str, Any]:
         """Return what ``release.json`` says."""

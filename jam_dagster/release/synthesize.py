@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from jam_dagster.certificates.signing import Signer, configured_signer
+from jam_dagster.common.files import owner_only
 from jam_dagster.common.redaction import keeping_details, redacted
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.models.graphical.sampling import sampling_distance
@@ -233,7 +234,7 @@ def synthesize(
     with ExitStack() as until_done:
         if not request.spec.exact:
             # Matplotlib, Great Expectations and pandas write files too, each with its own modes.
-            until_done.enter_context(whole.folder.closed_to_others())
+            until_done.enter_context(owner_only())
         return whole.make()
 
 

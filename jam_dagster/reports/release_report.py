@@ -46,7 +46,8 @@ class ReportFacts:
     folders; the place of the private table is not shown. `public_released` says that the public
     table is an earlier release of the same dataset. `remaining_epsilon` is what the dataset has
     left, at the budget's delta; None without a ledger. `run` is the digest of the mechanism's run,
-    which identifies the page; it may be empty.
+    which identifies the page; it may be empty. `bounds` are what the transcript tells of the
+    errors, `history` the partitions before.
     """
 
     release: str
@@ -62,6 +63,8 @@ class ReportFacts:
     remaining_epsilon: float | None = None
     remarks: Sequence[str] = field(default_factory=tuple)
     run: str = ""
+    bounds: ErrorBounds | None = None
+    history: Sequence[PartitionRelease] = ()
 
 
 _FOLDERS = re.compile(r"(?<!\S)\S*[/\\](?=\S)")
@@ -86,8 +89,6 @@ def render_report(
     verdict: Verdict,
     checks: Sequence[ExpectationResult] = (),
     error: WorkloadErrors | None = None,
-    bounds: ErrorBounds | None = None,
-    history: Sequence[PartitionRelease] = (),
     restricted: bool = False,
 ) -> str:
     """Render the report as one HTML page without network; it works without scripts.
@@ -101,6 +102,7 @@ def render_report(
     from jam_dagster.reports import report_figures
     from jam_dagster.reports.live_charts import page_script
 
+    bounds, history = facts.bounds, facts.history
     history_figures = release_history.history_figures(history)
     warnings = configuration_warnings(facts.epsilon, facts.delta, transcript.records)
     template = environment("jam_dagster.reports").get_template("report.html")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from tests.browser.conftest import (
     scrolls_sideways,
 )
 from tests.evaluation.conftest import RECORDS, SmallRelease, small_release
-from tests.reports.test_release_report import render
+from tests.reports.test_release_report import FACTS, render
 
 # One worker makes the release for all of them.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
@@ -307,7 +308,7 @@ def test_partitions_before_are_looked_back_on(
         for partition in ("2026-01", "2026-02", "2026-03")
     ]
     path = tmp_path / "report.html"
-    path.write_text(render(release, history=history))
+    path.write_text(render(release, facts=replace(FACTS, history=history)))
     page = visit(path, dark=phone, phone=phone).page
     section = page.locator("#history")
     expect(section.locator(".chart")).to_have_count(3)

@@ -14,6 +14,7 @@ from jam_dagster.certificates import (
     Certificate,
     FileHash,
     Finding,
+    ReleaseTerms,
     RequestedBudget,
     certify,
     held,
@@ -70,11 +71,12 @@ def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Cer
             transcript=folder / "transcript",
             model=folder / "model",
         ),
-        key=ReleaseKey("people", "small", canonical_digest(specification)),
-        specification=specification,
-        asked=asked,
-        transcript=made.transcript,
-        domain=domain,
+        made,
+        ReleaseTerms(
+            key=ReleaseKey("people", "small", canonical_digest(specification)),
+            specification=specification,
+            asked=asked,
+        ),
     )
     certificate.save(folder)
     return certificate

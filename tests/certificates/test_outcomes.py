@@ -18,6 +18,8 @@ from jam_dagster.certificates import (
     Certificate,
     Entry,
     Finding,
+    Issuer,
+    ReleaseTerms,
     certify,
     issue,
     verify,
@@ -30,6 +32,7 @@ from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import (
     FittedModel,
     Measurement,
+    MechanismResult,
     Model,
     Round,
     Transcript,
@@ -319,14 +322,14 @@ def certified_again(
     return certify(
         made.folder,
         places,
-        key=was.key,
-        specification=was.specification,
-        asked=was.asked,
-        transcript=Transcript.load(made.folder / "transcript"),
-        domain=Domain.load(made.folder / "domain.yaml"),
+        MechanismResult(
+            fitted or load_model(made.folder / "model"),
+            Transcript.load(made.folder / "transcript"),
+        ),
+        ReleaseTerms(key=was.key, specification=was.specification, asked=was.asked),
         evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
-        ledger=made.ledger,
-        fitted=fitted,
+        fresh=fitted is not None,
+        issuer=Issuer(made.ledger),
     )
 
 
@@ -534,17 +537,3 @@ def test_a_changed_transcript_is_not_certified(
     assert [one for one in made.ledger.events() if one.kind == Kind.CERTIFIED] == [
         one for one in before if one.kind == Kind.CERTIFIED
     ]
-
-
-def test_a_release_that_is_repeated_writes_nothing(
-    made: Released, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    certificate = (made.folder / "certificate.json").read_bytes()
-    made.move_in(monkeypatch)
-    before = made.ledger.events()
-    again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
-    assert again.exit_code == 0, again.output
-    assert made.ledger.events() == before
-    assert (made.folder / "certificate.json").read_bytes() == certificate
-    made.ledger.verify()
-    assert made.failed() == set()

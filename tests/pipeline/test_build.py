@@ -257,20 +257,6 @@ def test_a_corrected_table_finds_the_reservation_again(bench: Bench) -> None:
     assert bench.kinds().count("reserved") == 1
 
 
-@pytest.mark.slow
-def test_a_corrected_configuration_supersedes_what_was_not_charged(bench: Bench) -> None:
-    """The mistaken release had reserved all that there is."""
-    bench.budget = DatasetBudget(epsilon=2.0, delta=1e-9)
-    change(bench.private, lambda t: t.drop(columns="job"))
-    failure(bench.run(evaluation=EvaluationSpec(mode="off")))
-    smaller = Domain([one for one in DOMAIN.attributes if one.name != "job"])
-    result = bench.run(UP_TO_SYNTHETIC, domain=smaller, evaluation=EvaluationSpec(mode="off"))
-    assert result.success
-    assert bench.kinds()[:4] == ["reserved", "returned", "closed", "reserved"]
-    assert bench.ledger.events()[2].reason == "superseded before its first draw"
-    bench.ledger.verify()
-
-
 def test_workload_that_fits_no_model_is_refused_before_anything_is_reserved(bench: Bench) -> None:
     # Without an impossible combination, whose clique the model holds from the start.
     domain = Domain(DOMAIN.attributes)

@@ -81,23 +81,30 @@ def assert_nothing_happened(home: Path) -> None:
     assert not bench.releases.exists()
 
 
-def by_its_job(bench: Bench, config: dict[str, Any]) -> None:
-    job = bench.definitions().resolve_job_def("people_release")
-    job.execute_in_process(
-        instance=bench.instance,
-        run_config=config | QUIET,
-        asset_selection=[dg.AssetKey(["people", name]) for name in RESERVING],
+def execute(
+    bench: Bench, job: dg.JobDefinition, config: dict[str, Any], **options: Any
+) -> dg.ExecuteInProcessResult:
+    options.setdefault("asset_selection", [dg.AssetKey(["people", name]) for name in RESERVING])
+    return job.execute_in_process(instance=bench.instance, run_config=config | QUIET, **options)
+
+
+def attempt(
+    bench: Bench, made: dg.Definitions, config: dict[str, Any], *steps: str, **options: Any
+) -> str:
+    """Return why some steps of the release's job failed."""
+    job, selection = made.resolve_job_def("people_release"), together(made, [*steps])
+    return failure(
+        execute(bench, job, config, asset_selection=selection, raise_on_error=False, **options)
     )
+
+
+def by_its_job(bench: Bench, config: dict[str, Any]) -> None:
+    execute(bench, bench.definitions().resolve_job_def("people_release"), config)
 
 
 def from_the_asset_graph(bench: Bench, config: dict[str, Any]) -> None:
     """By the job behind the button of the UI, whose resources may have any further key."""
-    job = bench.definitions().resolve_implicit_global_asset_job_def()
-    job.execute_in_process(
-        instance=bench.instance,
-        run_config=config | QUIET,
-        asset_selection=[dg.AssetKey(["people", name]) for name in RESERVING],
-    )
+    execute(bench, bench.definitions().resolve_implicit_global_asset_job_def(), config)
 
 
 def by_materialize(bench: Bench, config: dict[str, Any]) -> None:
@@ -222,9 +229,10 @@ def test_inputs_that_a_launch_gives_are_refused_or_not_looked_at(bench: Bench) -
 def test_the_default_io_manager_keeps_nothing_of_a_release(bench: Bench) -> None:
     other = bench.home / "other"
     definitions = bench.definitions()
-    result = definitions.resolve_job_def("people_release").execute_in_process(
-        instance=bench.instance,
-        run_config={"resources": {"io_manager": {"config": {"base_dir": str(other)}}}} | QUIET,
+    result = execute(
+        bench,
+        definitions.resolve_job_def("people_release"),
+        {"resources": {"io_manager": {"config": {"base_dir": str(other)}}}},
         asset_selection=together(definitions, UP_TO_SYNTHETIC),
     )
     assert result.success
@@ -256,13 +264,7 @@ def test_resources_of_a_project_s_own_are_refused_what_a_launch_gives(bench: Ben
         resources = {**(definitions.resources or {}), key: resource}
         made = dg.Definitions(assets=definitions.assets, jobs=definitions.jobs, resources=resources)
         for step in ("privacy_budget", "private_records"):
-            result = made.resolve_job_def("people_release").execute_in_process(
-                instance=bench.instance,
-                raise_on_error=False,
-                run_config={"resources": {key: {"config": config}}} | QUIET,
-                asset_selection=together(made, ["domain", step]),
-            )
-            said = failure(result)
+            said = attempt(bench, made, {"resources": {key: {"config": config}}}, "domain", step)
             assert f"the run's config configures the resource {key}" in said
             assert str(other) not in said
         assert bench.events() == []
@@ -287,16 +289,9 @@ def test_a_launch_does_not_move_the_table_that_a_release_is_made_of(bench: Bench
     # Another table, in another place, as a launch would name it.
     other = {"warehouse": dg.FilesystemIOManager(base_dir=str(bench.home / "planted"))}
     dg.materialize([raw], resources=other, instance=bench.instance, run_config=QUIET)
-    result = definitions.resolve_job_def("people_release").execute_in_process(
-        instance=bench.instance,
-        raise_on_error=False,
-        run_config={
-            "resources": {"warehouse": {"config": {"base_dir": str(bench.home / "planted")}}}
-        }
-        | QUIET,
-        asset_selection=together(definitions, ["private_records"]),
-    )
-    assert "the run's config configures the resource warehouse" in failure(result)
+    config = {"resources": {"warehouse": {"config": {"base_dir": str(bench.home / "planted")}}}}
+    said = attempt(bench, definitions, config, "private_records")
+    assert "the run's config configures the resource warehouse" in said
     assert bench.events() == []
     assert not bench.closed.exists()
 
@@ -309,7 +304,6 @@ def test_a_tag_of_a_run_names_no_partition_that_there_is_not(bench: Bench) -> No
         private=source_from_config(str(bench.home / "people_{partition}.csv")),
         partitions={"static": ["A", "B"]},
     )
-    job = definitions.resolve_job_def("people_release")
     # Dagster refuses before a step that loads others begins, and after one that loads none ended.
     dagster = "Nonexistent partition keys"
     for step, refused in (
@@ -317,14 +311,7 @@ def test_a_tag_of_a_run_names_no_partition_that_there_is_not(bench: Bench) -> No
         ("privacy_budget", dagster),
         ("private_records", dagster),
     ):
-        result = job.execute_in_process(
-            instance=bench.instance,
-            raise_on_error=False,
-            tags={"dagster/partition": "Z"},
-            run_config=QUIET,
-            asset_selection=together(definitions, [step]),
-        )
-        assert refused in failure(result)
+        assert refused in attempt(bench, definitions, {}, step, tags={"dagster/partition": "Z"})
     assert bench.events() == []
     assert not bench.closed.exists()
 
@@ -333,13 +320,7 @@ def test_the_ledger_must_be_one(bench: Bench) -> None:
     definitions = bench.definitions()
     resources = {**(definitions.resources or {}), "ledger": "ledger.sqlite"}
     made = dg.Definitions(assets=definitions.assets, jobs=definitions.jobs, resources=resources)
-    result = made.resolve_job_def("people_release").execute_in_process(
-        instance=bench.instance,
-        raise_on_error=False,
-        run_config=QUIET,
-        asset_selection=[dg.AssetKey(["people", name]) for name in RESERVING],
-    )
-    assert "ledger is a str; make it a LedgerResource" in failure(result)
+    assert "ledger is a str; make it a LedgerResource" in attempt(bench, made, {}, *RESERVING)
 
 
 @pytest.mark.slow

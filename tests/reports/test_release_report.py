@@ -272,10 +272,11 @@ def test_two_is_the_worst_error_only_where_the_number_of_records_is_public(
     tiny: SmallRelease, noisy: WorkloadErrors, exact: WorkloadErrors
 ) -> None:
     bounds = ErrorBounds((ErrorBound(("citizen",), "none", 9000.0),), 0.95, RECORDS)
+    facts = replace(FACTS, bounds=bounds)
     unknown = replace(tiny.transcript, neighbours=Neighbours("add_remove"))
-    public = Page(render(tiny, error=noisy, bounds=bounds)).words()
+    public = Page(render(tiny, facts=facts, error=noisy)).words()
     assert public.count("2 is the worst there is. ") == 2
-    private = Page(render(tiny, error=noisy, bounds=bounds, transcript=unknown)).words()
+    private = Page(render(tiny, facts=facts, error=noisy, transcript=unknown)).words()
     assert "2 is the worst" not in private
     assert private.count("by more if the private table has more records than were measured") == 2
     # Exact errors are fractions of the true number.
@@ -324,7 +325,7 @@ def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
     assert "whole release, this page included, becomes" in Page(html).words()
     earlier = PartitionRelease("2026-01", "1", tiny.transcript)
     history = [earlier, replace(earlier, partition="2026-02")]
-    words = Page(render(tiny, history=history)).words()
+    words = Page(render(tiny, facts=replace(FACTS, history=history))).words()
     assert "whole release becomes" in words
     assert "This page shows the releases of earlier partitions. They paid for" in words
     assert "The public table is not protected at all" in words
@@ -332,7 +333,7 @@ def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
     # What was lost is neither, and told where there is any.
     less = replace(earlier.transcript, rounds=tuple(map(lost, earlier.transcript.rounds)))
     history[1] = replace(history[1], transcript=less)
-    assert "Lost picks" in Page(render(tiny, history=history)).words()
+    assert "Lost picks" in Page(render(tiny, facts=replace(FACTS, history=history))).words()
 
 
 def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadErrors) -> None:
@@ -519,11 +520,10 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     fractions = ErrorBounds.fractions
     monkeypatch.setattr(ErrorBounds, "fractions", lambda one: asked.append(one) or fractions(one))
     output = render_report(
-        FACTS,
+        replace(FACTS, bounds=bounds),
         domain=domain,
         transcript=made.transcript,
         verdict=verdict_of(None),
-        bounds=bounds,
         **tables,
     )
     # Once a row would be quadratic.

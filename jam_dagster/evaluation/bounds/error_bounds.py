@@ -12,14 +12,14 @@ from itertools import combinations
 
 import numpy as np
 
-from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
 from jam_dagster.mechanisms.loops.graphical import estimator_of
 from jam_dagster.mechanisms.loops.scores import l1_distance, lowest_score
 from jam_dagster.mechanisms.loops.selections import Selection, SelectionRule
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
-from jam_dagster.mechanisms.registry import known_classes, refit
+from jam_dagster.mechanisms.registry import check_domain, known_classes, refit
 from jam_dagster.models.base import Model, answerable
 from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.models.measurement import Measurement
@@ -172,12 +172,7 @@ def error_bounds(
 
 def _rule_for(transcript: Transcript, domain: Domain, workload: Workload) -> SelectionRule:
     """Return the rule by which the run of this domain and workload selected."""
-    if domain.digest != transcript.domain_digest:
-        raise DomainError(
-            "This transcript belongs to another domain "
-            f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
-            "give the domain that was stored with it."
-        )
+    check_domain(transcript, domain)
     if transcript.workload_digest != workload.digest:
         raise InputError(
             "This transcript belongs to a run of another workload "

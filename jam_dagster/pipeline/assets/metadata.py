@@ -146,9 +146,9 @@ def sampling_error_metadata(error: SamplingDistance) -> dict[str, dg.MetadataVal
     }
 
 
-def preview(frame: pd.DataFrame, rows: int = PREVIEW_ROWS) -> dg.MarkdownMetadataValue:
+def preview(frame: pd.DataFrame) -> dg.MarkdownMetadataValue:
     """Return the first rows of a releasable table as Markdown."""
-    head = frame.head(rows).astype("object")
+    head = frame.head(PREVIEW_ROWS).astype("object")
     head = head.where(head.notna(), "")
     lines = [_row(head.columns), "| " + " | ".join(["---"] * len(head.columns)) + " |"]
     lines += [_row(values) for values in head.itertuples(index=False)]

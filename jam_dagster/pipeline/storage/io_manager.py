@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from jam_dagster.common.files import write_once, write_whole
+from jam_dagster.common.files import owner_only, write_once, write_whole
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import JamError, SourceError, SpecificationError
@@ -156,20 +155,12 @@ class ReleaseStore(dg.UPathIOManager):
                 folder.mkdir(parents=True, exist_ok=True)
                 folder.chmod(PRIVATE_DIRECTORY)
 
-    @contextmanager
-    def modes(self) -> Iterator[None]:
+    def modes(self) -> AbstractContextManager[None]:
         """Let new files of a private store be its owner's only, from the moment they exist.
 
         For code that writes files below the root by itself.
         """
-        if not (self.private and self.is_local):
-            yield
-            return
-        before = os.umask(0o077)
-        try:
-            yield
-        finally:
-            os.umask(before)
+        return owner_only() if self.private and self.is_local else nullcontext()
 
     def make_safe_partition_path(self, base_path: UPath, partition: str) -> UPath:
         """Return the path of a partition; no key leads out of its asset's folder.

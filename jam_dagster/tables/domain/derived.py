@@ -174,12 +174,10 @@ def planned(
     return tuple(plan)
 
 
-def reproduces(
-    expression: Value, column: pd.Series[Any], table: pd.DataFrame, formats: Formats = _NONE
-) -> bool:
+def reproduces(expression: Value, column: pd.Series[Any], table: pd.DataFrame) -> bool:
     """Return whether an expression over a table gives a column, missing cells included."""
     tree = parsed("", expression) if isinstance(expression, str) else expression
-    rows = Rows(0, len(table), lambda name: _read(name, table[name], formats), _rng())
+    rows = Rows(0, len(table), lambda name: read_cells(name, table[name]), _rng())
     found, wanted = evaluated(tree, rows), read_cells(str(column.name), column)
     kinds = {"integer": "number"}
     alike = kinds.get(found.kind, found.kind) == kinds.get(wanted.kind, wanted.kind)

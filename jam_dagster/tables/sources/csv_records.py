@@ -7,7 +7,8 @@ header. Each line is then parsed independently. With ``multiline`` a quoted fiel
 breaks; then each quote must follow RFC 4180, and the writer of the file decides the bounds of
 records.
 
-Blocks of bytes are checked with NumPy; only lines with an unusual quote are checked one by one.
+One regular expression says what a record is. It gives nothing back once matched, so that each byte
+of a block is looked at once.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.common.redaction import private_values
@@ -30,19 +31,13 @@ from jam_dagster.errors import SourceError
 if TYPE_CHECKING:
     from codecs import IncrementalDecoder
 
-Bytes = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.intp]
-Marks = npt.NDArray[np.bool_]
-
 BLOCK_BYTES = 1 << 20
 """Bytes that are read at a time."""
 
 BLANKS = r"\s+"
 """The separator for any number of blanks."""
 
-_TAB, _BREAK, _RETURN, _BLANK, _QUOTE = b'\t\n\r "'
-# Blanks before a quote that are checked block by block; a line with more is checked by itself.
-_BLANKS = 8
+_BREAK, _QUOTE = b'\n"'
 _MARK = b"\xef\xbb\xbf"
 # In these encodings, one line decides how the next ones are decoded.
 _STATEFUL = re.compile(r"utf[-_]?7|iso2022|hz$|.*escape|punycode|idna")
@@ -76,19 +71,6 @@ class Form:
     skipinitialspace: bool = True
     multiline: bool = False
 
-    @property
-    def byte(self) -> int | None:
-        """The separator as a byte; None for `BLANKS`."""
-        return None if self.separator == BLANKS else ord(self.separator)
-
-    @property
-    def by_bytes(self) -> bool:
-        """Whether every byte of the separator separates, so that counting bytes suffices.
-
-        A blank after a separating blank may belong to it.
-        """
-        return self.separator not in (BLANKS, " ")
-
     def fields(self, line: bytes) -> int | None:
         """Return the number of fields of a single line, 0 for a blank one."""
         if re.fullmatch(self._blank, line):
@@ -120,14 +102,16 @@ class Form:
     def _parts(self) -> tuple[bytes, bytes, bytes, bytes]:
         """Return the patterns before a line's fields, of a field, and between and after fields."""
         within = b'[^"]' if self.multiline else rb'[^"\n]'
-        quoted = b'"(?:%b|"")*+"' % within
+        quoted = b'"%b*+(?:""%b*+)*+"' % (within, within)
         if self.separator == BLANKS:
             token = rb'(?:%b[^ \t\n]*+|[^" \t\n][^ \t\n]*+)' % quoted
             return rb"[ \t]*+", token, rb"[ \t]++", rb"[ \t]*+"
         separator = re.escape(self.separator.encode())
+        blanks = b" *+" if self.skipinitialspace else b""
+        if self.multiline:
+            return b"", rb'(?:%b%b|[^%b"\r\n]*+)' % (blanks, quoted, separator), separator, rb"\r?+"
         # A quote after the closing one, or within an unquoted field, is an ordinary character.
         others = rb"[^%b\n]*+" % separator
-        blanks = b" *+" if self.skipinitialspace else b""
         return b"", b'%b(?:%b%b|(?!")%b)' % (blanks, quoted, others, others), separator, b""
 
 
@@ -136,8 +120,8 @@ class CsvRecords:
 
     Unless `checked`, `lines` yields lines whatever they hold, and `header` is empty; else it is the
     first line that is not blank, without its line break. A header that is no single record is a
-    `SourceError`, a line that is no record with as many fields a `PrivateValuesError`, on
-    construction or while reading.
+    `SourceError`, a line that is no record with as many fields, or may have ended a header, a
+    `PrivateValuesError`, on construction or while reading.
     """
 
     def __init__(
@@ -176,7 +160,7 @@ class CsvRecords:
         for block in self._whole_records():
             if not self._count:
                 self._take_header(block)
-            if self._count and not self._holds(block):
+            if self._count and not self._lines.fullmatch(block):
                 with private_values():
                     raise self._fault()
             if cuts_at_nul() and b"\0" in block:
@@ -189,7 +173,9 @@ class CsvRecords:
         for line in _each_record(block, self._form):
             count = self._form.fields(line)
             if count is None:
-                raise self._fault()
+                # With `multiline` a quote in a later row may end the header.
+                with private_values() if self._form.multiline else nullcontext():
+                    raise self._fault()
             if count:
                 self.header, self._count = line, count
                 self._lines = self._form.lines_of(count)
@@ -255,98 +241,6 @@ class CsvRecords:
         quotes = np.flatnonzero(held == _QUOTE)
         outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
         return int(outside[-1]) + 1 if len(outside) else 0
-
-    def _holds(self, block: bytes) -> bool:
-        """Return whether each record of a block has as many fields as the header."""
-        held = np.frombuffer(block, np.uint8)
-        if self._form.multiline:
-            return self._multiline_holds(held)
-        ends = np.flatnonzero(held == _BREAK)
-        if self._form.separator == " ":
-            return self._each_holds(held, ends, np.ones(len(ends), bool))
-        if b'"' not in block:
-            return self._counts_hold(held, ends, self._counts(held, ends))
-        quotes = np.flatnonzero(held == _QUOTE)
-        if self._form.by_bytes:
-            in_turn = np.arange(len(quotes)) % 2 == 0
-            if not _quoted(held)[ends].any() and self._stand_well(held, quotes, in_turn).all():
-                return self._counts_hold(held, ends, self._counts(held, ends))
-        lines = np.searchsorted(ends, quotes)
-        if self._form.by_bytes:
-            unusual = self._unusual(held, ends, quotes, lines)
-        else:
-            unusual = np.zeros(len(ends), bool)
-            unusual[lines] = True
-        if not self._each_holds(held, ends, unusual):
-            return False
-        rest = held[~np.repeat(unusual, np.diff(ends, prepend=-1))]
-        return not len(rest) or self._holds(rest.tobytes())
-
-    def _unusual(self, held: Bytes, ends: Places, quotes: Places, lines: Places) -> Marks:
-        """Return the lines with a quote within a field, or with an odd number of quotes."""
-        first = np.searchsorted(lines, np.arange(len(ends) + 1))
-        opening = (np.arange(len(quotes)) - first[lines]) % 2 == 0
-        unusual: Marks = np.diff(first) % 2 == 1
-        unusual[lines[~self._stand_well(held, quotes, opening)]] = True
-        return unusual
-
-    def _stand_well(self, held: Bytes, quotes: Places, opening: Marks) -> Marks:
-        """Return a mask of the quotes at a field's beginning or end, or beside their double."""
-        # The last byte is a line break, so it can precede the first byte.
-        before = held[quotes - 1]
-        if self._form.skipinitialspace:
-            for blanks in range(2, _BLANKS + 2):
-                behind = opening & (before == _BLANK)
-                if not behind.any():
-                    break
-                before[behind] = held[quotes[behind] - blanks]
-        after = held[quotes + 1]
-        sides = np.where(opening, before, after)
-        well: Marks = (sides == self._form.byte) | (sides == _BREAK) | (sides == _QUOTE)
-        if self._form.multiline:
-            well |= ~opening & (sides == _RETURN)
-        return well
-
-    def _counts(self, held: Bytes, ends: Places) -> Places:
-        """Return the number of fields of each record with well-placed quotes."""
-        if self._form.separator == BLANKS:
-            blank = (held == _BLANK) | (held == _TAB) | (held == _BREAK)
-            begins = ~blank
-            begins[1:] &= blank[:-1]
-            return np.diff(np.searchsorted(np.flatnonzero(begins), ends), prepend=0)
-        separators = np.flatnonzero(held == self._form.byte)
-        separators = separators[~_quoted(held)[separators]]
-        return np.diff(np.searchsorted(separators, ends), prepend=0) + 1
-
-    def _counts_hold(self, held: Bytes, ends: Places, counts: Places) -> bool:
-        wrong = counts != self._count
-        # Lines that are empty or hold only blanks are no records.
-        return not wrong.any() or self._each_holds(held, ends, wrong)
-
-    def _each_holds(self, held: Bytes, ends: Places, chosen: Marks) -> bool:
-        """Return whether some lines, each checked by itself, have as many fields as the header."""
-        lines = held[np.repeat(chosen, np.diff(ends, prepend=-1))].tobytes()
-        return self._lines.fullmatch(lines) is not None
-
-    def _multiline_holds(self, held: Bytes) -> bool:
-        quotes = np.flatnonzero(held == _QUOTE)
-        opening = np.arange(len(quotes)) % 2 == 0
-        if len(quotes) % 2 or not self._stand_well(held, quotes, opening).all():
-            return False
-        breaks = np.flatnonzero((held == _BREAK) | (held == _RETURN))
-        outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
-        returns = outside[held[outside] == _RETURN]
-        if (held[returns + 1] != _BREAK).any():
-            return False
-        ends = outside[held[outside] == _BREAK]
-        return self._counts_hold(held, ends, self._counts(held, ends))
-
-
-def _quoted(held: Bytes) -> Marks:
-    """Return a mask of the bytes with an odd number of quotes up to and including them."""
-    # The sum may wrap around, which does not change its parity.
-    odd: Marks = np.cumsum(held == _QUOTE, dtype=np.uint8) % 2 == 1
-    return odd
 
 
 def _each_record(block: bytes, form: Form) -> Iterator[bytes]:

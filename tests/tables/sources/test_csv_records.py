@@ -206,6 +206,12 @@ def test_quotes_stand_strictly_where_line_breaks_may(tmp_path: Path, lines: byte
         read(tmp_path / "people.csv", b"a,b\n" + lines, multiline=True)
 
 
+@pytest.mark.parametrize("row", [b"1,2\n", b'1,"2"\n', b'1,"x\n'])
+def test_a_row_that_may_have_ended_the_header_is_not_told(tmp_path: Path, row: bytes) -> None:
+    with pytest.raises(PrivateValuesError):
+        read(tmp_path / "people.csv", b'a,"b\n' + row, multiline=True)
+
+
 def test_multiline_needs_a_separator_that_is_no_blank() -> None:
     for separator in (" ", r"\s+"):
         with pytest.raises(SpecificationError, match="multiline needs"):
