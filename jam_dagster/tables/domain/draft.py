@@ -20,9 +20,10 @@ from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS
 from jam_dagster.tables.domain.column_draft import draft_attribute
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
-from jam_dagster.tables.domain.determined import Entry, column_text, determined, part_of
+from jam_dagster.tables.domain.determined import Entry, determined, part_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
+from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.found_constraints import found_constraints
 from jam_dagster.tables.domain.time_draft import (
     draft_time,

@@ -27,7 +27,7 @@ from jam_dagster.tables.domain.constraints import (
     Order,
     sorted_orders,
 )
-from jam_dagster.tables.domain.determined import LEAST_ROWS
+from jam_dagster.tables.domain.determined_sums import LEAST_ROWS
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
