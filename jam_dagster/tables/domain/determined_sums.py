@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,10 @@ _LARGEST_FACTOR = 10_000
 _DECIMALS = 6
 # A column and what it is rounded to are nearly the same.
 _NEAR = 0.8
+_PROPORTIONAL = 1 - 1e-4
+_MOST_ALIKE = 20
+_SHARE_DECIMALS = 4
+_SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]])
 
 
 def sums(
@@ -47,14 +52,20 @@ def sums(
         scaled = (values - means) / spread
     correlation = scaled.T @ scaled / len(values)
     kept = [place for place, name in enumerate(numeric) if name in modelled and spread[place] > 0]
-    # What many values take part in costs most to model, so it is derived first.
-    for target in sorted(range(len(numeric)), key=lambda one: -distinct[numeric[one]]):
+    # What many values take part in costs most to model, so it is derived first: of a price, its tax
+    # and their sum, the sum.
+    for target in sorted(
+        range(len(numeric)), key=lambda one: (-distinct[numeric[one]], -spread[one])
+    ):
         name = numeric[target]
         if name in parts or not spread[target] > 0:
             continue
         sources = [place for place in kept if place != target]
-        for places, weights in _solutions(correlation, target, sources):
-            factors = weights * spread[target] / spread[places]
+        solved = (
+            (places, weights * spread[target] / spread[places])
+            for places, weights in _solutions(correlation, target, sources)
+        )
+        for places, factors in chain(solved, _alike(correlation, target, sources, values)):
             expression = _weighted(
                 [numeric[place] for place in places],
                 factors,
@@ -64,30 +75,49 @@ def sums(
             if expression and holds(expression, name, sample, table):
                 break
         else:
-            expression = next(
-                _rounded(name, numeric, sources, correlation[target], sample, table), None
+            candidates = chain(
+                _rounded(numeric, sources, correlation[target], values[:, target]),
+                _shares(numeric, sources, target, correlation[target], values),
             )
+            expression = next((one for one in candidates if holds(one, name, sample, table)), None)
         if expression:
             yield name, expression
             kept = sources
 
 
 def _rounded(
-    target: str,
     numeric: list[str],
     sources: list[int],
     correlation: npt.NDArray[np.float64],
-    sample: pd.DataFrame,
-    table: pd.DataFrame,
+    wanted: npt.NDArray[np.float64],
 ) -> Iterator[str]:
-    """Yield roundings of another column that give a target."""
-    decimals = _decimals_of(sample[target].dropna().to_numpy(np.float64))
+    """Yield roundings of other columns that may give a target."""
+    decimals = _decimals_of(wanted)
     for place in sources:
         if decimals is not None and correlation[place] > _NEAR:
             text = column_text(numeric[place])
-            expression = f"round({text}, {decimals})" if decimals else f"round({text})"
-            if holds(expression, target, sample, table):
-                yield expression
+            yield f"round({text}, {decimals})" if decimals else f"round({text})"
+
+
+def _shares(
+    numeric: list[str],
+    sources: list[int],
+    target: int,
+    correlation: npt.NDArray[np.float64],
+    values: npt.NDArray[np.float64],
+) -> Iterator[str]:
+    """Yield shares of other columns, such as a tax of 19%, that give a target where it is known."""
+    wanted = values[:, target]
+    decimals = _decimals_of(wanted)
+    for place in sources:
+        source = values[:, place]
+        if not decimals or abs(correlation[place]) < _PROPORTIONAL:
+            continue
+        slope = float(wanted @ source / (source @ source))
+        for places in range(1, _SHARE_DECIMALS + 1):
+            share = round(slope, places)
+            if share and np.array_equal(np.round(source * share, decimals), wanted):
+                yield f"round({column_text(numeric[place])} * {share}, {decimals})"
 
 
 def _solutions(
@@ -109,6 +139,24 @@ def _solutions(
     for pair in np.flatnonzero((scale > 1e-6) & (explained > 1 - 1e-9)):
         places = [sources[first[pair]], sources[second[pair]]]
         yield places, np.array([left[pair], right[pair]])
+
+
+def _alike(
+    correlation: npt.NDArray[np.float64],
+    target: int,
+    sources: list[int],
+    values: npt.NDArray[np.float64],
+) -> Iterator[tuple[list[int], npt.NDArray[np.float64]]]:
+    """Yield two sources that are a target together, though one says nearly what the other does.
+
+    So are a price and its tax, of which no weights can be computed.
+    """
+    near = [place for place in sources if abs(correlation[target, place]) > _PROPORTIONAL]
+    for first, second in combinations(near[:_MOST_ALIKE], 2):
+        for signs in _SIGNS:
+            rest = values[:, target] - values[:, [first, second]] @ signs
+            if np.ptp(rest) <= 1e-6 * np.ptp(values[:, target]):
+                yield [first, second], signs
 
 
 def _weighted(

@@ -53,6 +53,20 @@ def test_sums_differences_and_multiples() -> None:
     assert proposed(a=a[:20], b=b[:20], c=(a - b)[:20]) == {}
 
 
+def test_a_price_its_tax_and_their_sum() -> None:
+    net = (RNG.integers(99, 99_999, ROWS) / 100).round(2)
+    tax = (net * 0.19).round(2)
+    assert proposed(net=net, tax=tax, gross=(net + tax).round(2)) == {
+        "tax": "round(net * 0.19, 2)",
+        "gross": "round(net + tax, 2)",
+    }
+    # A share that is not the same in every row.
+    tax[3] += 0.01
+    assert proposed(net=net, tax=tax, gross=(net + tax).round(2)) == {
+        "gross": "round(net + tax, 2)"
+    }
+
+
 @pytest.mark.parametrize(
     "dtype", ["datetime64[us]", "date32[day][pyarrow]", "timestamp[us][pyarrow]"]
 )
