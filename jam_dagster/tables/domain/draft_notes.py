@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -11,9 +13,10 @@ import pandas as pd
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.time_draft import has_fractions, other_order
 from jam_dagster.tables.domain.times import TimeAttribute
-from jam_dagster.tables.domain.values import is_formula
+from jam_dagster.tables.domain.values import is_formula, text_of
 from jam_dagster.tables.sources.columns import missing_in
 
 _EXAMPLES = 3
@@ -24,9 +27,9 @@ _MONTHS = (
     "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
     "oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
 )
-_PART = rf"(?:q[1-4]|(?:{_MONTHS})\.?)"
+_PART = rf"(?:q[1-4]|w(?:0[1-9]|[1-4]\d|5[0-3])|(?:{_MONTHS})\.?)"
 _PERIOD = re.compile(
-    rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}[-/ ]?(?:{_YEAR}|'?\d\d)", re.I
+    rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}(?:,? |[-/])?(?:{_YEAR}|'?\d\d)", re.I
 )
 _OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
 
@@ -61,6 +64,7 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
         return "; ".join(found)
     attribute = encoded.domain.attribute(name)
     found.append(_unread(column, attribute, encoded))
+    found.append(_not_kept(column, attribute, encoded))
     if isinstance(attribute, CategoricalAttribute) and attribute.other is not None:
         runs = [repr(one) for one in column.dropna().unique() if is_formula(one)]
         if runs:
@@ -72,6 +76,8 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
         )
     if isinstance(attribute, TimeAttribute) and attribute.format == "h:mm:ss":
         found.append("read as lengths of time: times of day have `format: '%-H:%M:%S'`")
+    if isinstance(attribute, TimeAttribute) and attribute.format in ("h:mm", "hh:mm"):
+        found.append("read as hours and minutes; minutes and seconds come out alike")
     if isinstance(attribute, TimeAttribute) and has_fractions(attribute, column):
         found.append("fractions of a second come out as 0")
     found += _rewritten(column, attribute)
@@ -88,13 +94,49 @@ def _rewritten(column: pd.Series[Any], attribute: Attribute) -> Iterator[str]:
             yield "cells of other offsets come out at the same instant in UTC"
         if "%p" in (attribute.format or "") and column.str.contains("[ap]m", na=False).any():
             yield "am and pm come out as AM and PM"
+        elif not has_fractions(attribute, column) and not (attribute.format or "").endswith("z"):
+            clock = attribute.clock
+            yield from _example(
+                (one, clock.values_of([count])[0])
+                for one in column.dropna().unique()[:_LOOKED_AT]
+                if not math.isnan(count := clock.count_of(one))
+            )
         return
-    values = [str(one) for one in column.dropna().unique()[:_LOOKED_AT]]
+    if isinstance(attribute, NumericAttribute) and (form := attribute.number_format):
+        yield from _example(
+            (one, form.write(number))
+            for one in column.dropna().unique()[:_LOOKED_AT]
+            if isinstance(one, str) and (number := form.read(one)) is not None
+        )
+    values = [text_of(one) for one in column.dropna().unique()[:_LOOKED_AT]]
     if len(values) > 1 and all(map(_PERIOD.fullmatch, values)):
         later = "are clipped"
         if isinstance(attribute, CategoricalAttribute):
             later = f"become {attribute.other!r}"
-        yield f"looks like months or quarters: later ones than the public table's {later}"
+        yield f"looks like months, quarters or weeks: later ones than the public table's {later}"
+
+
+def _example(cells: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield a note on the first cell that comes out as another text, if there is one."""
+    changed = (one for one in cells if one[0].strip() != one[1])
+    for text, written in islice(changed, 1):
+        yield f"cells such as {text!r} come out as {written!r}"
+
+
+def _not_kept(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:
+    """Return how many texts of a public column, in how many rows, become another one, or ""."""
+    if not isinstance(attribute, CategoricalAttribute) or attribute.other is None:
+        return ""
+    rest = column[encoded.column(attribute.name) == attribute.code_of(attribute.other)]
+    gone = [one for one in rest.unique() if one != attribute.other and not is_formula(one)]
+    rows = int(rest.isin(gone).sum())
+    if not rows:
+        return ""
+    share = f"{100 * rows / len(column):.0f}% of the public rows"
+    return (
+        f"{len(gone):,} of {column.nunique():,} texts become {attribute.other!r}, in {share}: group"
+        " them in the source to keep them"
+    )
 
 
 def _unread(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:

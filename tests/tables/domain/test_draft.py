@@ -365,6 +365,11 @@ def test_the_most_frequent_of_many_texts_are_kept():
     frequent = draft(places + places[:30] * 5)
     assert frequent.values == (*places[:30], "other")
     assert frequent.code_of("place 79") == 30
+    drafted = draft_table(pd.DataFrame({"a": places + places[:30] * 5}))
+    assert drafted.notes["a"] == (
+        "50 of 80 texts become 'other', in 22% of the public rows: group them in the source to keep"
+        " them"
+    )
     # Where none is frequent, some of them.
     assert len(draft(places).values) == 61
 
@@ -593,18 +598,25 @@ def test_few_numbers_with_a_text_among_them_stay_texts():
         (["2024-03-01T10:15:00Z", "2024-03-02T11:00:00Z"], ""),
         (["5:34 am", "8:55 pm"], "am and pm come out as AM and PM"),
         (["5:34 AM", "8:55 PM"], ""),
-        (["Q1 2024", "Q3 2023"], "months or quarters: later ones than the public table's become"),
-        (["Mar-2024", "Apr 2024", "May '25", "2024 June"], "looks like months or quarters"),
+        (["Q1 2024", "Q3 2023"], "quarters or weeks: later ones than the public table's become"),
+        (["Mar-2024", "Apr 2024", "May '25", "2024 June"], "looks like months, quarters"),
+        (["Mar, 2024", "2024-W07", "W52 2023", "2024W10"], "looks like months, quarters"),
+        (["2024-W54", "2024-W53"], ""),
         (["202403", "202412"], "are clipped"),
         (["202403", "202413"], ""),
+        (["202403.0", "202412.0"], "are clipped"),
+        (["PT90M", "PT5M"], "cells such as 'PT90M' come out as 'PT1H30M'"),
+        (["01/13/2024", "2/14/2024"], "cells such as '2/14/2024' come out as '02/14/2024'"),
+        (["$1,200", "$1300", "$90"], "cells such as '$1300' come out as '$1,300'"),
+        (["85:10", "12:05"], "read as hours and minutes"),
         (["March", "April"], ""),
         (["Market 12", "Decile10"], ""),
     ],
 )
 def test_what_comes_out_otherwise_is_noted(texts, said):
     column = pd.Series(texts * 50, dtype="str")
-    if all(one.isdigit() for one in texts):
-        column = column.astype(int)
+    if all(re.fullmatch(r"[\d.]+", one) for one in texts):
+        column = column.astype(float if "." in texts[0] else int)
     note = draft_table(pd.DataFrame({"a": column})).notes.get("a", "")
     assert said in note
     assert bool(said) == bool(note)
