@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,6 +65,11 @@ class NumberFormat:
     def has_unit(self) -> bool:
         """Whether a text stands before or after the number."""
         return bool(self._parts["prefix"] or self._parts["suffix"])
+
+    @property
+    def is_glued(self) -> bool:
+        """Whether letters follow the number without a blank, as in ``10kg`` and some codes."""
+        return self._parts["suffix"].isalpha()
 
     @property
     def decimals(self) -> int:
@@ -150,6 +155,17 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
     return NumberFormat(f"{pattern};({pattern})" if in_parentheses else pattern)
 
 
+def units_of(texts: Iterable[str]) -> list[str]:
+    """Return the units of texts that all write numbers, the most frequent first, else nothing."""
+    units: Counter[str] = Counter()
+    for text in texts:
+        found = _WRITTEN.fullmatch(text) if len(text) <= 60 else None
+        if not (found and _is_unit(found["prefix"], "") and _is_unit("", found["suffix"])):
+            return []
+        units[(found["prefix"] or found["suffix"]).strip()] += 1
+    return [unit for unit, _ in units.most_common()]
+
+
 def _are_thousands(bodies: Sequence[str], mark: str) -> bool:
     """Return whether a mark separates thousands: 2.815 beside 815, and no 2815."""
     marked = [body for body in bodies if mark in body]
@@ -168,5 +184,5 @@ def _is_unit(prefix: str, suffix: str) -> bool:
     if any(unicodedata.category(one) == "Sc" for one in plain) or plain in ("%", "‰"):
         return True
     # A code such as A12 has no blank before its number.
-    apart = plain != text
-    return apart and plain.isalpha() and (bool(suffix) or (len(plain) == 3 and plain.isupper()))
+    money = plain != text and len(plain) == 3 and plain.isupper()
+    return plain.isalpha() and (bool(suffix) or money)

@@ -285,6 +285,26 @@ def test_all_that_cannot_be_modelled_is_left_out_at_once():
         draft_table(pd.DataFrame({"a": [1, 1], "b": None}))
 
 
+def test_of_many_different_texts_it_is_said_what_helps():
+    rows = range(150)
+    table = pd.DataFrame(
+        {
+            "fine": ["a", "b", "c"] * 50,
+            "price": [f"{'$' if one % 3 else '€'}{one}.50" for one in rows],
+            "number": pd.Series([f"{one}.25" for one in rows], dtype="str"),
+            "code": [f"{one}X" for one in range(1000, 1150)],
+        }
+    )
+    assert {one.name: one.reason.partition(", ")[2] for one in draft_table(table).left_out} == {
+        "price": "numbers with several units ($, €): put the units in a column of their own",
+        "number": "all of them numbers: make numbers of them in the source, unless they are keys",
+        "code": (
+            "such as names, keys or remarks, which identify persons: shorten or group them in the"
+            " source to keep them"
+        ),
+    }
+
+
 def test_keys_look_like_keys():
     rng = np.random.default_rng(0)
     sparse = np.sort(rng.choice(10**6, 150, replace=False))
