@@ -23,6 +23,8 @@ _NEAR = 0.8
 _PROPORTIONAL = 1 - 1e-4
 _MOST_ALIKE = 20
 _SHARE_DECIMALS = 4
+_MOST_FACTORS = 60
+_FEW = 20
 _SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]])
 
 
@@ -33,7 +35,10 @@ def sums(
     distinct: dict[str, int],
     parts: Collection[str],
 ) -> Iterator[tuple[str, str]]:
-    """Yield columns that are whole multiples of one or two others, added up, and a constant."""
+    """Yield columns that are whole multiples of one or two others, added up, and a constant.
+
+    Or a rounding, a share or a product.
+    """
     numeric = [
         name
         for name in distinct
@@ -78,6 +83,7 @@ def sums(
             candidates = chain(
                 _rounded(numeric, sources, correlation[target], values[:, target]),
                 _shares(numeric, sources, target, correlation[target], values),
+                _products(numeric, sources, values, target),
             )
             expression = next((one for one in candidates if holds(one, name, sample, table)), None)
         if expression:
@@ -118,6 +124,25 @@ def _shares(
             share = round(slope, places)
             if share and np.array_equal(np.round(source * share, decimals), wanted):
                 yield f"round({column_text(numeric[place])} * {share}, {decimals})"
+
+
+def _products(
+    numeric: list[str], sources: list[int], values: npt.NDArray[np.float64], target: int
+) -> Iterator[str]:
+    """Yield products of two other columns, such as a price and a number of pieces."""
+    wanted = values[:, target]
+    decimals = _decimals_of(wanted)
+    if decimals is None or len(sources) > _MOST_FACTORS:
+        return
+    for first, second in combinations(sources, 2):
+        left, right = values[:, first], values[:, second]
+        if not np.array_equal(np.round(left[:_FEW] * right[:_FEW], decimals), wanted[:_FEW]):
+            continue
+        # Where a factor is 0 or 1 nearly everywhere, another one would do as well.
+        own = (wanted != left) & (wanted != right) & (wanted != 0)
+        if own.sum() >= LEAST_ROWS:
+            product = f"{column_text(numeric[first])} * {column_text(numeric[second])}"
+            yield f"round({product}, {decimals})" if decimals else product
 
 
 def _solutions(

@@ -67,6 +67,18 @@ def test_a_price_its_tax_and_their_sum() -> None:
     }
 
 
+def test_products() -> None:
+    pieces = RNG.integers(1, 30, ROWS)
+    price = RNG.integers(99, 9999, ROWS) / 100
+    assert proposed(pieces=pieces, price=price, total=(pieces * price).round(2)) == {
+        "total": "round(pieces * price, 2)"
+    }
+    assert proposed(a=pieces, b=RNG.permutation(pieces), c=pieces * 2 + 1) == {"c": "a * 2 + 1"}
+    # A flag that is hardly ever set.
+    rare = (np.arange(ROWS) % 150 == 0).astype(int)
+    assert proposed(pieces=pieces, rare=rare, total=pieces * rare) == {}
+
+
 @pytest.mark.parametrize(
     "dtype", ["datetime64[us]", "date32[day][pyarrow]", "timestamp[us][pyarrow]"]
 )
