@@ -570,7 +570,8 @@ WRITTEN = {
         form: MOMENTS.dt.strftime(form).tolist()
         for form in (
             *("%d-%m-%Y", "%d.%m.%Y", "%m/%d/%Y", "%-d/%-m/%Y", "%Y%m%d", "%I:%M %p"),
-            *("%d.%m.%y", "%m/%d/%y"),
+            *("%d.%m.%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%-d %B %Y", "%d%b%Y"),
+            *("%a, %d %b %Y %H:%M:%S", "%A, %d %B %Y", "%H%M"),
             *("%-m/%-d/%Y %-I:%M:%S %p", "%Y-%m-%dT%H:%M:%SZ"),
         )
     },
