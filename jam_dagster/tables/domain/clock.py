@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Real
 from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
@@ -43,6 +43,9 @@ DURATION_FORMATS = ("h:mm:ss", "hh:mm:ss", "h:mm", "hh:mm", "d days hh:mm:ss", "
 
 _WHOLE_DTYPES = ("int64", "Int64", "int32", "Int32")
 _UNPADDED = re.compile(r"%-([dmHIMS])")
+_DIRECTIVE = re.compile(r"(%-?[YymdHMS])")
+# As strptime reads two digits.
+_CENTURY = 69
 _DATE_PARTS = re.compile(r"%[aAwdbBmyYjUWcxGuV]")
 # A bound names a year, or a month, a day, an hour, a minute or a second of it.
 _BOUND = re.compile(
@@ -373,8 +376,35 @@ def text_at(moment: datetime, written: str) -> str:
 
 def moment_in(text: str, written: str) -> datetime:
     """Return the moment of a text in a format, or raise ValueError."""
+    pattern, places = _digits_of(written)
+    if pattern is not None and (found := pattern.fullmatch(text)):
+        parts = [1900, 1, 1, 0, 0, 0]
+        for place, part in zip(places, found.groups(), strict=True):
+            parts[place] = int(part)
+        if "%y" in written:
+            parts[0] += 1900 if parts[0] >= _CENTURY else 2000
+        return datetime(*parts)  # type: ignore[arg-type]
     return datetime.strptime(
         text, written.replace("%:z", "%z").replace("%-", "%").replace("%3f", "%f")
+    )
+
+
+@lru_cache(maxsize=1000)
+def _digits_of(written: str) -> tuple[re.Pattern[str] | None, tuple[int, ...]]:
+    """Return what reads the plainest texts of a format as strptime does, several times as fast."""
+    pieces = _DIRECTIVE.split(written)
+    names = [one[-1] for one in pieces[1::2]]
+    year = len({"Y", "y"} & {*names})
+    if len({*names}) < len(names) or year != ("m" in names) or ("d" in names) > year:
+        return None, ()
+    pattern = "".join(
+        (r"(\d{4})" if one == "%Y" else r"(\d\d)") if place % 2 else re.escape(one)
+        for place, one in enumerate(pieces)
+    )
+    if "%" in pattern:
+        return None, ()
+    return re.compile(pattern, re.ASCII), tuple(
+        "YmdHMS".index(one.upper() if one == "y" else one) for one in names
     )
 
 

@@ -169,6 +169,10 @@ def _in_units(
 
 def _starts(clock: Clock, every: Unit, counts: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     """Return the first unit of the longer unit that each of some units lies in."""
+    if clock.zone is None and clock.counts_in_utc and every in ("day", "week"):
+        first = clock.first_of(every, 0)
+        length = clock.first_of(every, 1) - first
+        return (counts - first) // length * length + first
     longer, places = np.unique(
         [clock.count_of_longer(every, one) for one in counts.tolist()], return_inverse=True
     )
