@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS
+from jam_dagster.tables.domain.constraints import Constraint, Order
+from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.time_draft import has_fractions, other_order
 from jam_dagster.tables.domain.times import TimeAttribute
-from jam_dagster.tables.domain.values import is_formula, text_of
+from jam_dagster.tables.domain.values import Value, is_formula, text_of
 from jam_dagster.tables.sources.columns import missing_in
 
 _EXAMPLES = 3
@@ -31,6 +36,7 @@ _PART = rf"(?:q[1-4]|w(?:0[1-9]|[1-4]\d|5[0-3])|(?:{_MONTHS})\.?)"
 _PERIOD = re.compile(
     rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}(?:,? |[-/])?(?:{_YEAR}|'?\d\d)", re.I
 )
+_LENGTHS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
 _OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
 
 
@@ -40,14 +46,55 @@ def has_line_breaks(column: pd.Series[Any]) -> bool:
     return texts and bool(column.str.contains("\n", regex=False, na=False).any())
 
 
-def notes_of(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, str]:
+def notes_of(
+    table: pd.DataFrame, encoded: EncodedTable, repairs: Sequence[Constraint] = ()
+) -> dict[str, str]:
     """Return by column what a person should look at in a public table."""
-    notes = {name: _note(table[name], encoded) for name in table.columns}
+    lengths = _lengths(table, encoded.domain, repairs)
+    notes = {
+        name: "; ".join([*_notes(table[name], encoded), *lengths.get(name, [])])
+        for name in table.columns
+    }
     return {name: note for name, note in notes.items() if note}
 
 
-def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
-    """Return what a person should look at in a column, or ""."""
+def _lengths(
+    table: pd.DataFrame, domain: Domain, repairs: Sequence[Constraint]
+) -> dict[str, list[str]]:
+    """Return a note on each time that most rows have sooner after another one than a bin is long.
+
+    Both are drawn within their bins, so that only their order is kept.
+    """
+    found: dict[str, list[str]] = {}
+    rows = table.iloc[:: max(len(table) // _LOOKED_AT, 1)]
+    for order in repairs:
+        if not isinstance(order, Order):
+            continue
+        first, last = (domain.attribute(name) for name in order.attributes)
+        if not (isinstance(first, TimeAttribute) and isinstance(last, TimeAttribute)):
+            continue
+        if last.clock.kind != "instant" or last.unit in LONGER_THAN_DAYS:
+            continue
+        bins = float(np.median(np.diff(last.edge_array)))
+        between = numbers_in(rows[last.name], last) - numbers_in(rows[first.name], first)
+        half = float(np.nanmedian(between))
+        if 0 < 2 * half < bins:
+            soon, long = (_in_words(one * last.clock.seconds) for one in (half, bins))
+            found.setdefault(last.name, []).append(
+                f"half of the public rows have it within {soon} of {first.name}, and a bin has"
+                f" {long}: synthetic rows keep the order, not the length; to keep that, put it in a"
+                " column of its own in the source"
+            )
+    return found
+
+
+def _in_words(seconds: float) -> str:
+    name, unit = next((one for one in _LENGTHS if seconds >= one[1]), _LENGTHS[-1])
+    return f"{seconds / unit:.3g} {name}"
+
+
+def _notes(column: pd.Series[Any], encoded: EncodedTable) -> list[str]:
+    """Return what a person should look at in a column."""
     name = str(column.name)
     found = []
     if is_formula(name):
@@ -61,7 +108,7 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
             " {csv: PATH, multiline: true} in the release's file"
         )
     if name not in encoded.domain.names:
-        return "; ".join(found)
+        return found
     attribute = encoded.domain.attribute(name)
     found.append(_unread(column, attribute, encoded))
     found.append(_not_kept(column, attribute, encoded))
@@ -70,6 +117,8 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
         if runs:
             shown = ", ".join(runs[:_EXAMPLES])
             found.append(f"texts that a spreadsheet would run become {attribute.other!r}: {shown}")
+    if isinstance(attribute, CategoricalAttribute):
+        found += _nearly_alike(attribute)
     if isinstance(attribute, TimeAttribute) and (other := other_order(attribute, column)):
         found.append(
             f"dates are read as {attribute.format}, and {other} reads them too: see which is right"
@@ -81,7 +130,7 @@ def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
     if isinstance(attribute, TimeAttribute) and has_fractions(attribute, column):
         found.append("fractions of a second come out as 0")
     found += _rewritten(column, attribute)
-    return "; ".join(filter(None, found))
+    return [*filter(None, found)]
 
 
 def _rewritten(column: pd.Series[Any], attribute: Attribute) -> Iterator[str]:
@@ -121,6 +170,19 @@ def _example(cells: Iterable[tuple[str, Any]]) -> Iterator[str]:
     changed = (one for one in cells if one[0].strip() != one[1])
     for text, written in islice(changed, 1):
         yield f"cells such as {text!r} come out as {written!r}"
+
+
+def _nearly_alike(attribute: CategoricalAttribute) -> Iterator[str]:
+    """Yield a note on the first values that differ in case or blanks alone."""
+    seen: dict[str, Value] = {}
+    pairs = (
+        (first, value)
+        for value in attribute.values
+        if isinstance(value, str)
+        and (first := seen.setdefault(" ".join(value.casefold().split()), value)) != value
+    )
+    for first, value in islice(pairs, 1):
+        yield f"{first!r} and {value!r} are two values: make them one in the source if they are"
 
 
 def _not_kept(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:

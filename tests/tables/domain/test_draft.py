@@ -394,6 +394,12 @@ def test_the_most_frequent_of_many_texts_are_kept():
     assert len(draft(places).values) == 61
 
 
+def test_values_that_differ_in_case_or_blanks_are_noted():
+    note = "'Bonn ' and 'bonn' are two values: make them one in the source if they are"
+    assert draft_table(pd.DataFrame({"a": ["bonn", "Bonn ", "Köln"]})).notes == {"a": note}
+    assert draft_table(pd.DataFrame({"a": ["Yes", "No", "no way"]})).notes == {}
+
+
 def test_booleans_keep_the_spelling_of_the_table():
     attribute = draft(["Yes", "No", "Yes"])
     assert attribute.values == ("No", "Yes")
@@ -668,6 +674,17 @@ def test_offsets_have_the_zone_that_gives_them():
     assert draft(summer).zone == "Etc/GMT-2"
     # One row in winter, whichever of many texts are looked at.
     assert draft([*summer, "2013-01-01 08:00:00+01:00"]).zone == "Europe/Berlin"
+
+
+def test_lengths_of_time_shorter_than_a_bin_are_noted():
+    start = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 180 * 24, 2000), "h")
+    table = pd.DataFrame(
+        {"start": start, "end": start + pd.to_timedelta(RNG.integers(1, 41, 2000), "h")}
+    )
+    note = draft_table(table).notes["end"]
+    assert re.search(r"within (19|20|21) hours of start, and a bin has 7 days: synthetic", note)
+    table["end"] = start + pd.to_timedelta(RNG.integers(1, 2000, 2000), "h")
+    assert draft_table(table).notes == {}
 
 
 def test_fractions_of_a_second_are_noted():
