@@ -38,7 +38,7 @@ _DTYPES = {
     "time": re.compile(r"time32\[(s|ms)\]\[pyarrow\]|time64\[(us|ns)\]\[pyarrow\]"),
     "duration": re.compile(r"timedelta64\[(s|ms|us|ns)\]"),
 }
-DURATION_FORMATS = ("h:mm:ss", "hh:mm:ss", "h:mm", "hh:mm", "d days hh:mm:ss", "ISO 8601")
+DURATION_FORMATS = ("h:mm:ss", "hh:mm:ss", "h:mm", "hh:mm", "d days hh:mm:ss", "ISO 8601", "1h 20m")
 """How texts write durations."""
 
 _WHOLE_DTYPES = ("int64", "Int64", "int32", "Int32")
@@ -56,6 +56,7 @@ _LENGTH = re.compile(r"(?:(-?\d+) days?,?)? ?\+?(?:(\d+):(\d\d)(?::(\d\d)(?:\.\d
 _ISO_LENGTH = re.compile(
     r"P(?=.*\d)(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
 )
+_SPELLED_LENGTH = re.compile(r"(?=\d)(?:(\d+)h)? ?(?:(\d+)m)? ?(?:(\d+)s)?", re.ASCII)
 _TIME_BOUND = re.compile(r"\d\d(?::\d\d(?::\d\d)?)?", re.ASCII)
 _WRITTEN = {"year": 4, "quarter": 7, "month": 7, "week": 10, "day": 10, "second": 19}
 _PRECISION: dict[int, Unit] = {
@@ -237,6 +238,9 @@ class Clock:
             if length and (found := _LENGTH.fullmatch(length)):
                 days, *clock = (int(part or 0) for part in found.groups())
                 return sign * timedelta(days, hours=clock[0], minutes=clock[1], seconds=clock[2])
+            if spelled := _SPELLED_LENGTH.fullmatch(length):
+                hours, minutes, rest = (int(part or 0) for part in spelled.groups())
+                return sign * timedelta(hours=hours, minutes=minutes, seconds=rest)
             # A number alone has no unit.
             parts = _ISO_LENGTH.fullmatch(length).groups()  # type: ignore[union-attr]
             units = ("weeks", "days", "hours", "minutes", "seconds")
@@ -417,6 +421,9 @@ def _written_length(length: timedelta, written: str) -> str:
         units = ((rest // 3600, "H"), (rest // 60 % 60, "M"), (rest % 60, "S"))
         clock = "".join(f"{number}{unit}" for number, unit in units if number)
         return f"{sign}P{date_part}{f'T{clock}' * bool(clock)}" if seconds else "PT0S"
+    if written == "1h 20m":
+        units = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
+        return sign + (" ".join(f"{number}{unit}" for number, unit in units if number) or "0m")
     if written.startswith("d"):
         days, rest = divmod(int(length.total_seconds()), 86400)
         return f"{days} days {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"

@@ -65,9 +65,15 @@ _SHAPE = re.compile(
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?",
     re.ASCII | re.IGNORECASE,
 )
-_LENGTH = re.compile(r"-?P.+|-?\d+ days?,? .+|-?\d+:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
+_LENGTH = re.compile(
+    r"-?P.+|-?\d+[hms](?: ?\d+m)?(?: ?\d+s)?|-?\d+ days?,? .+|-?\d+:\d\d(?::\d\d(?:\.\d+)?)?",
+    re.ASCII,
+)
 # Hours of a length go beyond a day, and a time of day with seconds is written with two digits.
-_IS_LENGTH = re.compile(r"-.+|P.+|\d+ day.+|(?:2[4-9]|[3-9]\d|\d{3,}):.+|\d:\d\d:.+", re.ASCII)
+_IS_LENGTH = re.compile(
+    r"-(?!\d+[hms]$).+|P.+|\d+[hm] ?\d+[ms].*|\d+ day.+|(?:2[4-9]|[3-9]\d|\d{3,}):.+|\d:\d\d:.+",
+    re.ASCII,
+)
 _FRACTION = re.compile(r"(?<=:\d\d)\.(\d{3,6})(?!\d)", re.ASCII)
 
 

@@ -570,6 +570,7 @@ WRITTEN = {
     "0.#%": [f"{one / 2:g}%" for one in PLACES],
     "0,00": [f"{one:.2f}".replace(".", ",") for one in AMOUNTS],
     "h:mm:ss": [f"{one // 3600}:{one // 60 % 60:02}:{one % 60:02}" for one in SECONDS],
+    "1h 20m": [f"{one // 60}h {one % 60}m" if one > 59 else f"{one}m" for one in PLACES],
     "d days hh:mm:ss": [str(pd.Timedelta(one, "s")) for one in SECONDS],
     "ISO 8601": [f"PT{one // 60 + 1}M" for one in SECONDS],
     **{
@@ -605,12 +606,17 @@ def test_texts_are_read_and_written_in_their_format(form):
     again = decode(encoded, np.random.default_rng(0))
     assert np.array_equal(encode(again, domain).columns[0], encoded.columns[0])
     shape = re.compile(r"[^\d:]")
-    if form != "ISO 8601":
+    if form not in ("ISO 8601", "1h 20m"):
         marks = {"".join(shape.findall(str(one))) for one in again["a"].dropna()}
         assert marks <= {"".join(shape.findall(one)) for one in texts}
     # Where everything has to be known, such a column stays one of texts.
     strict = draft_table(table, other=None).domain.attributes
     assert not any(isinstance(one, NumericAttribute) for one in strict)
+
+
+def test_metres_are_no_minutes():
+    assert draft([f"{one}m" for one in range(-20, 90)] * 2).format == "0m"
+    assert draft(["1h 5m", *(f"{one}m" for one in range(1, 60))] * 2).format == "1h 20m"
 
 
 def test_few_numbers_with_a_text_among_them_stay_texts():
