@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -37,6 +38,8 @@ _PERIOD = re.compile(
     rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}(?:,? |[-/])?(?:{_YEAR}|'?\d\d)", re.I
 )
 _LENGTHS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+# In seconds since 1970.
+_IN_2000, _IN_2040 = 946_684_800, 2_208_988_800
 _OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
 
 
@@ -157,12 +160,27 @@ def _rewritten(column: pd.Series[Any], attribute: Attribute) -> Iterator[str]:
             for one in column.dropna().unique()[:_LOOKED_AT]
             if isinstance(one, str) and (number := form.read(one)) is not None
         )
+    if isinstance(attribute, NumericAttribute):
+        yield from _numbers(column, attribute)
     values = [text_of(one) for one in column.dropna().unique()[:_LOOKED_AT]]
     if len(values) > 1 and all(map(_PERIOD.fullmatch, values)):
         later = "are clipped"
         if isinstance(attribute, CategoricalAttribute):
             later = f"become {attribute.other!r}"
         yield f"looks like months, quarters or weeks: later ones than the public table's {later}"
+
+
+def _numbers(column: pd.Series[Any], attribute: NumericAttribute) -> Iterator[str]:
+    """Yield what numbers may be besides, or lose."""
+    low, high = attribute.edges[0], attribute.edges[-1]
+    if attribute.scale is None and any(isinstance(one, Decimal) for one in column.dropna().head(1)):
+        yield "numbers of so many digits come out as floats, rounded"
+    for unit, factor in (("seconds", 1), ("milliseconds", 1000)):
+        if low >= _IN_2000 * factor and high <= _IN_2040 * factor:
+            yield (
+                f"looks like {unit} since 1970: later ones than the public table's are clipped;"
+                " timestamps in the source would be counted in days or weeks"
+            )
 
 
 def _example(cells: Iterable[tuple[str, Any]]) -> Iterator[str]:

@@ -614,6 +614,13 @@ def test_texts_are_read_and_written_in_their_format(form):
     assert not any(isinstance(one, NumericAttribute) for one in strict)
 
 
+def test_decimals_that_floats_do_not_hold_are_noted():
+    many = pd.Series([10**18 * one + Decimal(one) / 100 for one in range(300)], dtype=object)
+    few = pd.Series([Decimal(one) / 100 for one in range(300)], dtype=object)
+    notes = draft_table(pd.DataFrame({"a": many, "b": few})).notes
+    assert notes == {"a": "numbers of so many digits come out as floats, rounded"}
+
+
 def test_metres_are_no_minutes():
     assert draft([f"{one}m" for one in range(-20, 90)] * 2).format == "0m"
     assert draft(["1h 5m", *(f"{one}m" for one in range(1, 60))] * 2).format == "1h 20m"
@@ -637,6 +644,8 @@ def test_few_numbers_with_a_text_among_them_stay_texts():
         (["2024-W54", "2024-W53"], ""),
         (["202403", "202412"], "are clipped"),
         (["202403", "202413"], ""),
+        (["1710000000", "1720000000"], "looks like seconds since 1970"),
+        (["1710000000000", "1720000000000"], "looks like milliseconds since 1970"),
         (["202403.0", "202412.0"], "are clipped"),
         (["PT90M", "PT5M"], "cells such as 'PT90M' come out as 'PT1H30M'"),
         (["01/13/2024", "2/14/2024"], "cells such as '2/14/2024' come out as '02/14/2024'"),
