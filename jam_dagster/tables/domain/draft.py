@@ -20,7 +20,7 @@ from jam_dagster.tables.domain.column_draft import draft_attribute
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
 from jam_dagster.tables.domain.determined import Entry, determined, part_of
 from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.domain.draft_notes import has_line_breaks, notes_of
+from jam_dagster.tables.domain.draft_notes import has_line_breaks, notes_of, separator_of
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.found_constraints import found_constraints
@@ -213,7 +213,7 @@ def drafted(
         reasons = "; ".join(map(str, left_out))
         raise DomainError(
             f"no column of the public table can be drafted ({reasons}): declare the domain, or"
-            " change the table"
+            f" change the table{separator_of([] if table is None else list(table.columns))}"
         )
     if table is None:
         return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))

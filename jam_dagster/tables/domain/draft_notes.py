@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +39,7 @@ _PERIOD = re.compile(
     rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}(?:,? |[-/])?(?:{_YEAR}|'?\d\d)", re.I
 )
 _LENGTHS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+_SEPARATORS = (";", "\t", "|")
 # In seconds since 1970.
 _IN_2000, _IN_2040 = 946_684_800, 2_208_988_800
 _OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
@@ -56,9 +58,19 @@ def notes_of(
     lengths = _lengths(table, encoded.domain, repairs)
     notes = {
         name: "; ".join([*_notes(table[name], encoded), *lengths.get(name, [])])
+        + separator_of(list(table.columns))
         for name in table.columns
     }
-    return {name: note for name, note in notes.items() if note}
+    return {name: note.removeprefix("; ") for name, note in notes.items() if note}
+
+
+def separator_of(names: Sequence[str]) -> str:
+    """Return how to declare the separator of a table whose one name seems to be several, or ""."""
+    for mark in _SEPARATORS if len(names) == 1 else ():
+        if mark in names[0]:
+            source = json.dumps({"csv": "people.csv", "separator": mark})
+            return f"; if {mark!r} separates its columns, the table is {source}"
+    return ""
 
 
 def _lengths(

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.values import is_formula
@@ -188,6 +188,7 @@ def _are_thousands(bodies: Sequence[str], mark: str) -> bool:
     return whole and bool(plain) and 100 <= max(plain) < 1000
 
 
+@lru_cache(maxsize=1000)
 def _is_unit(prefix: str, suffix: str) -> bool:
     """Return whether a text before or after a number is a unit, such as of money."""
     text = prefix or suffix

@@ -349,6 +349,15 @@ def test_a_name_that_a_spreadsheet_runs_is_noted_at_once():
     assert "\n  @a: a spreadsheet would run its name as a formula" in drafted.remark
 
 
+def test_a_separator_that_nobody_declared_is_noted():
+    said = '\'|\' separates its columns, the table is {"csv": "people.csv", "separator": "|"}'
+    note = draft_table(pd.DataFrame({"a|b": ["1|2", "3|4"] * 30})).notes["a|b"]
+    assert note == f"if {said}"
+    with pytest.raises(DomainError, match=re.escape(said)):
+        draft_table(pd.DataFrame({"a|b": [f"{one}|x" for one in range(200)]}))
+    assert draft_table(pd.DataFrame({"a|b": ["1|2", "3|4"] * 30, "c": [1, 2] * 30})).notes == {}
+
+
 def test_line_breaks_in_cells_are_noted():
     texts = [f"{number}\n{number}" for number in range(200)]
     drafted = draft_table(pd.DataFrame({"a": [1, 2] * 100, "b": texts}))
