@@ -56,6 +56,7 @@ _TEXTS = (
         "%YQ%q",
         "%G-W%V",
     ),
+    *("%b %Y", "%b, %Y", "%b-%Y", "%b-%y", "%B %Y", "%B, %Y", "Q%q %Y", "Q%q-%Y", "%GW%V"),
     *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y"),
 )
 _NONE: Formats = {}

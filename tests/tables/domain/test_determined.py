@@ -122,6 +122,8 @@ def test_parts_of_a_date_as_its_attribute_writes_it() -> None:
         "q": "2013-Q2",
         "of_year": "Q2",
         "name": "June",
+        "in_words": "Jun, 2013",
+        "report": "Q2 2013",
         "dow": days.dt.strftime("%a"),
         "iso": days.dt.strftime("%Y-%m-%d"),
     }
@@ -136,6 +138,8 @@ def test_parts_of_a_date_as_its_attribute_writes_it() -> None:
             "q": 'text(on, "%Y-Q%q")',
             "of_year": 'text(on, "Q%q")',
             "name": 'text(on, "%B")',
+            "in_words": 'text(on, "%b, %Y")',
+            "report": 'text(on, "Q%q %Y")',
             "dow": 'text(on, "%a")',
             "iso": 'text(on, "%Y-%m-%d")',
         }
