@@ -152,7 +152,7 @@ def test_stays_in_hotels_come_out_as_they_are_written(tmp_path: Path) -> None:
     public = CsvSource(str(tmp_path / "public.csv"))
     draft = draft_table(public.read(private=False), infer=True)
     assert [one.name for one in draft.left_out] == ["remarks"]
-    assert set(draft.notes) == {"age", "price", "stay", "cleaned", "remarks"}
+    assert set(draft.notes) == {"room", "age", "price", "stay", "cleaned", "city", "remarks"}
     release = jam_dagster.synthesize(
         CsvSource(str(tmp_path / "private.csv"), multiline=True),
         public,

@@ -16,7 +16,12 @@ app = group("The attributes of the tables and their values.")
 @app.command()
 def draft(
     public: Annotated[
-        str, typer.Option(metavar="TABLE", help="The public table, a .csv or .parquet file.")
+        str,
+        typer.Option(
+            metavar="TABLE",
+            help="The public table, a .csv or .parquet file, or a source in JSON, such as "
+            """'{"csv": "people.csv", "separator": ";"}'.""",
+        ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The domain file, .yaml or .json.")],
     private: Annotated[

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Real
 from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
@@ -38,11 +38,14 @@ _DTYPES = {
     "time": re.compile(r"time32\[(s|ms)\]\[pyarrow\]|time64\[(us|ns)\]\[pyarrow\]"),
     "duration": re.compile(r"timedelta64\[(s|ms|us|ns)\]"),
 }
-DURATION_FORMATS = ("h:mm:ss", "hh:mm:ss", "h:mm", "hh:mm", "d days hh:mm:ss", "ISO 8601")
+DURATION_FORMATS = ("h:mm:ss", "hh:mm:ss", "h:mm", "hh:mm", "d days hh:mm:ss", "ISO 8601", "1h 20m")
 """How texts write durations."""
 
 _WHOLE_DTYPES = ("int64", "Int64", "int32", "Int32")
 _UNPADDED = re.compile(r"%-([dmHIMS])")
+_DIRECTIVE = re.compile(r"(%-?[YymdHMS])")
+# As strptime reads two digits.
+_CENTURY = 69
 _DATE_PARTS = re.compile(r"%[aAwdbBmyYjUWcxGuV]")
 # A bound names a year, or a month, a day, an hour, a minute or a second of it.
 _BOUND = re.compile(
@@ -53,6 +56,7 @@ _LENGTH = re.compile(r"(?:(-?\d+) days?,?)? ?\+?(?:(\d+):(\d\d)(?::(\d\d)(?:\.\d
 _ISO_LENGTH = re.compile(
     r"P(?=.*\d)(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
 )
+_SPELLED_LENGTH = re.compile(r"(?=\d)(?:(\d+)h)? ?(?:(\d+)m)? ?(?:(\d+)s)?", re.ASCII)
 _TIME_BOUND = re.compile(r"\d\d(?::\d\d(?::\d\d)?)?", re.ASCII)
 _WRITTEN = {"year": 4, "quarter": 7, "month": 7, "week": 10, "day": 10, "second": 19}
 _PRECISION: dict[int, Unit] = {
@@ -234,6 +238,9 @@ class Clock:
             if length and (found := _LENGTH.fullmatch(length)):
                 days, *clock = (int(part or 0) for part in found.groups())
                 return sign * timedelta(days, hours=clock[0], minutes=clock[1], seconds=clock[2])
+            if spelled := _SPELLED_LENGTH.fullmatch(length):
+                hours, minutes, rest = (int(part or 0) for part in spelled.groups())
+                return sign * timedelta(hours=hours, minutes=minutes, seconds=rest)
             # A number alone has no unit.
             parts = _ISO_LENGTH.fullmatch(length).groups()  # type: ignore[union-attr]
             units = ("weeks", "days", "hours", "minutes", "seconds")
@@ -373,8 +380,35 @@ def text_at(moment: datetime, written: str) -> str:
 
 def moment_in(text: str, written: str) -> datetime:
     """Return the moment of a text in a format, or raise ValueError."""
+    pattern, places = _digits_of(written)
+    if pattern is not None and (found := pattern.fullmatch(text)):
+        parts = [1900, 1, 1, 0, 0, 0]
+        for place, part in zip(places, found.groups(), strict=True):
+            parts[place] = int(part)
+        if "%y" in written:
+            parts[0] += 1900 if parts[0] >= _CENTURY else 2000
+        return datetime(*parts)  # type: ignore[arg-type]
     return datetime.strptime(
         text, written.replace("%:z", "%z").replace("%-", "%").replace("%3f", "%f")
+    )
+
+
+@lru_cache(maxsize=1000)
+def _digits_of(written: str) -> tuple[re.Pattern[str] | None, tuple[int, ...]]:
+    """Return what reads the plainest texts of a format as strptime does, several times as fast."""
+    pieces = _DIRECTIVE.split(written)
+    names = [one[-1] for one in pieces[1::2]]
+    year = len({"Y", "y"} & {*names})
+    if len({*names}) < len(names) or year != ("m" in names) or ("d" in names) > year:
+        return None, ()
+    pattern = "".join(
+        (r"(\d{4})" if one == "%Y" else r"(\d\d)") if place % 2 else re.escape(one)
+        for place, one in enumerate(pieces)
+    )
+    if "%" in pattern:
+        return None, ()
+    return re.compile(pattern, re.ASCII), tuple(
+        "YmdHMS".index(one.upper() if one == "y" else one) for one in names
     )
 
 
@@ -387,6 +421,9 @@ def _written_length(length: timedelta, written: str) -> str:
         units = ((rest // 3600, "H"), (rest // 60 % 60, "M"), (rest % 60, "S"))
         clock = "".join(f"{number}{unit}" for number, unit in units if number)
         return f"{sign}P{date_part}{f'T{clock}' * bool(clock)}" if seconds else "PT0S"
+    if written == "1h 20m":
+        units = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
+        return sign + (" ".join(f"{number}{unit}" for number, unit in units if number) or "0m")
     if written.startswith("d"):
         days, rest = divmod(int(length.total_seconds()), 86400)
         return f"{days} days {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Collection
 from datetime import date, timedelta
 from decimal import Decimal
 from numbers import Real
@@ -16,7 +17,7 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.number_format import NumberFormat, format_of
+from jam_dagster.tables.domain.number_format import NumberFormat, format_of, units_of
 from jam_dagster.tables.domain.numeric import LARGEST_EDGE, NumericAttribute, equal_width_edges
 from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES, with_quantile_bins
 from jam_dagster.tables.domain.time_draft import NEARLY_ALL, draft_time
@@ -34,7 +35,7 @@ from jam_dagster.tables.domain.values import (
 from jam_dagster.tables.sources.columns import (
     each_value,
     exact_column,
-    is_zero_padded,
+    has_codes,
     texts_in,
 )
 
@@ -51,6 +52,7 @@ _OWN_BIN_ROWS = 20
 # Where few numbers are different, a text among them may be one of the column's values.
 _ALL_OF_FEW = 0.99
 _FEW = 20
+_SHOWN_UNITS = 3
 # So many of the different numbers stay different as floats.
 _TOLD_APART = 0.9
 _INFINITE = 10**300
@@ -106,7 +108,7 @@ def _written_numbers(
     held = {str} if isinstance(column.dtype, pd.StringDtype) else set(map(type, column.array))
     if not held or not held <= {str, int, float, Decimal} or str not in held:
         return None
-    if is_zero_padded(column) or column.nunique() < 2:
+    if has_codes(column) or column.nunique() < 2:
         return None
     form = None
     numbers = pd.Series(each_value(column, exact_number, None), dtype=object).dropna()
@@ -115,8 +117,8 @@ def _written_numbers(
         if form is None:
             return None
         numbers = pd.Series(each_value(column, form.read, None), dtype=object).dropna()
-        # Telephone numbers are written in groups, too.
-        whole = not form.has_unit and not form.decimals
+        # Telephone numbers are written in groups, too, and a letter may end a key.
+        whole = not form.decimals and (form.is_glued or not form.has_unit)
         if whole and column.is_unique and len(set(map(len, column))) == 1:
             return None
     share = len(numbers) / len(column)
@@ -172,8 +174,7 @@ def _draft_categorical(
         raise _constant(next(iter(by_text)))
     if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
         raise DomainError(
-            f"holds {len(by_text):,} different texts in {rows:,} rows, such as names, keys or"
-            " remarks, which identify persons: shorten or group them in the source to keep them"
+            f"holds {len(by_text):,} different texts in {rows:,} rows{_such_as(by_text)}"
         )
     if len(by_text) > _MAX_CATEGORIES and (private or other is None):
         raise DomainError(
@@ -208,6 +209,20 @@ def _draft_categorical(
     if kind_of(attribute.values) == "text" and str(dtype) == "string":
         return CategoricalAttribute(name, attribute.values, nullable, other, "string")
     return attribute
+
+
+def _such_as(texts: Collection[str]) -> str:
+    """Return what many different texts may be, and what helps."""
+    units = units_of(texts)
+    if all(exact_number(text) is not None for text in texts):
+        return ", all of them numbers: make numbers of them in the source, unless they are keys"
+    if 1 < len(units) <= _FEW:
+        shown = ", ".join(one or "none" for one in units[:_SHOWN_UNITS])
+        return f", numbers with several units ({shown}): put the units in a column of their own"
+    return (
+        ", such as names, keys or remarks, which identify persons: shorten or group them in the"
+        " source to keep them"
+    )
 
 
 def _constant(text: str) -> DomainError:

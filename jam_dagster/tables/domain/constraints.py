@@ -30,7 +30,7 @@ from jam_dagster.common.validation import as_list, as_text, check_keys
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.determined import column_text
+from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.impossible import (
     HasAttributes,
     NamedValues,

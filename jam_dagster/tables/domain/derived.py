@@ -187,6 +187,14 @@ def reproduces(expression: Value, column: pd.Series[Any], table: pd.DataFrame) -
     return bool(same.all()) and bool((known & (found.missing == wanted.missing)).all())
 
 
+def holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFrame) -> bool:
+    """Return whether an expression gives a column in a sample and in the whole table."""
+    try:
+        return all(reproduces(expression, rows[name], rows) for rows in (sample, table))
+    except DomainError:
+        return False
+
+
 def formats_of(attributes: Iterable[Attribute]) -> dict[str, str]:
     """Return the formats in which attributes write dates as texts."""
     times = [one for one in attributes if isinstance(one, TimeAttribute)]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import keyword
 import re
-import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -15,24 +13,19 @@ from typing import Any
 from zoneinfo import available_timezones
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS, date_text, numbers_in
-from jam_dagster.tables.domain.derived import Formats, instants, reproduces
+from jam_dagster.tables.domain.derived import Formats, holds, instants
+from jam_dagster.tables.domain.determined_sums import LEAST_ROWS, sums
+from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
 
 _SAMPLE = 2000
-LEAST_ROWS = 50
 _FIRST = 50
-_MOST_IN_PAIRS = 200
-_LARGEST_FACTOR = 10_000
 _LONGEST_CONSTANT = 400
-_DECIMALS = 6
-# A column and what it is rounded to are nearly the same.
-_NEAR = 0.8
 _MOST_LABELS = 1000
 _KINDS: dict[type, int] = {bool: 0, str: 1}
 _ROWS_OF_A_LABEL = 5
@@ -63,6 +56,7 @@ _TEXTS = (
         "%YQ%q",
         "%G-W%V",
     ),
+    *("%b %Y", "%b, %Y", "%b-%Y", "%b-%y", "%B %Y", "%B, %Y", "Q%q %Y", "Q%q-%Y", "%GW%V"),
     *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y"),
 )
 _NONE: Formats = {}
@@ -104,7 +98,7 @@ def determined(
             sources.append(name)
             rest = [one for one in distinct if one not in found and one not in sources]
             found |= _parts(name, rest, sample, table, distinct, formats)
-    for name, expression in _sums(sample, table, modelled, distinct, frozenset(found)):
+    for name, expression in sums(sample, table, modelled, distinct, frozenset(found)):
         found[name] = expression
     if enough:
         found |= _copies(sample, table, modelled, found)
@@ -112,7 +106,7 @@ def determined(
     for name in distinct:
         if name not in found and name not in times:
             own = _constant(table[name])
-            if own is not None and _holds(own, name, sample, table):
+            if own is not None and holds(own, name, sample, table):
                 found[name] = own
             elif name not in modelled and (key := _key(table[name])):
                 found[name] = key
@@ -135,21 +129,6 @@ def _is_plain(column: pd.Series[Any]) -> bool:
         issubclass(kind, _PLAIN) or kind in (type(pd.NA), type(pd.NaT))
         for kind in set(map(type, column))
     )
-
-
-def _holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFrame) -> bool:
-    try:
-        return all(reproduces(expression, rows[name], rows) for rows in (sample, table))
-    except DomainError:
-        return False
-
-
-def column_text(name: str) -> str:
-    """Return a column as an expression has it: its name, or `col` of it."""
-    plain = name.isidentifier() and not keyword.iskeyword(name)
-    if plain and unicodedata.normalize("NFKC", name) == name:
-        return name
-    return f"col({json.dumps(name, ensure_ascii=False)})"
 
 
 def _is_time(column: pd.Series[Any]) -> bool:
@@ -239,7 +218,7 @@ def _parts(
                 if not (utc and written == formats.get(time)):  # A copy.
                     hits[name] = f"text({source}, {json.dumps(written)})"
         if len(hits) > len(best):
-            held = {name: one for name, one in hits.items() if _holds(one, name, few, every)}
+            held = {name: one for name, one in hits.items() if holds(one, name, few, every)}
             best = held if len(held) > len(best) else best
         if len(best) == len(numbers) + len(days) + len(texts):
             break
@@ -263,129 +242,6 @@ def _format(
     return None
 
 
-def _sums(
-    sample: pd.DataFrame,
-    table: pd.DataFrame,
-    modelled: Sequence[str],
-    distinct: dict[str, int],
-    parts: Collection[str],
-) -> Iterator[tuple[str, str]]:
-    """Yield columns that are whole multiples of one or two others, added up, and a constant."""
-    numeric = [
-        name
-        for name in distinct
-        if pd.api.types.is_numeric_dtype(sample[name].dtype)
-        and not pd.api.types.is_bool_dtype(sample[name].dtype)
-        and distinct[name] > 1
-        and 2 * sample[name].notna().sum() > len(sample)
-    ]
-    values = sample[numeric].astype(np.float64).to_numpy()
-    values = values[np.isfinite(values).all(axis=1)]
-    if len(values) < LEAST_ROWS or len(numeric) < 2:
-        return
-    means = values.mean(axis=0)
-    spread = values.std(axis=0)
-    with np.errstate(all="ignore"):
-        scaled = (values - means) / spread
-    correlation = scaled.T @ scaled / len(values)
-    kept = [place for place, name in enumerate(numeric) if name in modelled and spread[place] > 0]
-    # What many values take part in costs most to model, so it is derived first.
-    for target in sorted(range(len(numeric)), key=lambda one: -distinct[numeric[one]]):
-        name = numeric[target]
-        if name in parts or not spread[target] > 0:
-            continue
-        sources = [place for place in kept if place != target]
-        for places, weights in _solutions(correlation, target, sources):
-            factors = weights * spread[target] / spread[places]
-            expression = _weighted(
-                [numeric[place] for place in places],
-                factors,
-                means[target] - factors @ means[places],
-                values[:, target],
-            )
-            if expression and _holds(expression, name, sample, table):
-                break
-        else:
-            expression = next(
-                _rounded(name, numeric, sources, correlation[target], sample, table), None
-            )
-        if expression:
-            yield name, expression
-            kept = sources
-
-
-def _rounded(
-    target: str,
-    numeric: list[str],
-    sources: list[int],
-    correlation: npt.NDArray[np.float64],
-    sample: pd.DataFrame,
-    table: pd.DataFrame,
-) -> Iterator[str]:
-    """Yield roundings of another column that give a target."""
-    decimals = _decimals_of(sample[target].dropna().to_numpy(np.float64))
-    for place in sources:
-        if decimals is not None and correlation[place] > _NEAR:
-            text = column_text(numeric[place])
-            expression = f"round({text}, {decimals})" if decimals else f"round({text})"
-            if _holds(expression, target, sample, table):
-                yield expression
-
-
-def _solutions(
-    correlation: npt.NDArray[np.float64], target: int, sources: list[int]
-) -> Iterator[tuple[list[int], npt.NDArray[np.float64]]]:
-    """Yield one or two sources that determine a target linearly, with their weights."""
-    own = correlation[target, sources]
-    for place in np.flatnonzero(np.abs(own) > 1 - 1e-9):
-        yield [sources[place]], own[[place]]
-    if len(sources) > _MOST_IN_PAIRS:
-        return
-    first, second = np.triu_indices(len(sources), 1)
-    both = correlation[np.ix_(sources, sources)][first, second]
-    with np.errstate(all="ignore"):
-        scale = 1 - both**2
-        left = (own[first] - both * own[second]) / scale
-        right = (own[second] - both * own[first]) / scale
-        explained = left * own[first] + right * own[second]
-    for pair in np.flatnonzero((scale > 1e-6) & (explained > 1 - 1e-9)):
-        places = [sources[first[pair]], sources[second[pair]]]
-        yield places, np.array([left[pair], right[pair]])
-
-
-def _weighted(
-    names: list[str],
-    factors: npt.NDArray[np.float64],
-    rest: float,
-    values: npt.NDArray[np.float64],
-) -> str | None:
-    """Return a sum with whole factors, rounded where the values have decimals; None for others."""
-    whole = np.rint(factors)
-    if (np.abs(factors - whole) > 1e-4 * np.abs(whole)).any() or not whole.all():
-        return None
-    if np.abs(whole).max() > _LARGEST_FACTOR:
-        return None
-    decimals = _decimals_of(values)
-    if decimals is None:
-        # A copy is one, however many decimals it has.
-        return column_text(names[0]) if whole.tolist() == [1] else None
-    text = ""
-    for name, factor in zip(names, whole, strict=True):
-        term = column_text(name) if abs(factor) == 1 else f"{column_text(name)} * {abs(factor):.0f}"
-        sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
-        text += sign + term
-    constant = round(float(rest), decimals)
-    if constant:
-        text += f" {'-' if constant < 0 else '+'} {abs(constant):.{decimals}f}"
-    return f"round({text}, {decimals})" if decimals else text
-
-
-def _decimals_of(values: npt.NDArray[np.float64]) -> int | None:
-    """Return the number of decimals that values have; None if it is large."""
-    places = range(_DECIMALS + 1)
-    return next((one for one in places if (np.round(values, one) == values).all()), None)
-
-
 def _copies(
     sample: pd.DataFrame,
     table: pd.DataFrame,
@@ -401,7 +257,7 @@ def _copies(
         if name in taken or number or column.nunique() < 2:
             continue
         source = first.setdefault(tuple(column.astype(str)), name)
-        if source != name and _holds(column_text(source), name, sample, table):
+        if source != name and holds(column_text(source), name, sample, table):
             copies[name] = column_text(source)
     return copies
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,49 +13,35 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import encode
-from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS
 from jam_dagster.tables.domain.column_draft import draft_attribute
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
-from jam_dagster.tables.domain.determined import Entry, column_text, determined, part_of
+from jam_dagster.tables.domain.determined import Entry, determined, part_of
 from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.draft_notes import has_line_breaks, notes_of, separator_of
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
+from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.found_constraints import found_constraints
 from jam_dagster.tables.domain.time_draft import (
     draft_time,
-    has_fractions,
     is_day_first,
     other_order,
 )
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     exact_number,
-    is_formula,
     kind_of,
     text_of,
     truth_of,
 )
-from jam_dagster.tables.sources.columns import each_value, exact_column, missing_in
+from jam_dagster.tables.sources.columns import each_value, exact_column
 
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
 _BINS = 32
 _DAYS = ("day", *LONGER_THAN_DAYS)
-_EXAMPLES = 3
-# Of a column's values, to see whether they are periods.
-_LOOKED_AT = 1_000
-_YEAR = r"(?:19|20)\d\d"
-_MONTHS = (
-    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
-    "oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
-)
-_PART = rf"(?:q[1-4]|(?:{_MONTHS})\.?)"
-_PERIOD = re.compile(
-    rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}[-/ ]?(?:{_YEAR}|'?\d\d)", re.I
-)
-_OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
 
 
 def draft_table(
@@ -228,7 +213,7 @@ def drafted(
         reasons = "; ".join(map(str, left_out))
         raise DomainError(
             f"no column of the public table can be drafted ({reasons}): declare the domain, or"
-            " change the table"
+            f" change the table{separator_of([] if table is None else list(table.columns))}"
         )
     if table is None:
         return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
@@ -264,85 +249,9 @@ def drafted(
         dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))
         for one in missing
     )
-    notes = notes_of(table, encoded)
-    multiline = any(map(_has_line_breaks, (table[name] for name in table.columns)))
+    notes = notes_of(table, encoded, domain.repairs)
+    multiline = any(map(has_line_breaks, (table[name] for name in table.columns)))
     return DraftedDomain(domain, missing, {} if infer else found, notes, multiline)
-
-
-def _has_line_breaks(column: pd.Series[Any]) -> bool:
-    texts = isinstance(column.dtype, pd.StringDtype)
-    return texts and bool(column.str.contains("\n", regex=False, na=False).any())
-
-
-def notes_of(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, str]:
-    """Return by column what a person should look at in a public table."""
-    notes = {name: _note(table[name], encoded) for name in table.columns}
-    return {name: note for name, note in notes.items() if note}
-
-
-def _note(column: pd.Series[Any], encoded: EncodedTable) -> str:
-    """Return what a person should look at in a column, or ""."""
-    name = str(column.name)
-    found = []
-    if is_formula(name):
-        found.append(
-            "a spreadsheet would run its name as a formula, which no release may hold: give it"
-            " another first character in both tables, or exclude it"
-        )
-    if _has_line_breaks(column):
-        found.append(
-            "cells hold line breaks: declare a private CSV file with such cells as"
-            " {csv: PATH, multiline: true} in the release's file"
-        )
-    if name not in encoded.domain.names:
-        return "; ".join(found)
-    attribute = encoded.domain.attribute(name)
-    found.append(_unread(column, attribute, encoded))
-    if isinstance(attribute, CategoricalAttribute) and attribute.other is not None:
-        runs = [repr(one) for one in column.dropna().unique() if is_formula(one)]
-        if runs:
-            shown = ", ".join(runs[:_EXAMPLES])
-            found.append(f"texts that a spreadsheet would run become {attribute.other!r}: {shown}")
-    if isinstance(attribute, TimeAttribute) and (other := other_order(attribute, column)):
-        found.append(
-            f"dates are read as {attribute.format}, and {other} reads them too: see which is right"
-        )
-    if isinstance(attribute, TimeAttribute) and attribute.format == "h:mm:ss":
-        found.append("read as lengths of time: times of day have `format: '%-H:%M:%S'`")
-    if isinstance(attribute, TimeAttribute) and has_fractions(attribute, column):
-        found.append("fractions of a second come out as 0")
-    found += _rewritten(column, attribute)
-    return "; ".join(filter(None, found))
-
-
-def _rewritten(column: pd.Series[Any], attribute: Attribute) -> Iterator[str]:
-    """Yield what comes out otherwise than the public cells are written."""
-    if isinstance(attribute, TimeAttribute):
-        if not isinstance(column.dtype, pd.StringDtype):
-            return
-        offsets = {} if attribute.zone != "UTC" else {*column.dropna().str[-6:].unique()}
-        if any(_OFFSET.fullmatch(one) for one in offsets):
-            yield "cells of other offsets come out at the same instant in UTC"
-        if "%p" in (attribute.format or "") and column.str.contains("[ap]m", na=False).any():
-            yield "am and pm come out as AM and PM"
-        return
-    values = [str(one) for one in column.dropna().unique()[:_LOOKED_AT]]
-    if len(values) > 1 and all(map(_PERIOD.fullmatch, values)):
-        later = "are clipped"
-        if isinstance(attribute, CategoricalAttribute):
-            later = f"become {attribute.other!r}"
-        yield f"looks like months or quarters: later ones than the public table's {later}"
-
-
-def _unread(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:
-    """Return how many cells of a public column are not read, or ""."""
-    wrong = (encoded.column(attribute.name) == attribute.null_code) & ~missing_in(column)
-    if attribute.null_code is None or not wrong.any():
-        return ""
-    examples = ", ".join(map(repr, column[wrong].unique()[:_EXAMPLES].tolist()))
-    return (
-        f"{wrong.sum():,} of {len(column):,} public cells are read as missing, such as {examples}"
-    )
 
 
 def _derived(name: str, entry: Entry | None) -> DerivedColumn:

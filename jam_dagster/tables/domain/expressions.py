@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
+import keyword
+import unicodedata
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -123,3 +126,11 @@ def evaluated(tree: Tree, rows: Rows) -> Cells:
         return Cells("nothing", np.zeros(rows.count), missing)
     kind = kind_of([tree])
     return Cells(kind, np.full(rows.count, tree, object if kind == "text" else None), missing)
+
+
+def column_text(name: str) -> str:
+    """Return a column as an expression has it: its name, or `col` of it."""
+    plain = name.isidentifier() and not keyword.iskeyword(name)
+    if plain and unicodedata.normalize("NFKC", name) == name:
+        return name
+    return f"col({json.dumps(name, ensure_ascii=False)})"

@@ -27,7 +27,7 @@ from jam_dagster.tables.domain.constraints import (
     Order,
     sorted_orders,
 )
-from jam_dagster.tables.domain.determined import LEAST_ROWS
+from jam_dagster.tables.domain.determined_sums import LEAST_ROWS
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
@@ -75,11 +75,19 @@ def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Constr
     found: list[tuple[float, Order]] = []
     for alike in kinds.values():
         some = alike[:_MOST_COLUMNS] if len(alike) > 1 else []
-        columns = [(one, numbers_in(table[one.name], one)) for one in some]
-        for first, second in combinations(columns, 2):
-            for (low, lower), (high, higher) in ((first, second), (second, first)):
-                if low.size * high.size > _MOST_PAIRED or (lower[rows] > higher[rows]).any():
+        first_rows = {one.name: numbers_in(table[one.name].iloc[rows], one) for one in some}
+        every: dict[str, npt.NDArray[np.float64]] = {}
+        for pair in combinations(some, 2):
+            for low, high in (pair, pair[::-1]):
+                few = first_rows[low.name] > first_rows[high.name]
+                if low.size * high.size > _MOST_PAIRED or few.any():
                     continue
+                every |= {
+                    one.name: numbers_in(table[one.name], one)
+                    for one in pair
+                    if one.name not in every
+                }
+                lower, higher = every[low.name], every[high.name]
                 share = _share_above(lower, higher)
                 if share >= _LEAST_SHARE and not (lower > higher).any():
                     found.append((share, Order(low.name, high.name)))

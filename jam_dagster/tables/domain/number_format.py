@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.values import is_formula
@@ -23,8 +23,10 @@ _PATTERN = re.compile(
 _WRITTEN = re.compile(
     rf"\s*\(?[-+\u2212]?(?P<prefix>[^\d\s()+\-\u2212.,'\u2019]{{0,3}}[{_BLANKS}]?)[-+\u2212]?"
     rf"(?P<body>\d(?:[\d.,'\u2019{_BLANKS}]*\d)?)"
-    rf"(?P<suffix>[{_BLANKS}]?[^\d\s()+\-\u2212.,'\u2019]{{0,4}})\)?\s*"
+    rf"(?P<suffix>[{_BLANKS}]?[^\d\s()+\-\u2212.,'\u2019]{{0,4}})[-)]?\s*"
 )
+# Such as kg, km/h, m² or °C.
+_LETTERS = re.compile(r"°|(?:°|[^\W\d_]+/)?[^\W\d_]+[²³]?")
 # What separates thousands, and what stands before decimals; the first that fits is taken.
 _STYLES = (
     *((",", "."), (".", ",")),
@@ -39,18 +41,24 @@ class NumberFormat:
 
     ``#,##0`` separates thousands; a 0 after the point is a decimal that is always written, a ``#``
     one that is written unless it is 0. A number is what stands there: that of ``5%`` is 5. With a
-    second part, ``0.00;(0.00)``, negative numbers are written in parentheses. A format whose texts
-    a spreadsheet would run as formulas is a `DomainError`.
+    second part, ``0.00;(0.00)`` or ``0.00;0.00-``, negative numbers are written in parentheses or
+    with a minus behind. A format whose texts a spreadsheet would run as formulas is a
+    `DomainError`.
     """
 
     pattern: str
 
     def __post_init__(self) -> None:
         known = isinstance(self.pattern, str)
-        first, _, second = self.pattern.partition(";(") if known else ("", "", "")
+        first, _, second = self.pattern.partition(";") if known else ("", "", "")
         found = _PATTERN.fullmatch(first)
         alike = found is not None and found["group"] == (found["point"] or "")
-        if found is None or alike or second not in ("", f"{first})") or is_formula(self.write(1.0)):
+        if (
+            found is None
+            or alike
+            or second not in ("", f"({first})", f"{first}-")
+            or is_formula(self.write(1.0))
+        ):
             raise DomainError(
                 f"the format of numbers {str(self.pattern)[:60]!r} is none: write one such as"
                 " '$#,##0.00', '#.##0,00 EUR' or '0.0%'"
@@ -58,13 +66,18 @@ class NumberFormat:
 
     @cached_property
     def _parts(self) -> dict[str, str]:
-        found = _PATTERN.fullmatch(self.pattern.partition(";(")[0])
+        found = _PATTERN.fullmatch(self.pattern.partition(";")[0])
         return {name: part or "" for name, part in found.groupdict().items()} if found else {}
 
     @property
     def has_unit(self) -> bool:
         """Whether a text stands before or after the number."""
         return bool(self._parts["prefix"] or self._parts["suffix"])
+
+    @property
+    def is_glued(self) -> bool:
+        """Whether letters follow the number without a blank, as in ``10kg`` and some codes."""
+        return self._parts["suffix"].isalpha()
 
     @property
     def decimals(self) -> int:
@@ -83,18 +96,19 @@ class NumberFormat:
         fraction = rf"(?:{point or '[.]'}(?P<fraction>\d{{1,30}}))?"
         return re.compile(
             rf"(?P<open>\()?(?P<sign>[-+\u2212]?)\s*(?:{prefix})?\s*(?P<inner>[-+\u2212]?)"
-            rf"(?P<whole>{whole}){fraction}\s*(?:{suffix})?(?(open)\))",
+            rf"(?P<whole>{whole}){fraction}\s*(?:{suffix})?(?(open)\)|(?P<behind>-?))",
             re.ASCII,
         )
 
     def read(self, text: str) -> float | None:
         """Return the number that a text writes, with its unit or without; None for other texts."""
         found = self._reader.fullmatch(text.strip()) if len(text) <= 200 else None
-        if found is None or (found["sign"] and found["inner"]):
+        signs = [found[one] for one in ("sign", "inner", "behind") if found[one]] if found else []
+        if found is None or len(signs) > 1:
             return None
         digits = re.sub(r"\D", "", found["whole"])
         number = float(f"{digits}.{found['fraction'] or 0}")
-        negative = found["open"] or (found["sign"] or found["inner"]) not in ("", "+")
+        negative = found["open"] or signs not in ([], ["+"])
         return -number if negative else number
 
     def write(self, number: float) -> str:
@@ -107,6 +121,8 @@ class NumberFormat:
         text = f"{parts['prefix']}{text}{parts['suffix']}"
         if number >= 0 or not any(one in "123456789" for one in text):
             return text
+        if self.pattern.endswith("-"):
+            return f"{text}-"
         return f"({text})" if self.pattern.endswith(")") else f"-{text}"
 
 
@@ -117,7 +133,7 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
     """
     units: Counter[tuple[str, str]] = Counter()
     bodies: dict[tuple[str, str], list[tuple[str, int]]] = {}
-    in_parentheses = False
+    in_parentheses = behind = False
     for text, rows in texts.items():
         found = _WRITTEN.fullmatch(text) if len(text) <= 60 else None
         if found and _is_unit(found["prefix"], "") and _is_unit("", found["suffix"]):
@@ -127,6 +143,7 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
             units[unit] += rows
             bodies.setdefault(unit, []).append((found["body"], rows))
             in_parentheses = in_parentheses or text.lstrip().startswith("(")
+            behind = behind or text.rstrip().endswith("-")
     if not units:
         return None
     unit = units.most_common(1)[0][0]
@@ -147,7 +164,19 @@ def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
     if best is None or len(best) > 20:
         return None
     pattern = f"{unit[0]}{best}{unit[1]}"
-    return NumberFormat(f"{pattern};({pattern})" if in_parentheses else pattern)
+    negative = f";({pattern})" if in_parentheses else f";{pattern}-" if behind else ""
+    return NumberFormat(f"{pattern}{negative}")
+
+
+def units_of(texts: Iterable[str]) -> list[str]:
+    """Return the units of texts that all write numbers, the most frequent first, else nothing."""
+    units: Counter[str] = Counter()
+    for text in texts:
+        found = _WRITTEN.fullmatch(text) if len(text) <= 60 else None
+        if not (found and _is_unit(found["prefix"], "") and _is_unit("", found["suffix"])):
+            return []
+        units[(found["prefix"] or found["suffix"]).strip()] += 1
+    return [unit for unit, _ in units.most_common()]
 
 
 def _are_thousands(bodies: Sequence[str], mark: str) -> bool:
@@ -159,6 +188,7 @@ def _are_thousands(bodies: Sequence[str], mark: str) -> bool:
     return whole and bool(plain) and 100 <= max(plain) < 1000
 
 
+@lru_cache(maxsize=1000)
 def _is_unit(prefix: str, suffix: str) -> bool:
     """Return whether a text before or after a number is a unit, such as of money."""
     text = prefix or suffix
@@ -168,5 +198,5 @@ def _is_unit(prefix: str, suffix: str) -> bool:
     if any(unicodedata.category(one) == "Sc" for one in plain) or plain in ("%", "‰"):
         return True
     # A code such as A12 has no blank before its number.
-    apart = plain != text
-    return apart and plain.isalpha() and (bool(suffix) or (len(plain) == 3 and plain.isupper()))
+    money = plain != text and len(plain) == 3 and plain.isupper()
+    return bool(_LETTERS.fullmatch(plain) and suffix) or (plain.isalpha() and money)

@@ -117,7 +117,12 @@ def _quantile_edges(
 def _next(draft: NumericAttribute, value: float) -> float:
     if draft.scale is None:
         return float(np.nextafter(np.asarray(value, dtype=str(draft.dtype).lower()), np.inf))
-    return float((round(value * draft.scale) + 1) / draft.scale)
+    return _on_grid(draft, round(value * draft.scale) + 1)
+
+
+def _on_grid(attribute: NumericAttribute, point: int) -> float:
+    """Return a multiple of what the decimals allow, as the dtype has it."""
+    return float(attribute.from_grid(np.array([point]))[0])
 
 
 def _roundest(low: float, high: float) -> float:
@@ -271,4 +276,4 @@ def _parts(
 def _before(attribute: NumericAttribute, value: float) -> float:
     if attribute.scale is None:
         return float(np.nextafter(np.asarray(value, dtype=str(attribute.dtype).lower()), -np.inf))
-    return float((round(value * attribute.scale) - 1) / attribute.scale)
+    return _on_grid(attribute, round(value * attribute.scale) - 1)

@@ -45,21 +45,35 @@ NEARLY_ALL = 0.95
 """A format reads at least so many of a column's cells; the others become missing."""
 
 _SAMPLE = 200
+_MINUTES = 50
 
 _DATES = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%Y-%m"),
     *("%m/%d/%Y", "%d/%m/%Y", "%m-%d-%Y", "%d-%m-%Y"),
     *("%d.%m.%y", "%m/%d/%y", "%d/%m/%y"),
 )
+# With the month in words.
+_NAMED = (
+    *("%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d%b%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y"),
+    *("%a, %d %b %Y", "%A, %d %B %Y", "%A, %B %d, %Y"),
+)
 _SHAPE = re.compile(
-    r"(?P<date>[\d./-]{6,10})?(?P<between>[ T]?)"
+    r"(?P<date>[\d./-]{6,10}"
+    r"|(?P<named>(?:[a-z]{3,9}, )?(?:\d\d?[ -]?[a-z]{3,9}[ -]?|[a-z]{3,9} \d\d?, )\d\d(?:\d\d)?)"
+    r")?(?P<between>[ T]?)"
     r"(?P<clock>\d\d?:\d\d(?P<seconds>:\d\d(?P<fraction>\.\d{1,6})?)?(?P<half> [AP]M)?)?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?",
     re.ASCII | re.IGNORECASE,
 )
-_LENGTH = re.compile(r"-?P.+|-?\d+ days?,? .+|-?\d+:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
+_LENGTH = re.compile(
+    r"-?P.+|-?\d+[hms](?: ?\d+m)?(?: ?\d+s)?|-?\d+ days?,? .+|-?\d+:\d\d(?::\d\d(?:\.\d+)?)?",
+    re.ASCII,
+)
 # Hours of a length go beyond a day, and a time of day with seconds is written with two digits.
-_IS_LENGTH = re.compile(r"-.+|P.+|\d+ day.+|(?:2[4-9]|[3-9]\d|\d{3,}):.+|\d:\d\d:.+", re.ASCII)
+_IS_LENGTH = re.compile(
+    r"-(?!\d+[hms]$).+|P.+|\d+[hm] ?\d+[ms].*|\d+ day.+|(?:2[4-9]|[3-9]\d|\d{3,}):.+|\d:\d\d:.+",
+    re.ASCII,
+)
 _FRACTION = re.compile(r"(?<=:\d\d)\.(\d{3,6})(?!\d)", re.ASCII)
 
 
@@ -161,6 +175,10 @@ def _in_units(
 
 def _starts(clock: Clock, every: Unit, counts: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     """Return the first unit of the longer unit that each of some units lies in."""
+    if clock.zone is None and clock.counts_in_utc and every in ("day", "week"):
+        first = clock.first_of(every, 0)
+        length = clock.first_of(every, 1) - first
+        return (counts - first) // length * length + first
     longer, places = np.unique(
         [clock.count_of_longer(every, one) for one in counts.tolist()], return_inverse=True
     )
@@ -213,6 +231,9 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
         found.sort(key=lambda one: _span(one, distinct))
         found.sort(key=lambda one: day_first is not None and is_day_first(one) != day_first)
     written = found[0]
+    # Codes of four digits have no fifty minutes.
+    if written == "%H%M" and len({text[2:] for text in distinct}) < _MINUTES:
+        return None
     zone = "UTC" if written.endswith("Z") else None
     if written.endswith("%:z"):
         each_offset = {one[-6:]: one for one in distinct}.values()
@@ -226,6 +247,8 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
 
 def _candidates(text: str) -> Iterator[str]:
     """Yield the formats that a text may be written in."""
+    if len(text) == 4 and text.isdecimal() and _reads("%H%M", text):
+        yield "%H%M"
     shape = _SHAPE.fullmatch(text)
     if shape is None or not (shape["date"] or shape["clock"]):
         return
@@ -239,7 +262,8 @@ def _candidates(text: str) -> Iterator[str]:
         clock += ":%S" * bool(shape["seconds"]) + ".%f" * bool(shape["fraction"])
         clock += " %p" * bool(shape["half"])
     zone = {None: "", "Z": "Z"}.get(shape["zone"] and shape["zone"].upper(), "%:z")
-    for one in _DATES if shape["date"] else ("",):
+    dates = _NAMED if shape["named"] else _DATES if shape["date"] else ("",)
+    for one in dates:
         if one != "%Y%m%d" or len(shape["date"]) == 8:
             written = f"{one}{shape['between']}{clock}{zone}"
             if _reads(written, text):
@@ -308,7 +332,7 @@ def is_day_first(written: str | None) -> bool | None:
 
     ``1/2/2024`` is read by both of the others.
     """
-    found = re.match(r"%-?([dm])([/-])", written or "")
+    found = re.match(r"%-?([dm])[/-]%-?[dm]", written or "")
     return None if found is None else found[1] == "d"
 
 

@@ -50,6 +50,8 @@ _TIMES: dict[str, Any] = {
     "datetime": "datetime64[us]",
 }
 _ZERO_PADDED = re.compile(r"\s*0[0-9]", re.ASCII)
+# No program writes all numbers as 1e3, and telephone numbers begin with a plus.
+_CODE = re.compile(r"\s*(?:[0-9]+[eE][0-9]+|\+[0-9]{7,})\s*", re.ASCII)
 
 # Values of these types that are equal are one value, unlike an instant in two zones; True, 1 and
 # 1.0 are equal, and are several.
@@ -174,7 +176,7 @@ def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
     """Return a table of texts, such as a CSV file, with the types of its texts.
 
     It reads whole columns, so it is for public tables only. A column of texts that are all numbers
-    becomes numeric, unless they are codes with leading zeros; one of texts that are all booleans
+    becomes numeric, unless they are codes; one of texts that are all booleans
     becomes boolean.
     """
     typed = {
@@ -191,14 +193,18 @@ def texts_in(column: pd.Series[Any]) -> dict[str, int]:
     return {str(text): rows for text, rows in column.value_counts().items()}
 
 
-def is_zero_padded(column: pd.Series[Any]) -> bool:
-    """Return whether a public column's texts are codes with leading zeros."""
-    texts = (one for one in column.dropna().unique() if isinstance(one, str))
-    return any(map(_ZERO_PADDED.match, texts))
+def has_codes(column: pd.Series[Any]) -> bool:
+    """Return whether a public column's texts look like numbers and are codes.
+
+    They are where one has a leading zero, or all are such as 1e3 or a telephone number.
+    """
+    texts = [one for one in column.dropna().unique() if isinstance(one, str)]
+    padded = any(map(_ZERO_PADDED.match, texts))
+    return padded or (bool(texts) and all(map(_CODE.fullmatch, texts)))
 
 
 def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
-    if is_zero_padded(column):
+    if has_codes(column):
         return column
     for read in (exact_number, truth_of):
         values = pd.Series(each_value(column, read, None), index=column.index, dtype=object)

@@ -20,8 +20,8 @@ from jam_dagster.tables.domain.draft import (
     draft_attributes,
     draft_table,
     drafted,
-    notes_of,
 )
+from jam_dagster.tables.domain.draft_notes import notes_of
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.sources.base import Source, source_from_config
 

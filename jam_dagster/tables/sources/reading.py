@@ -89,13 +89,14 @@ def _reason(error: Exception) -> str:
     if isinstance(error, PermissionError):
         return "this user may not read it; change its mode or the user"
     if isinstance(error, UnicodeError) or type(error) is LookupError:
-        return "it is not text in that encoding; set `encoding`, such as latin-1"
+        return "it is not text in that encoding; set `encoding`, such as latin-1, beside `csv`"
     if isinstance(error, pd.errors.EmptyDataError):
         return "it is empty; check the process that wrote it"
     if isinstance(error, pd.errors.ParserError):
         return (
             "lines have more fields than the header, or a quote is not closed; check the"
-            " separator, and quote fields that contain it"
+            ' separator, as in {"csv": "people.csv", "separator": ";"}, and quote fields that'
+            " contain it"
         )
     name = f"{type(error).__module__}.{type(error).__qualname__}"
     return f"{name}; check the path or URL, the query, and that the format is the one declared"

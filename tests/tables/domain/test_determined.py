@@ -53,6 +53,32 @@ def test_sums_differences_and_multiples() -> None:
     assert proposed(a=a[:20], b=b[:20], c=(a - b)[:20]) == {}
 
 
+def test_a_price_its_tax_and_their_sum() -> None:
+    net = (RNG.integers(99, 99_999, ROWS) / 100).round(2)
+    tax = (net * 0.19).round(2)
+    assert proposed(net=net, tax=tax, gross=(net + tax).round(2)) == {
+        "tax": "round(net * 0.19, 2)",
+        "gross": "round(net + tax, 2)",
+    }
+    # A share that is not the same in every row.
+    tax[3] += 0.01
+    assert proposed(net=net, tax=tax, gross=(net + tax).round(2)) == {
+        "gross": "round(net + tax, 2)"
+    }
+
+
+def test_products() -> None:
+    pieces = RNG.integers(1, 30, ROWS)
+    price = RNG.integers(99, 9999, ROWS) / 100
+    assert proposed(pieces=pieces, price=price, total=(pieces * price).round(2)) == {
+        "total": "round(pieces * price, 2)"
+    }
+    assert proposed(a=pieces, b=RNG.permutation(pieces), c=pieces * 2 + 1) == {"c": "a * 2 + 1"}
+    # A flag that is hardly ever set.
+    rare = (np.arange(ROWS) % 150 == 0).astype(int)
+    assert proposed(pieces=pieces, rare=rare, total=pieces * rare) == {}
+
+
 @pytest.mark.parametrize(
     "dtype", ["datetime64[us]", "date32[day][pyarrow]", "timestamp[us][pyarrow]"]
 )
@@ -96,6 +122,8 @@ def test_parts_of_a_date_as_its_attribute_writes_it() -> None:
         "q": "2013-Q2",
         "of_year": "Q2",
         "name": "June",
+        "in_words": "Jun, 2013",
+        "report": "Q2 2013",
         "dow": days.dt.strftime("%a"),
         "iso": days.dt.strftime("%Y-%m-%d"),
     }
@@ -110,6 +138,8 @@ def test_parts_of_a_date_as_its_attribute_writes_it() -> None:
             "q": 'text(on, "%Y-Q%q")',
             "of_year": 'text(on, "Q%q")',
             "name": 'text(on, "%B")',
+            "in_words": 'text(on, "%b, %Y")',
+            "report": 'text(on, "Q%q %Y")',
             "dow": 'text(on, "%a")',
             "iso": 'text(on, "%Y-%m-%d")',
         }

@@ -285,6 +285,26 @@ def test_all_that_cannot_be_modelled_is_left_out_at_once():
         draft_table(pd.DataFrame({"a": [1, 1], "b": None}))
 
 
+def test_of_many_different_texts_it_is_said_what_helps():
+    rows = range(150)
+    table = pd.DataFrame(
+        {
+            "fine": ["a", "b", "c"] * 50,
+            "price": [f"{'$' if one % 3 else '€'}{one}.50" for one in rows],
+            "number": pd.Series([f"{one}.25" for one in rows], dtype="str"),
+            "code": [f"{one}X" for one in range(1000, 1150)],
+        }
+    )
+    assert {one.name: one.reason.partition(", ")[2] for one in draft_table(table).left_out} == {
+        "price": "numbers with several units ($, €): put the units in a column of their own",
+        "number": "all of them numbers: make numbers of them in the source, unless they are keys",
+        "code": (
+            "such as names, keys or remarks, which identify persons: shorten or group them in the"
+            " source to keep them"
+        ),
+    }
+
+
 def test_keys_look_like_keys():
     rng = np.random.default_rng(0)
     sparse = np.sort(rng.choice(10**6, 150, replace=False))
@@ -329,6 +349,15 @@ def test_a_name_that_a_spreadsheet_runs_is_noted_at_once():
     assert "\n  @a: a spreadsheet would run its name as a formula" in drafted.remark
 
 
+def test_a_separator_that_nobody_declared_is_noted():
+    said = '\'|\' separates its columns, the table is {"csv": "people.csv", "separator": "|"}'
+    note = draft_table(pd.DataFrame({"a|b": ["1|2", "3|4"] * 30})).notes["a|b"]
+    assert note == f"if {said}"
+    with pytest.raises(DomainError, match=re.escape(said)):
+        draft_table(pd.DataFrame({"a|b": [f"{one}|x" for one in range(200)]}))
+    assert draft_table(pd.DataFrame({"a|b": ["1|2", "3|4"] * 30, "c": [1, 2] * 30})).notes == {}
+
+
 def test_line_breaks_in_cells_are_noted():
     texts = [f"{number}\n{number}" for number in range(200)]
     drafted = draft_table(pd.DataFrame({"a": [1, 2] * 100, "b": texts}))
@@ -365,8 +394,19 @@ def test_the_most_frequent_of_many_texts_are_kept():
     frequent = draft(places + places[:30] * 5)
     assert frequent.values == (*places[:30], "other")
     assert frequent.code_of("place 79") == 30
+    drafted = draft_table(pd.DataFrame({"a": places + places[:30] * 5}))
+    assert drafted.notes["a"] == (
+        "50 of 80 texts become 'other', in 22% of the public rows: group them in the source to keep"
+        " them"
+    )
     # Where none is frequent, some of them.
     assert len(draft(places).values) == 61
+
+
+def test_values_that_differ_in_case_or_blanks_are_noted():
+    note = "'Bonn ' and 'bonn' are two values: make them one in the source if they are"
+    assert draft_table(pd.DataFrame({"a": ["bonn", "Bonn ", "Köln"]})).notes == {"a": note}
+    assert draft_table(pd.DataFrame({"a": ["Yes", "No", "no way"]})).notes == {}
 
 
 def test_booleans_keep_the_spelling_of_the_table():
@@ -539,13 +579,15 @@ WRITTEN = {
     "0.#%": [f"{one / 2:g}%" for one in PLACES],
     "0,00": [f"{one:.2f}".replace(".", ",") for one in AMOUNTS],
     "h:mm:ss": [f"{one // 3600}:{one // 60 % 60:02}:{one % 60:02}" for one in SECONDS],
+    "1h 20m": [f"{one // 60}h {one % 60}m" if one > 59 else f"{one}m" for one in PLACES],
     "d days hh:mm:ss": [str(pd.Timedelta(one, "s")) for one in SECONDS],
     "ISO 8601": [f"PT{one // 60 + 1}M" for one in SECONDS],
     **{
         form: MOMENTS.dt.strftime(form).tolist()
         for form in (
             *("%d-%m-%Y", "%d.%m.%Y", "%m/%d/%Y", "%-d/%-m/%Y", "%Y%m%d", "%I:%M %p"),
-            *("%d.%m.%y", "%m/%d/%y"),
+            *("%d.%m.%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%-d %B %Y", "%d%b%Y"),
+            *("%a, %d %b %Y %H:%M:%S", "%A, %d %B %Y", "%H%M"),
             *("%-m/%-d/%Y %-I:%M:%S %p", "%Y-%m-%dT%H:%M:%SZ"),
         )
     },
@@ -573,12 +615,24 @@ def test_texts_are_read_and_written_in_their_format(form):
     again = decode(encoded, np.random.default_rng(0))
     assert np.array_equal(encode(again, domain).columns[0], encoded.columns[0])
     shape = re.compile(r"[^\d:]")
-    if form != "ISO 8601":
+    if form not in ("ISO 8601", "1h 20m"):
         marks = {"".join(shape.findall(str(one))) for one in again["a"].dropna()}
         assert marks <= {"".join(shape.findall(one)) for one in texts}
     # Where everything has to be known, such a column stays one of texts.
     strict = draft_table(table, other=None).domain.attributes
     assert not any(isinstance(one, NumericAttribute) for one in strict)
+
+
+def test_decimals_that_floats_do_not_hold_are_noted():
+    many = pd.Series([10**18 * one + Decimal(one) / 100 for one in range(300)], dtype=object)
+    few = pd.Series([Decimal(one) / 100 for one in range(300)], dtype=object)
+    notes = draft_table(pd.DataFrame({"a": many, "b": few})).notes
+    assert notes == {"a": "numbers of so many digits come out as floats, rounded"}
+
+
+def test_metres_are_no_minutes():
+    assert draft([f"{one}m" for one in range(-20, 90)] * 2).format == "0m"
+    assert draft(["1h 5m", *(f"{one}m" for one in range(1, 60))] * 2).format == "1h 20m"
 
 
 def test_few_numbers_with_a_text_among_them_stay_texts():
@@ -593,18 +647,27 @@ def test_few_numbers_with_a_text_among_them_stay_texts():
         (["2024-03-01T10:15:00Z", "2024-03-02T11:00:00Z"], ""),
         (["5:34 am", "8:55 pm"], "am and pm come out as AM and PM"),
         (["5:34 AM", "8:55 PM"], ""),
-        (["Q1 2024", "Q3 2023"], "months or quarters: later ones than the public table's become"),
-        (["Mar-2024", "Apr 2024", "May '25", "2024 June"], "looks like months or quarters"),
+        (["Q1 2024", "Q3 2023"], "quarters or weeks: later ones than the public table's become"),
+        (["Mar-2024", "Apr 2024", "May '25", "2024 June"], "looks like months, quarters"),
+        (["Mar, 2024", "2024-W07", "W52 2023", "2024W10"], "looks like months, quarters"),
+        (["2024-W54", "2024-W53"], ""),
         (["202403", "202412"], "are clipped"),
         (["202403", "202413"], ""),
+        (["1710000000", "1720000000"], "looks like seconds since 1970"),
+        (["1710000000000", "1720000000000"], "looks like milliseconds since 1970"),
+        (["202403.0", "202412.0"], "are clipped"),
+        (["PT90M", "PT5M"], "cells such as 'PT90M' come out as 'PT1H30M'"),
+        (["01/13/2024", "2/14/2024"], "cells such as '2/14/2024' come out as '02/14/2024'"),
+        (["$1,200", "$1300", "$90"], "cells such as '$1300' come out as '$1,300'"),
+        (["85:10", "12:05"], "read as hours and minutes"),
         (["March", "April"], ""),
         (["Market 12", "Decile10"], ""),
     ],
 )
 def test_what_comes_out_otherwise_is_noted(texts, said):
     column = pd.Series(texts * 50, dtype="str")
-    if all(one.isdigit() for one in texts):
-        column = column.astype(int)
+    if all(re.fullmatch(r"[\d.]+", one) for one in texts):
+        column = column.astype(float if "." in texts[0] else int)
     note = draft_table(pd.DataFrame({"a": column})).notes.get("a", "")
     assert said in note
     assert bool(said) == bool(note)
@@ -635,6 +698,17 @@ def test_offsets_have_the_zone_that_gives_them():
     assert draft(summer).zone == "Etc/GMT-2"
     # One row in winter, whichever of many texts are looked at.
     assert draft([*summer, "2013-01-01 08:00:00+01:00"]).zone == "Europe/Berlin"
+
+
+def test_lengths_of_time_shorter_than_a_bin_are_noted():
+    start = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 180 * 24, 2000), "h")
+    table = pd.DataFrame(
+        {"start": start, "end": start + pd.to_timedelta(RNG.integers(1, 41, 2000), "h")}
+    )
+    note = draft_table(table).notes["end"]
+    assert re.search(r"within (19|20|21) hours of start, and a bin has 7 days: synthetic", note)
+    table["end"] = start + pd.to_timedelta(RNG.integers(1, 2000, 2000), "h")
+    assert draft_table(table).notes == {}
 
 
 def test_fractions_of_a_second_are_noted():

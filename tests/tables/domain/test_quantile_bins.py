@@ -13,6 +13,7 @@ COLUMNS = {
     "incomes": np.r_[np.zeros(1500), np.round(RNG.lognormal(10, 1, 3000), 2), np.full(600, 99999)],
     "reals": RNG.standard_t(2, 3000),
     "single": RNG.standard_t(2, 3000).astype("float32"),
+    "single cents": np.round(RNG.lognormal(3, 1, 3000), 2).astype("float32"),
     "few": RNG.choice([0.5, 2.5, 6, 9, 13, 16.5, 23], 1000),
     "sixty": RNG.integers(-30, 30, 2000) * 1000,
 }

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
-from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, Clock
+from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, Clock, moment_in, text_at
 from jam_dagster.tables.domain.times import TimeAttribute
 
 NEW_YORK = "America/New_York"
@@ -355,3 +356,26 @@ def test_a_format_that_is_not_read_again_is_refused(written: str) -> None:
 def test_the_hour_of_a_timestamp_is_another_attributes() -> None:
     with pytest.raises(DomainError, match="names another attribute"):
         TimeAttribute("d", (0.0, 48.0), unit="hour", every="day", hour_from="d")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("%Y-%m-%d %H:%M:%S", "%d.%m.%y", "%Y%m%d", "%H%M", "%Y-%m", "%-d/%-m/%Y", "%Y-%m-%dT%HZ"),
+        *("%d-%b-%Y", "%Y %Y", "%d.%m.", "%%Y"),
+    ],
+)
+def test_texts_are_read_as_strptime_reads_them(form: str) -> None:
+    def read(by: Callable[[str, str], datetime], text: str) -> datetime | str:
+        try:
+            return by(text, form if by is moment_in else form.replace("%-", "%"))
+        except Exception as error:
+            return type(error).__name__
+
+    moments = (datetime(1968 + 7 * one, 1 + one % 12, 1 + one, one, 2 * one) for one in range(24))
+    for text in {text_at(one, form) for one in moments}:
+        changed = [
+            text.replace(digit, other) for digit in "0129" for other in ("9", "", " ", "\u0663")
+        ]
+        for one in (text, f"{text}\n", f" {text}", *changed):
+            assert read(moment_in, one) == read(datetime.strptime, one)

@@ -92,6 +92,23 @@ def test_private_columns_stay_texts_and_public_ones_show_their_type(tmp_path):
     assert split["b"].tolist() == [True]
 
 
+@pytest.mark.parametrize(
+    ("texts", "dtype"),
+    [
+        (("1e3", "2E10"), "str"),
+        (("1e3", "2"), "float64"),
+        (("1.5e3", "2.0e10"), "float64"),
+        (("+49301234567", "+49301234568"), "str"),
+        (("+1000000", "-5"), "int64"),
+    ],
+)
+def test_codes_that_look_like_numbers_are_texts(tmp_path, texts, dtype):
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["a,b", *(f"{text},x" for text in texts)]))
+    column = CsvSource(str(path)).read(private=False)["a"]
+    assert str(column.dtype) == dtype
+
+
 def test_blank_lines_of_one_column_are_missing_values(tmp_path):
     for private in (True, False):
         path = tmp_path / "table.csv"

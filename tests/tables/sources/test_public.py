@@ -130,6 +130,6 @@ def test_notes_say_which_table_they_are_about():
     notes = draft_public({"census": numbers.astype(int), "survey": texts}).notes
     assert notes == {
         "a": "in survey: 60 of 120 public cells are read as missing, such as 'refused'",
-        "b": "in survey: looks like months or quarters: later ones than the public table's become"
-        " 'other'",
+        "b": "in survey: looks like months, quarters or weeks: later ones than the public table's"
+        " become 'other'",
     }
