@@ -21,7 +21,8 @@ from jam_dagster.benchmark.runs import (
 )
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture
-from jam_dagster.evaluation.workload_error import IndependentTable, TableErrors, table_errors
+from jam_dagster.evaluation.independent_table import IndependentTable
+from jam_dagster.evaluation.workload_error import TableErrors, table_errors
 from jam_dagster.models.row_search import search_rows
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import MarginalSource, Workload

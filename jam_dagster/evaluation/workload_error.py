@@ -25,6 +25,7 @@ import numpy as np
 
 from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.evaluation.utility import TargetUtility, target_utility
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.noise.calls import NoiseCall
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.workload import Workload
-    from jam_dagster.tables.domain.domain import Clique, Domain
+    from jam_dagster.tables.domain.domain import Clique
 
 MEANS_STEP = "evaluation/means"
 
@@ -395,35 +396,6 @@ def table_errors(
     _check_records("private", private)
     errors = _marginal_errors(private, tables, workload.cliques)
     return [_table_error(row, workload) for row in errors]
-
-
-@dataclass(frozen=True)
-class IndependentTable:
-    """The product of one-way marginals: each attribute exact, and no relation between any two.
-
-    `one_way` has the counts of every attribute, shape ``(size,)`` each.
-    """
-
-    domain: Domain
-    records: int
-    one_way: Mapping[str, np.ndarray]
-
-    @classmethod
-    def of(cls, table: MarginalSource) -> IndependentTable:
-        """Build the product from the one-way marginals of a table."""
-        counts = table.marginals([(name,) for name in table.domain.names])
-        return cls(table.domain, table.records, {name: c for (name,), c in counts.items()})
-
-    def marginal(self, clique: Clique) -> np.ndarray:
-        """Return the expected counts of a marginal, float64 of the clique's shape."""
-        answer = np.array(float(self.records))
-        for name in clique:
-            answer = np.multiply.outer(answer, self.one_way[name] / max(1, self.records))
-        return answer
-
-    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
-        """Return the expected counts of several marginals."""
-        return {clique: self.marginal(clique) for clique in cliques}
 
 
 def _marginal_errors(
