@@ -14,6 +14,7 @@ from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
 _ROUNDS = 30
+_ROUNDS_APART = 100
 
 
 @dataclass
@@ -65,11 +66,17 @@ def put_in_order(
 ) -> None:
     """Draw numbers anew until they keep orders, so that they are those that would be drawn if kept.
 
-    What 30 draws do not help is put at those ends of its bins that keep the orders. Bins stay as
-    they are: where no numbers in them keep an order, it stays broken.
+    What an order says is so far apart is drawn so first, where bins allow it. What 30 draws do not
+    help is put at those ends of its bins that keep the orders. Bins stay as they are: where no
+    numbers in them keep an order, it stays broken.
 
     `orders` stand each after those on its lower attribute.
     """
+    placed: set[str] = set()
+    for order in orders:
+        if order.apart and order.higher not in placed:
+            _draw_apart(drawn[order.lower], drawn[order.higher], order, rng, order.lower in placed)
+            placed.add(order.higher)
     for group in _connected(orders):
         names = [name for name in drawn if any(name in order.attributes for order in group)]
         rows = _broken(drawn, group, np.arange(len(drawn[names[0]].points)))
@@ -83,6 +90,52 @@ def put_in_order(
             if len(rows):
                 _put_apart(drawn, group, rows, limits)
                 rows = _broken(drawn, group, rows)
+
+
+def _draw_apart(
+    low: DrawnNumbers,
+    high: DrawnNumbers,
+    order: Order,
+    rng: np.random.Generator,
+    placed: bool,
+) -> None:
+    """Draw lower numbers anew, unless they are placed, until so much more lies in the higher bins.
+
+    Both are then those that would be drawn of the lower bin and of the distances if they lay so,
+    moved to the nearest number that occurs. What no draw helps stays as it is.
+    """
+    first, last, weights = np.array(order.apart).T
+    upto = np.cumsum(weights / weights.max())
+    (low_least, low_most), (least, most) = low.attribute.bin_limits, high.attribute.bin_limits
+    near = most[high.bins] - low_least[low.bins] >= first.min()
+    near &= least[high.bins] - low_most[low.bins] <= last.max()
+    rows = np.flatnonzero(near & ~low.null & ~high.null)
+    begun = low.points[rows].copy()
+    for draw in range(_ROUNDS_APART):
+        if not len(rows):
+            return
+        if draw and not placed:
+            low.draw_again(rows, rng)
+        chosen = np.searchsorted(upto, rng.random(len(rows)) * upto[-1], side="right")
+        chosen = np.minimum(chosen, len(upto) - 1)
+        share = rng.random(len(rows))
+        between = (1.0 - share) * first[chosen] + share * last[chosen]
+        if high.attribute.integer:
+            between = np.floor(first[chosen] + share * (last[chosen] - first[chosen] + 1.0))
+        begin, bins = low.numbers_at(rows), high.bins[rows]
+        ends = begin + np.minimum(between, last[chosen])
+        if (scale := high.attribute.scale) is not None:
+            ends = high.attribute.from_grid(np.rint(ends * scale))
+        inside = np.flatnonzero((ends >= least[bins]) & (ends <= most[bins]))
+        moved = high.attribute.nearest(ends[inside])
+        fits = (moved >= least[bins[inside]]) & (moved <= most[bins[inside]])
+        fits &= order.holds(begin[inside], moved)
+        inside, moved = inside[fits], moved[fits]
+        high.put(rows[inside], moved)
+        left = np.ones(len(rows), dtype=bool)
+        left[inside] = False
+        rows, begun = rows[left], begun[left]
+    low.points[rows] = begun
 
 
 def _put_apart(

@@ -8,6 +8,8 @@
           - {origin: JFK, carrier: [AA, DL]}
           - {origin: LGA}                # with any carrier
       - not_null: [carrier]
+      - order: opened <= closed          # and so long after, in units, as often
+        apart: [[0, 59, 80], [60, 600, 20]]
 
 As in SQL, a missing value breaks none but ``not_null``. A domain's ``constraints`` hold in every
 record: the model gives what breaks them no probability. Its ``repairs`` are the same of synthetic
@@ -20,7 +22,7 @@ import ast
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,7 @@ from jam_dagster.tables.domain.impossible import (
     codes_of,
     condition_of,
 )
-from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.numeric import NumericAttribute, plain_entry
 from jam_dagster.tables.domain.times import TimeAttribute
 
 _MOST_CHARACTERS = 2000
@@ -56,11 +58,16 @@ class Order:
         are compared as whole units.
     strict
         Whether they must not be equal.
+    apart
+        How far apart they are: entries ``(first, last, weight)``, in units. Where bins leave room
+        for it, the higher one is decoded to so much more than the lower one. It decides nothing
+        else.
     """
 
     lower: str
     higher: str
     strict: bool = False
+    apart: tuple[tuple[float, float, float], ...] = ()
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -70,7 +77,8 @@ class Order:
     @property
     def content(self) -> list[Any]:
         """What identifies it in the domain's digest."""
-        return ["<" if self.strict else "<=", self.lower, self.higher]
+        apart = [list(map(list, self.apart))] if self.apart else []
+        return ["<" if self.strict else "<=", self.lower, self.higher, *apart]
 
     def describe(self, domain: HasAttributes) -> str:
         """Return the constraint as a domain file has it."""
@@ -101,7 +109,13 @@ class Order:
             raise DomainError(
                 f"{what} must be between two numbers, or two dates or times of one unit and zone"
             )
-        return self
+        entries = tuple(plain_entry(self.higher, "apart", one) for one in self.apart)
+        if any(not self.strict <= first <= last for first, last, _ in entries):
+            raise DomainError(
+                f"{what} keeps numbers apart: an entry of 'apart' goes from {int(self.strict)} or"
+                " more to the same number or a larger one"
+            )
+        return replace(self, apart=entries)
 
     def holds(self, lower: npt.NDArray[Any], higher: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return where it holds between numbers."""
@@ -320,6 +334,12 @@ def constraints_from(
             found.append(_order(entry))
             continue
         what = f"an entry of '{key}'"
+        if isinstance(entry, Mapping) and "order" in entry:
+            check_keys(what, entry, ("order", "apart"))
+            apart = as_list(what, "apart", entry.get("apart") or [])
+            order = _order(as_text(what, "order", entry["order"]))
+            found.append(replace(order, apart=tuple(apart)))
+            continue
         if not isinstance(entry, Mapping) or len(entry) != 1:
             raise SpecificationError(
                 f"{what} must be an order, such as departure <= arrival, or have one key,"
@@ -342,7 +362,9 @@ def constraints_to(domain: HasAttributes, constraints: Sequence[Constraint]) -> 
     entries: list[Any] = []
     for one in constraints:
         if isinstance(one, Order):
-            entries.append(one.describe(domain))
+            text = one.describe(domain)
+            apart = [[*map(_plain, entry)] for entry in one.apart]
+            entries.append({"order": text, "apart": apart} if apart else text)
         elif isinstance(one, Combinations):
             attributes = [domain.attribute(name) for name in one.attributes]
             listed = [_conditions(attributes, codes) for codes in one.listed]
@@ -352,6 +374,10 @@ def constraints_to(domain: HasAttributes, constraints: Sequence[Constraint]) -> 
         else:
             entries.append({"not_null": [one.attribute]})
     return entries
+
+
+def _plain(number: float) -> float:
+    return int(number) if number.is_integer() else number
 
 
 def _conditions(

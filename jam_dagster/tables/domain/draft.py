@@ -249,7 +249,7 @@ def drafted(
         dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))
         for one in missing
     )
-    notes = notes_of(table, encoded, domain.repairs)
+    notes = notes_of(table, encoded)
     multiline = any(map(has_line_breaks, (table[name] for name in table.columns)))
     return DraftedDomain(domain, missing, {} if infer else found, notes, multiline)
 

@@ -10,16 +10,11 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS
-from jam_dagster.tables.domain.constraints import Constraint, Order
-from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.time_draft import has_fractions, other_order
 from jam_dagster.tables.domain.times import TimeAttribute
@@ -38,7 +33,6 @@ _PART = rf"(?:q[1-4]|w(?:0[1-9]|[1-4]\d|5[0-3])|(?:{_MONTHS})\.?)"
 _PERIOD = re.compile(
     rf"{_YEAR}(?:0[1-9]|1[0-2])|{_YEAR}[-/ ]?{_PART}|{_PART}(?:,? |[-/])?(?:{_YEAR}|'?\d\d)", re.I
 )
-_LENGTHS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
 _SEPARATORS = (";", "\t", "|")
 # In seconds since 1970.
 _IN_2000, _IN_2040 = 946_684_800, 2_208_988_800
@@ -51,14 +45,10 @@ def has_line_breaks(column: pd.Series[Any]) -> bool:
     return texts and bool(column.str.contains("\n", regex=False, na=False).any())
 
 
-def notes_of(
-    table: pd.DataFrame, encoded: EncodedTable, repairs: Sequence[Constraint] = ()
-) -> dict[str, str]:
+def notes_of(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, str]:
     """Return by column what a person should look at in a public table."""
-    lengths = _lengths(table, encoded.domain, repairs)
     notes = {
-        name: "; ".join([*_notes(table[name], encoded), *lengths.get(name, [])])
-        + separator_of(list(table.columns))
+        name: "; ".join(_notes(table[name], encoded)) + separator_of(list(table.columns))
         for name in table.columns
     }
     return {name: note.removeprefix("; ") for name, note in notes.items() if note}
@@ -71,41 +61,6 @@ def separator_of(names: Sequence[str]) -> str:
             source = json.dumps({"csv": "people.csv", "separator": mark})
             return f"; if {mark!r} separates its columns, the table is {source}"
     return ""
-
-
-def _lengths(
-    table: pd.DataFrame, domain: Domain, repairs: Sequence[Constraint]
-) -> dict[str, list[str]]:
-    """Return a note on each time that most rows have sooner after another one than a bin is long.
-
-    Both are drawn within their bins, so that only their order is kept.
-    """
-    found: dict[str, list[str]] = {}
-    rows = table.iloc[:: max(len(table) // _LOOKED_AT, 1)]
-    for order in repairs:
-        if not isinstance(order, Order):
-            continue
-        first, last = (domain.attribute(name) for name in order.attributes)
-        if not (isinstance(first, TimeAttribute) and isinstance(last, TimeAttribute)):
-            continue
-        if last.clock.kind != "instant" or last.unit in LONGER_THAN_DAYS:
-            continue
-        bins = float(np.median(np.diff(last.edge_array)))
-        between = numbers_in(rows[last.name], last) - numbers_in(rows[first.name], first)
-        half = float(np.nanmedian(between))
-        if 0 < 2 * half < bins:
-            soon, long = (_in_words(one * last.clock.seconds) for one in (half, bins))
-            found.setdefault(last.name, []).append(
-                f"half of the public rows have it within {soon} of {first.name}, and a bin has"
-                f" {long}: synthetic rows keep the order, not the length; to keep that, put it in a"
-                " column of its own in the source"
-            )
-    return found
-
-
-def _in_words(seconds: float) -> str:
-    name, unit = next((one for one in _LENGTHS if seconds >= one[1]), _LENGTHS[-1])
-    return f"{seconds / unit:.3g} {name}"
 
 
 def _notes(column: pd.Series[Any], encoded: EncodedTable) -> list[str]:

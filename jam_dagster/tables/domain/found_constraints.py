@@ -6,8 +6,9 @@ often if they had nothing to do with each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -20,6 +21,7 @@ from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
@@ -29,6 +31,7 @@ from jam_dagster.tables.domain.constraints import (
 )
 from jam_dagster.tables.domain.determined_sums import LEAST_ROWS
 from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.time_draft import shape_of
 from jam_dagster.tables.domain.times import TimeAttribute
 
 # A row in twenty would break it by chance, and so would as many rows as rule chance out.
@@ -60,7 +63,7 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Const
     return (*never, *_orders(table, attributes), *_combinations(encoded))
 
 
-def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Constraint]:
+def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Order]:
     kinds: dict[tuple[Any, ...], list[NumericAttribute]] = {}
     for one in attributes:
         if not isinstance(one, NumericAttribute):
@@ -92,14 +95,31 @@ def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Constr
                 if share >= _LEAST_SHARE and not (lower > higher).any():
                     found.append((share, Order(low.name, high.name)))
                     break
-    kept: list[Constraint] = []
+    kept: list[Order] = []
     for _, order in sorted(found, key=lambda one: -one[0]):
         with suppress(DomainError):  # A circle: columns that equal each other where both are known.
             sorted_orders([*kept, order])
             kept.append(order)
         if len(kept) == _MOST_FOUND:
             break
-    return kept
+    named = {one.name: one for one in attributes}
+    return [_kept_apart(table, order, named) for order in kept]
+
+
+def _kept_apart(table: pd.DataFrame, order: Order, attributes: Mapping[str, Attribute]) -> Order:
+    """Return the order of two times with how far apart they are, where that is less than a bin.
+
+    Both are drawn within their bins, which alone would keep the order only.
+    """
+    low, high = (attributes[name] for name in order.attributes)
+    if not (isinstance(low, TimeAttribute) and isinstance(high, TimeAttribute)):
+        return order
+    if high.clock.kind != "instant" or high.unit in LONGER_THAN_DAYS:
+        return order
+    between = numbers_in(table[high.name], high) - numbers_in(table[low.name], low)
+    between = between[~np.isnan(between)]
+    near = 2 * np.median(between) < np.median(np.diff(high.edge_array))
+    return replace(order, apart=shape_of(between)) if near else order
 
 
 def _share_above(lower: npt.NDArray[np.float64], higher: npt.NDArray[np.float64]) -> float:

@@ -203,6 +203,22 @@ class NumericAttribute:
         order = np.argsort(np.concatenate([self._bins_of(given[:, 0]), rest]), kind="stable")
         return self._bins_of(entries[order, 0]), entries[order]
 
+    def nearest(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return for numbers within the bounds the nearest ones that codes are decoded to."""
+        _, entries = self.entries
+        # Those of a bin may stand in any order, and one within another.
+        entries = entries[np.argsort(entries[:, 0], kind="stable")]
+        first, last = entries[:, 0], np.maximum.accumulate(entries[:, 1])
+        after = np.searchsorted(first, numbers, side="right")
+        ends = last[np.maximum(after - 1, 0)]
+        begins = first[np.minimum(after, len(first) - 1)]
+        lower = np.where(after > 0, np.minimum(numbers, ends), first[0])
+        higher = np.where(numbers <= lower, lower, begins)
+        closer: npt.NDArray[np.float64] = np.where(
+            np.abs(higher - numbers) < np.abs(lower - numbers), higher, lower
+        )
+        return closer
+
     def _check_bins(self) -> None:
         scale = self.scale
         most = LARGEST_EDGE if self.integer else LARGEST_INTEGER

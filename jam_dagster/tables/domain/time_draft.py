@@ -157,7 +157,7 @@ def _in_units(
         draft = TimeAttribute(name, (low, high), every=every, **options)
         if clock.kind == "time":
             return draft
-        return dataclasses.replace(draft, within=_shape(offsets))
+        return dataclasses.replace(draft, within=shape_of(offsets))
     # The day and the time of day, apart: both would be too many to be told together.
     days = _starts(clock, "day", distinct)
     length = 86400 // clock.seconds
@@ -165,11 +165,11 @@ def _in_units(
     bounds = clock.first_of("day", low), clock.first_of("day", high + 1) - 1
     within = [
         (first * length, last * length + length - 1, weight)
-        for first, last, weight in _shape(np.rint((days - starts) / length)[places])
+        for first, last, weight in shape_of(np.rint((days - starts) / length)[places])
     ]
     # By the clocks of the zone, which may have been set that day.
     times = np.array([clock.time_of_day(one) for one in distinct.tolist()])
-    of_day = _shape(times[places])
+    of_day = shape_of(times[places])
     return TimeAttribute(name, bounds, every=every, within=tuple(within), of_day=of_day, **options)
 
 
@@ -390,7 +390,7 @@ def _every(clock: Clock, low: float, high: float) -> Unit | None:
     return None
 
 
-def _shape(offsets: npt.NDArray[np.float64]) -> tuple[tuple[float, float, float], ...]:
+def shape_of(offsets: npt.NDArray[np.float64]) -> tuple[tuple[float, float, float], ...]:
     """Return how often units lie how far after the beginning of a longer one.
 
     Those that few rows have, of many, are spread over their neighbours.

@@ -240,6 +240,33 @@ class TimeAttribute(NumericAttribute):
         within: npt.NDArray[np.int64] = np.clip(moved, low[bins], high[bins])
         return within
 
+    def nearest(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return for units within the bounds the nearest ones of these days that are decoded to.
+
+        NaN of a day that has none.
+        """
+        near = super().nearest(numbers)
+        if not self.of_day:
+            return near
+        counts = numbers.astype(np.int64)
+        starts = self._days[np.searchsorted(self._days[1:-1], counts, side="right")]
+        moved = (
+            starts + self._nearest_time[np.minimum(counts - starts, len(self._nearest_time) - 1)]
+        )
+        return np.where(near == numbers, moved, np.nan)
+
+    @cached_property
+    def _nearest_time(self) -> npt.NDArray[np.int64]:
+        """For each unit of a day the nearest one of `of_day`."""
+        taken = np.unique(
+            np.concatenate([np.arange(first, last + 1) for first, last, _ in self.of_day])
+        ).astype(np.int64)
+        every = np.arange(86400 // self.clock.seconds)
+        after = np.minimum(np.searchsorted(taken, every), len(taken) - 1)
+        before = np.maximum(after - 1, 0)
+        closer = np.abs(taken[before] - every) < np.abs(taken[after] - every)
+        return np.where(closer, taken[before], taken[after])
+
     def at_hours(
         self, counts: npt.NDArray[np.int64], hours: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.int64]:

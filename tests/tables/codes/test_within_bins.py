@@ -20,6 +20,50 @@ def test_numbers_of_one_bin_are_those_of_the_order_alone():
     assert table["b"].mean() == pytest.approx(200 / 3, abs=2)
 
 
+APART = {"order": "a <= b", "apart": [[2, 2, 1], [5, 6, 3]]}
+
+
+def test_a_number_lies_so_far_above_another_one_as_is_said():
+    grid = {name: {"edges": [0, 10, 20, 30], "integer": True} for name in "ab"}
+    bins = np.repeat([0, 1], 2000)
+    table = decoded(grid, [APART], [np.zeros(4000, int), bins])
+    between, first = table["b"] - table["a"], np.asarray(bins == 0)
+    assert set(between) == {2, 5, 6}
+    # Of pairs in one bin: 8 places for 2, 5 for 5 and 4 for 6, with weights 1, 1.5 and 1.5.
+    shares = between[first].value_counts(normalize=True)
+    # Six standard errors of 2,000.
+    assert shares[2] == pytest.approx(8 / 21.5, abs=0.065)
+    assert shares[6] == pytest.approx(6 / 21.5, abs=0.065)
+    assert (table["b"][~first] >= 10).all()
+
+
+def test_what_bins_keep_further_apart_is_drawn_as_without():
+    grid = {name: {"edges": [0, 10, 20, 30], "integer": True, "nullable": True} for name in "ab"}
+    table = decoded(grid, [APART], [[0, 0, 3, 2], [2, 3, 0, 0]])
+    assert 20 <= table["b"][0] < 30
+    assert table["b"].isna().tolist() == [False, True, False, False]
+    # Out of order as their bins are.
+    assert table["a"][3] >= 20
+
+
+def test_a_time_that_lies_so_far_above_another_one_is_one_that_occurs():
+    """Closed at full hours of the day, and on no Sunday."""
+    shared = {"unit": "minute", "every": "week", "bounds": ["2024-01-01 00:00", "2024-01-14 23:59"]}
+    days = [[day * 1440, day * 1440 + 1439, 1] for day in range(6)]
+    hours = [[hour * 60, hour * 60, 1] for hour in range(8, 18)]
+    attributes = {"a": shared, "b": shared | {"within": days, "of_day": hours}}
+    apart = [{"order": "a < b", "apart": [[1, 2880, 1]]}]
+    table = decoded(attributes, apart, [np.zeros(500, int), np.repeat([0, 1], 250)])
+    assert (table["b"].dt.minute == 0).all()
+    assert table["b"].dt.hour.between(8, 17).all()
+    assert (table["b"].dt.dayofweek < 6).all()
+    # What falls into a night moves by up to seven and a half hours.
+    near = (table["b"] - table["a"]) <= pd.Timedelta("56h")
+    assert near[:250].all()
+    # A week later only from the last days of the first one.
+    assert near[250:].all()
+
+
 def test_a_chain_of_orders_is_kept_across_grids_and_missing_values():
     attributes = {
         "a": {"edges": [0, 10], "integer": True},
