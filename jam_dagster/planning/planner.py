@@ -27,6 +27,7 @@ from jam_dagster.planning.simulation import (
 from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
+from jam_dagster.release.public_side import public_remarks
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import EncodedTable, PublicSources, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
@@ -154,6 +155,7 @@ def prepare(request: PlanRequest) -> Prepared:
     started = time.monotonic()
     public = encode(frame, domain, private=False)
     encoded = time.monotonic() - started
+    remarks = public_remarks({"": frame}, domain)
     row_bytes = float(frame.memory_usage(deep=True, index=False).sum()) / len(frame)
     del frame
 
@@ -183,7 +185,10 @@ def prepare(request: PlanRequest) -> Prepared:
         ledger=outlook,
         trials=len(tried) * request.seeds + len(others),
         seconds=_seconds(request, workload, records, len(tried), others),
-        warnings=configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
+        warnings=(
+            *configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
+            *(f"{remark}." for remark in remarks),
+        ),
         notes=tuple(notes),
     )
     return Prepared(request, known, public, workload, tried, others, read, encoded, row_bytes)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from jam_dagster.tables import Domain, EncodedTable, PublicTables
+import numpy as np
+
+from jam_dagster.tables import Domain, EncodedTable, NumericAttribute, PublicTables, TimeAttribute
+from jam_dagster.tables.codes.encode import numbers_in
+from jam_dagster.tables.sources.columns import missing_in
 from jam_dagster.tables.sources.public import encode_public, read_public
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
     from jam_dagster.release.spec import ReleaseSpec
 
 Public = EncodedTable | PublicTables
+
+_LOOKED_AT = 10_000
+_MANY = 0.2
 
 
 def public_records(spec: ReleaseSpec) -> dict[str, pd.DataFrame]:
@@ -57,3 +64,35 @@ def public_codes(
         return None
     may_be_named = spec.previous is None and spec.mechanism.build().takes_named_public
     return encode_public(public, domain, may_be_named=may_be_named)
+
+
+def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[str]:
+    """Say which attributes a public table tells nothing of, for its cells do not lie in the domain.
+
+    A domain from private data is not told of. At most 10,000 rows of a table are looked at.
+    """
+    if domain.restricted:
+        return []
+    remarks = []
+    for name, frame in public.items():
+        rows = frame.iloc[:: -(-len(frame) // _LOOKED_AT) or 1]
+        table = f"public table {name!r}" if name else "the public table"
+        for one in domain.attributes:
+            if not isinstance(one, NumericAttribute) or one.name not in rows or rows.empty:
+                continue
+            numbers = numbers_in(rows[one.name], one)
+            beyond = ((numbers < one.edges[0]) | (numbers > one.edges[-1])).mean()
+            unread = (np.isnan(numbers) & ~missing_in(rows[one.name])).mean()
+            if beyond > _MANY:
+                time = isinstance(one, TimeAttribute)
+                remarks.append(
+                    f"{one.name}: {beyond:.0%} of {table} lies beyond its bounds,"
+                    f" {' to '.join(map(str, one.bounds_text))}, and is moved to them:"
+                    f" {'shift its dates there' if time else 'change its unit'}, or mend the bounds"
+                )
+            elif unread > _MANY:
+                remarks.append(
+                    f"{one.name}: {unread:.0%} of {table} does not read, and is taken as missing:"
+                    " write it as the domain says, or mend the format"
+                )
+    return remarks

@@ -23,7 +23,13 @@ from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.folder_place import FolderPlace
 from jam_dagster.release.funding import Funding, LedgerFunding, ResearchFunding
 from jam_dagster.release.options import check_may_leave, check_partition_named, release_spec
-from jam_dagster.release.public_side import Public, domain_of, public_codes, public_records
+from jam_dagster.release.public_side import (
+    Public,
+    domain_of,
+    public_codes,
+    public_records,
+    public_remarks,
+)
 from jam_dagster.release.result import Synthesis
 from jam_dagster.release.stopwatch import Stopwatch, peak_memory_mb
 from jam_dagster.reports.checks_page import render_checks
@@ -269,7 +275,10 @@ class _Whole:
             records = public_records(self.spec)
             domain = domain_of(self.spec, records, self.progress.notify)
         with self.watch.stage("encode"):
-            return domain, public_codes(self.spec, records, domain)
+            codes = public_codes(self.spec, records, domain)
+            for remark in public_remarks(records, domain):
+                self.progress.notify(f"Warning: {remark}.")
+            return domain, codes
 
     def _drawn(self, engine: Engine, public: Public | None) -> Synthesis:
         """Open the private table, and make the release of it; no other run does meanwhile."""

@@ -20,6 +20,7 @@ from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.release.engine import private_step
+from jam_dagster.release.public_side import public_remarks
 from jam_dagster.tables import Domain, MarginalSource, PublicTables
 from jam_dagster.tables.sources.public import encode_public
 from jam_dagster.tables.sources.public_apart import check_no_people
@@ -148,6 +149,11 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
             may_be_named = not follows and graph.spec.mechanism.build().takes_named_public
             encoded = encode_public(frames, domain, may_be_named=may_be_named)
         metadata: dict[str, Any] = {}
+        if remarks := public_remarks(frames, domain):
+            for remark in remarks:
+                context.log.warning(remark)
+            listed = "\n".join(f"- {literal(one)}" for one in remarks)
+            metadata["look_twice"] = dg.MetadataValue.md(listed)
         if isinstance(encoded, PublicTables):
             metadata |= _several(graph, encoded)
         elif follows:

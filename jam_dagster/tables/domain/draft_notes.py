@@ -21,6 +21,9 @@ from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value, is_formula, text_of
 from jam_dagster.tables.sources.columns import missing_in
 
+PERIOD = "dates beyond its bounds are moved to them: write the private table's period"
+"""Of every attribute of dates."""
+
 _EXAMPLES = 3
 # Of a column's values, to see whether they are periods.
 _LOOKED_AT = 1_000
@@ -100,6 +103,8 @@ def _notes(column: pd.Series[Any], encoded: EncodedTable) -> list[str]:
     if isinstance(attribute, TimeAttribute) and has_fractions(attribute, column):
         found.append("fractions of a second come out as 0")
     found += _rewritten(column, attribute)
+    if isinstance(attribute, TimeAttribute) and attribute.clock.kind == "instant":
+        found.append(PERIOD)
     return [*filter(None, found)]
 
 

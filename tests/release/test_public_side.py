@@ -1,0 +1,55 @@
+"""What a public table says nothing of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+
+from jam_dagster.release.public_side import public_remarks
+from jam_dagster.tables import Domain
+
+DOMAIN = Domain.from_dict(
+    {
+        "attributes": {
+            "day": {
+                "bounds": ["2024-01-01", "2024-01-31"],
+                "unit": "day",
+                "format": "%d/%m/%Y",
+                "outside": "clip",
+                "nullable": True,
+                "unreadable": "missing",
+            },
+            "price": {"bounds": [0, 10], "bins": 5, "outside": "clip"},
+            "sex": {"values": ["f", "m"]},
+        }
+    }
+)
+
+
+def remarks(days: list[str | None], prices: list[float]) -> list[str]:
+    frame = pd.DataFrame({"day": pd.array(days, dtype="str"), "price": prices, "sex": "f"})
+    return public_remarks({"": frame}, DOMAIN)
+
+
+def test_a_public_table_of_another_period_is_remarked_upon() -> None:
+    assert remarks(["02/01/2024"] * 8 + ["02/01/2023"] * 2, [0.0] * 8 + [11.0] * 2) == []
+    assert remarks(["02/01/2024"] * 7 + ["02/01/2023"] * 3, [0.0] * 7 + [11.0] * 3) == [
+        "day: 30% of the public table lies beyond its bounds, 2024-01-01 to 2024-01-31, and is"
+        " moved to them: shift its dates there, or mend the bounds",
+        "price: 30% of the public table lies beyond its bounds, 0 to 10, and is moved to them:"
+        " change its unit, or mend the bounds",
+    ]
+
+
+def test_cells_that_do_not_read_are_remarked_upon_and_missing_ones_are_not() -> None:
+    assert remarks([None] * 9 + ["02/01/2024"], [1.0] * 10) == []
+    (remark,) = remarks(["soon"] * 9 + [None], [1.0] * 10)
+    assert remark.startswith("day: 90% of the public table does not read, and is taken as missing")
+
+
+def test_what_only_private_data_told_is_not_repeated() -> None:
+    private = replace(DOMAIN, identified_from="private")
+    frame = pd.DataFrame({"day": ["02/01/2023"], "price": [11.0], "sex": "f"})
+    assert public_remarks({"": frame}, private) == []
+    assert len(public_remarks({"old": frame, "new": frame}, DOMAIN)) == 4
