@@ -73,9 +73,9 @@ def summarize(release: str) -> str:
     certificate = stores.find("release_certificate")
     mechanism = Certificate.load(certificate).mechanism
     transcript = Transcript.load(stores.find(f"{mechanism}.run") / "transcript")
-    errors = ErrorFormat().read(stores.find("workload_error.json"))
+    verdict = verdict_of(ErrorFormat().read(stores.find("workload_error.json")))
     lines = {
-        "Verdict": verdict_of(errors).headline,
+        "Verdict": " ".join((verdict.headline, *verdict.notes)),
         "Synthetic table": f"{stores.find('synthetic_records.csv')} ({transcript.records:,} rows)",
         "Report": str(stores.find("release_report.html")),
         "Certificate": str(certificate / "certificate.html"),

@@ -194,8 +194,9 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     lines["Rounds"] = picks_text(spec.mechanism.name, made.picks)
     lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
     if made.checks_page is not None:
-        passed = len(made.checks) - verdict.failed
-        lines["Checks"] = f"{passed} of {len(made.checks)} passed: {made.checks_page}"
+        passed = len(made.checks) - verdict.failed - verdict.skipped
+        skipped = f", {verdict.skipped} not measured" if verdict.skipped else ""
+        lines["Checks"] = f"{passed} of {len(made.checks)} passed{skipped}: {made.checks_page}"
     lines["May it leave"] = (
         "the synthetic table may leave" if made.releasable else "the synthetic table may not leave"
     )

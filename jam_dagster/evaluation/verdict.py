@@ -42,6 +42,8 @@ class Verdict:
         Half the width of the interval of the difference.
     failed
         Number of checks that failed.
+    skipped
+        Number of checks that had nothing to compare: no private measurement covers some marginals.
     hidden
         Whether noise hides the errors, so that nothing is known of them.
     restricted
@@ -55,6 +57,7 @@ class Verdict:
     difference: float | None = None
     margin: float = 0.0
     failed: int = 0
+    skipped: int = 0
     hidden: bool = False
     restricted: bool = False
 
@@ -110,12 +113,13 @@ def verdict_of(
         The headline where there are no errors.
     """
     failed = sum(not one.passed for one in checks)
+    skipped = sum(not one.measured for one in checks)
     found = _compared(errors, uniform, domain, unmeasured)
     headline, notes = found.headline, list(found.notes)
     if failed:
         checked = "check" if len(checks) == 1 else "checks"
         headline = f"{failed} of {len(checks)} {checked} failed. {headline}"
-    if errors is not None and errors.sample_equivalent:
+    if errors is not None and errors.sample_equivalent and not found.hidden:
         records = f"{errors.sample_equivalent:,} private records"
         if errors.equivalent_within is not None:
             records += " ({:,} to {:,} within the noise)".format(*errors.equivalent_within)
@@ -127,7 +131,14 @@ def verdict_of(
         attributes = sum(len(clique) == 1 for clique in exactly)
         notes.append(f"Exactly: {quality_text(exactly, attributes)}.")
     exact = errors is not None and errors.restricted
-    return replace(found, headline=headline, notes=tuple(notes), failed=failed, restricted=exact)
+    return replace(
+        found,
+        headline=headline,
+        notes=tuple(notes),
+        failed=failed,
+        skipped=skipped,
+        restricted=exact,
+    )
 
 
 def _compared(
@@ -142,7 +153,7 @@ def _compared(
         theirs, margin = errors.public.possible, math.sqrt(2.0) * noise
         difference, other = ours - theirs, "the public table"
         means = f"mean error {ours:.3f} against {theirs:.3f}"
-        said = f"The difference is {difference:+.3f}"
+        said = f"The difference is {_told(difference, sign='+')}"
     elif uniform is not None:
         # The triangle inequality bounds the error of the uniform table.
         theirs, margin = uniform, 2.0 * noise
@@ -151,11 +162,18 @@ def _compared(
         means = f"mean error {ours:.3f} against {least:.3f} to {most:.3f}"
         said = (
             f"A uniform table is {uniform:.3f} from the synthetic one, so the difference of their"
-            f" errors is at most {difference:+.3f}"
+            f" errors is at most {_told(difference, sign='+')}"
         )
     else:
         return Verdict("not measured", f"The mean error is {ours:.3f} of 2.")
-    if margin and margin >= min(max(ours, theirs), MOST / 2):
+    outcome: Outcome
+    if difference < -margin:
+        outcome, words = "better", "Better than"
+    elif difference > margin and errors.public is not None:
+        outcome, words = "worse", "Worse than"
+    else:
+        outcome, words = "undecided", "No clear difference from"
+    if outcome == "undecided" and margin and margin >= min(max(ours, theirs), MOST / 2):
         return Verdict(
             "undecided",
             f"Nothing is known of the error at this budget: its noise of ±{margin:.3g} hides it.",
@@ -164,32 +182,38 @@ def _compared(
             margin=margin,
             hidden=True,
         )
-    outcome: Outcome
-    if difference < -margin:
-        outcome, words = "better", "Better than"
-    elif difference > margin and errors.public is not None:
-        outcome, words = "worse", "Worse than"
-    else:
-        outcome, words = "undecided", "No clear difference from"
     if outcome == "undecided" and margin:
-        means += f", and noise of ±{margin:.3f}"
+        means += f", and noise of ±{margin:.3f} in their difference"
     elif errors.public is not None and min(ours, theirs) > margin:
         # Of an error within its noise no ratio is known.
         if ours > 2.0 * theirs:
             means += f", {ours / theirs:.1f} times it"
         else:
-            means += f", {abs(difference) / theirs:.0%} {'less' if difference < 0 else 'more'}"
+            share = abs(difference) / theirs
+            told = f"{share:.0%}" if share >= 0.005 or not share else "under 1%"
+            means += f", {told} {'less' if difference < 0 else 'more'}"
     sure = (
-        f" within ±{margin:.3f}, with a confidence of {CONFIDENCE:.0%}" if margin else ", exactly"
+        f" within ±{_told(margin)}, with a confidence of {CONFIDENCE:.0%}"
+        if margin
+        else ", exactly"
     )
+    advice = _advice(domain, public=errors.public is not None)
+    if margin and outcome == "undecided":
+        advice = (_TELLS[0], *advice)
     return Verdict(
         outcome,
         f"{words} {other}: {means}.",
         (f"{said}{sure}.",),
-        () if outcome == "better" else _advice(domain, public=errors.public is not None),
+        () if outcome == "better" else advice,
         difference,
         margin,
     )
+
+
+def _told(number: float, sign: str = "") -> str:
+    """Return a number in three places, or a digit of one that these would take for zero."""
+    small = 0 < abs(number) < 0.0005
+    return f"{number:{sign}.1g}" if small else f"{number:{sign}.3f}"
 
 
 _TELLS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -125,3 +127,41 @@ def test_an_error_that_noise_takes_below_zero_is_zero() -> None:
     verdict = verdict_of(noisy(-0.02, 0.3, sigma=0.05))
     assert verdict.headline == "Better than the public table: mean error 0.000 against 0.300."
     assert verdict.difference == -0.3
+
+
+def test_what_noise_hides_is_as_good_as_no_number_of_records() -> None:
+    errors = replace(noisy(0.5, 0.5, sigma=0.2), sample_equivalent=30, equivalent_within=(12, 200))
+    hidden = verdict_of(errors)
+    assert hidden.hidden
+    assert hidden.notes == ()
+
+
+def test_a_difference_beyond_large_noise_is_told() -> None:
+    far = verdict_of(noisy(1.9, 0.3, sigma=0.4))
+    assert (far.outcome, far.hidden) == ("worse", False)
+    assert 1.0 < far.margin < 1.6
+
+
+def test_noise_of_a_difference_is_told_as_such() -> None:
+    near = verdict_of(noisy(0.3, 0.305, sigma=0.02))
+    assert near.headline.endswith("0.300 against 0.305, and noise of ±0.055 in their difference.")
+
+
+def test_a_check_without_a_measurement_has_not_passed() -> None:
+    checks = [
+        ExpectationResult(name, True, "WARN", "", {"measured": measured})
+        for name, measured in (("one", True), ("two", False))
+    ]
+    verdict = verdict_of(noisy(0.1, 0.9, sigma=0.001), checks=checks)
+    assert (verdict.failed, verdict.skipped) == (0, 1)
+
+
+def test_a_small_exact_difference_is_not_told_as_none() -> None:
+    close = verdict_of(exact(0.1028, 0.1027))
+    assert close.headline.endswith("0.103 against 0.103, under 1% more.")
+    assert close.notes[0] == "The difference is +0.0001, exactly."
+
+
+def test_what_noise_leaves_undecided_is_told_by_a_larger_share() -> None:
+    assert "evaluation.share" in verdict_of(noisy(0.3, 0.305, sigma=0.02)).advice[0]
+    assert not any("share" in one for one in verdict_of(noisy(0.9, 0.3, sigma=0.02)).advice)

@@ -353,6 +353,22 @@ def test_failed_checks_come_first(html: str) -> None:
     assert "▲ warning" in words
 
 
+def test_the_card_of_the_error_tells_the_interval_of_the_verdict(
+    html: str, noisy: WorkloadErrors
+) -> None:
+    assert f"± {noisy.margin:.4f} at 95%" in Page(html).words()
+
+
+def test_a_check_without_a_measurement_is_not_told_as_passed(
+    release: SmallRelease, noisy: WorkloadErrors
+) -> None:
+    skipped = ExpectationResult("sex__marginal", True, "WARN", "not measured", {"measured": False})
+    words = Page(render(release, checks=[CHECKS[0], skipped], error=noisy)).words()
+    assert "Checks 1 of 2 passed, 1 not measured" in words
+    assert "No check failed; 1 of 2 had no private measurement to compare with." in words
+    assert "skipped" in words
+
+
 def test_exact_errors_never_enter_the_page_that_leaves(
     tiny: SmallRelease, exact: WorkloadErrors
 ) -> None:

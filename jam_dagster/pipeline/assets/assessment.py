@@ -47,9 +47,9 @@ def error_metadata(
         for statistic, value in (error or {}).items():
             if value is not None:
                 metadata[f"{table}_{statistic}"] = value
-    if measured.sample_equivalent is not None:
+    if measured.sample_equivalent is not None and not verdict.hidden:
         metadata["sample_equivalent_records"] = measured.sample_equivalent
-    if measured.equivalent_within is not None:
+    if measured.equivalent_within is not None and not verdict.hidden:
         metadata["sample_equivalent_within"] = "{:,} to {:,}".format(*measured.equivalent_within)
     if verdict.difference is not None and measured.public is not None:
         metadata["synthetic_minus_public"] = verdict.difference

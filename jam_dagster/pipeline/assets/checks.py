@@ -137,7 +137,10 @@ def _result(
     """Sum up the expectations behind a check; of what may not leave tell the outcome only."""
     failed = [one for one in behind if not one.passed]
     metadata: dict[str, Any] = {"page": dg.MetadataValue.path(page)}
-    description = f"{len(behind) - len(failed)} of {len(behind)} expectations met"
+    skipped = sum(not one.measured for one in behind)
+    description = f"{len(behind) - len(failed) - skipped} of {len(behind)} expectations met"
+    if skipped:
+        description += f", {skipped} not measured"
     if not shown:
         # Not even how many there are: that depends on the domain, which may be private.
         description = "not met" if failed else "met"
@@ -152,7 +155,7 @@ def _result(
                 dg.TableRecord(
                     {
                         "expectation": one.name,
-                        "met": "yes" if one.passed else "no",
+                        "met": _met(one),
                         "finding": one_line(one.message),
                     }
                 )
@@ -167,6 +170,12 @@ def _result(
         description=description,
         metadata=metadata,
     )
+
+
+def _met(one: ExpectationResult) -> str:
+    if not one.measured:
+        return "not measured"
+    return "yes" if one.passed else "no"
 
 
 def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
