@@ -6,6 +6,7 @@ any run, of this process or of another.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -74,8 +75,14 @@ def summarize(release: str) -> str:
     mechanism = Certificate.load(certificate).mechanism
     transcript = Transcript.load(stores.find(f"{mechanism}.run") / "transcript")
     verdict = verdict_of(ErrorFormat().read(stores.find("workload_error.json")))
+    suites = json.loads(stores.find("synthetic_records.checks.json").read_text())
+    failed, checked = (
+        sum(one["statistics"][f"{which}_expectations"] for one in suites)
+        for which in ("unsuccessful", "evaluated")
+    )
     lines = {
         "Verdict": " ".join((verdict.headline, *verdict.notes)),
+        "Checks": f"{failed} of {checked} failed" if failed else f"all {checked} passed",
         "Synthetic table": f"{stores.find('synthetic_records.csv')} ({transcript.records:,} rows)",
         "Report": str(stores.find("release_report.html")),
         "Certificate": str(certificate / "certificate.html"),

@@ -177,8 +177,7 @@ def test_the_summary_of_a_release_says_what_may_leave(released: Run) -> None:
 
     assert result.stdout.count("the synthetic table may leave") == 1
     assert "restricted" not in result.stdout
-    sigma = json.loads(Path("out/errors.json").read_text())["sigma"]
-    assert f"its noise of ±{1.959964 * 2**0.5 * sigma:.2f} hides it" in result.stdout
+    assert re.search(r"^Verdict +(\w+ is known|No clear|Better|Worse)", result.stdout, re.M)
 
 
 def test_noisy_errors_are_kept_with_their_noise(release_folder: Path) -> None:
@@ -255,7 +254,7 @@ def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     )
     assert not Path("out/errors.json").exists()
     errors = json.loads(Path("out/restricted/errors.json").read_text())
-    mean = f"{errors['synthetic']['mean']:.4f}"[1:]
+    mean = f"{errors['synthetic']['mean']:.3f}"[1:]
     assert mean in restricted
     # A short number may stand in a page by chance, so the page that may leave is held to what it
     # can say without: in mode exact it neither tells errors nor depends on them.

@@ -30,6 +30,12 @@ class IndependentTable:
         counts = table.marginals([(name,) for name in table.domain.names])
         return cls(table.domain, table.records, {name: c for (name,), c in counts.items()})
 
+    @classmethod
+    def uniform(cls, domain: Domain, records: int) -> IndependentTable:
+        """Build the table without any information, in which all rows are as likely."""
+        sizes = domain.sizes.items()
+        return cls(domain, records, {name: np.full(size, records / size) for name, size in sizes})
+
     def marginal(self, clique: Clique) -> np.ndarray:
         """Return the expected counts of a marginal, float64 of the clique's shape."""
         answer = np.array(float(self.records))

@@ -78,8 +78,8 @@ def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> str:
     """Say how like the released counts a synthetic table is; empty where none was measured.
 
     Only released results are read. A marginal whose noise hides half of it is left out. The noise
-    of the others takes similarity off, so the text says what it leaves of the true table:
-    at least ``1 - k sigma sqrt(2 / pi) / (2 n)`` of k cells.
+    of the others takes similarity off, so the text says what the true table would have: at least
+    ``1 - k sigma sqrt(2 / pi) / (2 n)`` of k cells.
     """
     cliques = columns_and_pairs(synthetic.domain)
     released = {one: released_marginal(transcript, one) for one in cliques}
@@ -126,8 +126,9 @@ def quality_text(
         if sure:
             weakest = min(sure, key=lambda one: alike[one] - left[one])
             text += f", weakest {' with '.join(weakest)} {alike[weakest]:.1%}"
-            text += "" if noise is None else f" where noise leaves {left[weakest]:.1%}"
+            text += "" if noise is None else f" where the true one has about {left[weakest]:.1%}"
         if noise is not None:
-            text += f"; noise leaves {fmean(left.values()):.1%} of the true table"
+            about = f"{fmean(left.values()):.1%}"
+            text += f"; the true table has about {about} beside counts so noisy"
         parts.append(f"{text})")
     return ", ".join(parts)

@@ -12,7 +12,7 @@ from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.expectations.spec import ExpectationResult
-    from jam_dagster.evaluation.workload_error import WorkloadErrors
+    from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors
     from jam_dagster.tables.domain.domain import Domain
 
 Outcome = Literal["better", "worse", "undecided", "not measured"]
@@ -45,7 +45,7 @@ class Verdict:
     skipped
         Number of checks that had nothing to compare: no private measurement covers some marginals.
     hidden
-        Whether noise hides the errors, so that nothing is known of them.
+        Whether noise hides the error: it may be anything up to the largest.
     restricted
         Whether it follows from exact errors, and so is a statistic of private data.
     """
@@ -91,6 +91,7 @@ def verdict_of(
     domain: Domain | None = None,
     quality: str = "",
     unmeasured: str = "The error was not measured.",
+    recommended: str = "",
 ) -> Verdict:
     """Judge a release by its errors, its checks and what was paid for.
 
@@ -103,7 +104,7 @@ def verdict_of(
         What the checks of the synthetic table found.
     uniform
         The workload distance of a uniform table from the synthetic one: where there is no public
-        table, it bounds the error of the uniform table by that of the synthetic one.
+        table, and the uniform one's error was not measured, it bounds that by the synthetic one's.
     domain
         The domain, if it may be shown; its attributes of many values are named in the advice.
     quality
@@ -111,19 +112,20 @@ def verdict_of(
         are told where the errors have them.
     unmeasured
         The headline where there are no errors.
+    recommended
+        The mechanism that is recommended for such tables, where another one ran.
     """
     failed = sum(not one.passed for one in checks)
     skipped = sum(not one.measured for one in checks)
-    found = _compared(errors, uniform, domain, unmeasured)
+    public = errors is not None and errors.public is not None
+    advice = _advice(domain, public=public, recommended=recommended)
+    found = _compared(errors, uniform, unmeasured, advice)
     headline, notes = found.headline, list(found.notes)
     if failed:
         checked = "check" if len(checks) == 1 else "checks"
         headline = f"{failed} of {len(checks)} {checked} failed. {headline}"
-    if errors is not None and errors.sample_equivalent and not found.hidden:
-        records = f"{errors.sample_equivalent:,} private records"
-        if errors.equivalent_within is not None:
-            records += " ({:,} to {:,} within the noise)".format(*errors.equivalent_within)
-        notes.append(f"It is as good as a random sample of {records}.")
+    if errors is not None and errors.sample_equivalent is not None and not found.hidden:
+        notes.append(_equivalent(errors))
     if quality:
         notes.append(quality)
     if errors is not None and errors.narrow is not None and errors.narrow.per_marginal:
@@ -142,78 +144,123 @@ def verdict_of(
 
 
 def _compared(
-    errors: WorkloadErrors | None, uniform: float | None, domain: Domain | None, unmeasured: str
+    errors: WorkloadErrors | None, uniform: float | None, unmeasured: str, advice: tuple[str, ...]
 ) -> Verdict:
     """Return the verdict of the errors alone."""
     if errors is None or errors.synthetic is None:
         return Verdict("not measured", unmeasured)
-    ours, noise = errors.synthetic.possible, errors.margin
+    ours, noise = errors.synthetic, errors.margin
+    told = f"mean error {mean_text(ours, noise)}"
     if errors.public is not None:
-        # Both means have noise of their own.
-        theirs, margin = errors.public.possible, math.sqrt(2.0) * noise
-        difference, other = ours - theirs, "the public table"
-        means = f"mean error {ours:.3f} against {theirs:.3f}"
-        said = f"The difference is {_told(difference, sign='+')}"
+        found = _beside(told, ours, errors.public, noise, _PUBLIC, advice)
+    elif errors.uniform is not None:
+        found = _beside(told, ours, errors.uniform, noise, _UNIFORM, advice)
     elif uniform is not None:
-        # The triangle inequality bounds the error of the uniform table.
-        theirs, margin = uniform, 2.0 * noise
-        least, most = abs(uniform - ours), min(uniform + ours, MOST)
-        difference, other = ours - least, "a uniform table"
-        means = f"mean error {ours:.3f} against {least:.3f} to {most:.3f}"
-        said = (
-            f"A uniform table is {uniform:.3f} from the synthetic one, so the difference of their"
-            f" errors is at most {_told(difference, sign='+')}"
-        )
+        found = _beside_uniform(told, ours.possible, uniform, noise, advice)
     else:
-        return Verdict("not measured", f"The mean error is {ours:.3f} of 2.")
-    outcome: Outcome
-    if difference < -margin:
-        outcome, words = "better", "Better than"
-    elif difference > margin and errors.public is not None:
-        outcome, words = "worse", "Worse than"
-    else:
-        outcome, words = "undecided", "No clear difference from"
-    if outcome == "undecided" and margin and margin >= min(max(ours, theirs), MOST / 2):
-        return Verdict(
-            "undecided",
-            f"Nothing is known of the error at this budget: its noise of ±{margin:.3g} hides it.",
-            advice=_TELLS,
-            difference=difference,
-            margin=margin,
-            hidden=True,
-        )
-    if outcome == "undecided" and margin:
-        means += f", and noise of ±{margin:.3f} in their difference"
-    elif errors.public is not None and min(ours, theirs) > margin:
-        # Of an error within its noise no ratio is known.
-        if ours > 2.0 * theirs:
-            means += f", {ours / theirs:.1f} times it"
+        return Verdict("not measured", f"The {told} of {MOST:g}.")
+    if noise and found.outcome == "undecided":
+        found = replace(found, advice=(_TELLS[0], *found.advice))
+        if ours.possible + noise >= MOST:
+            headline = (
+                "Nothing is known of the error at this budget: with its noise it may be anything"
+                f" up to {MOST:g}."
+            )
+            return replace(found, headline=headline, notes=(), advice=_TELLS, hidden=True)
+    return found
+
+
+def _beside(
+    told: str,
+    ours: TableErrors,
+    theirs: TableErrors,
+    noise: float,
+    other: str,
+    advice: tuple[str, ...],
+) -> Verdict:
+    """Compare two measured errors, both of which have noise of their own."""
+    difference, margin = ours.possible - theirs.possible, math.sqrt(2.0) * noise
+    means = f"{told} against {mean_text(theirs, noise)}"
+    # A share is told where it is known to a quarter of itself.
+    if theirs.possible and abs(difference) >= 4.0 * margin and min(ours.mean, theirs.mean) > margin:
+        share = abs(difference) / theirs.possible
+        if difference > theirs.possible:
+            means += f", {1.0 + share:.1f} times it"
         else:
-            share = abs(difference) / theirs
-            told = f"{share:.0%}" if share >= 0.005 or not share else "under 1%"
-            means += f", {told} {'less' if difference < 0 else 'more'}"
-    sure = (
-        f" within ±{_told(margin)}, with a confidence of {CONFIDENCE:.0%}"
-        if margin
-        else ", exactly"
+            part = f"{share:.0%}" if share >= 0.005 or not share else "under 1%"
+            means += f", {part} {'less' if difference < 0 else 'more'}"
+    sure = f" within ±{_told(margin)}, with a confidence of {CONFIDENCE:.0%}"
+    notes = (f"The difference is {_told(difference, '+')}{sure if margin else ', exactly'}.",)
+    outcome: Outcome = "undecided"
+    if abs(difference) > margin:
+        outcome = "better" if difference < 0 else "worse"
+    if outcome == "worse" and other == _PUBLIC:
+        advice = ("the public table itself, if it answers the question", *advice)
+    headline = f"{_WORDS[outcome]} {other}: {means}."
+    advice = () if outcome == "better" else advice
+    return Verdict(outcome, headline, notes, advice, difference, margin)
+
+
+def _beside_uniform(
+    told: str, ours: float, uniform: float, noise: float, advice: tuple[str, ...]
+) -> Verdict:
+    """Compare with a uniform table, whose error the triangle inequality bounds."""
+    least, most = abs(uniform - ours), min(uniform + ours, MOST)
+    difference, margin = ours - least, 2.0 * noise
+    bounds = f"{least:.3f} to {most:.3f}"
+    if difference < -margin:
+        sure = f" within ±{_told(margin)}, with a confidence of {CONFIDENCE:.0%}"
+        note = (
+            f"A uniform table is {uniform:.3f} from the synthetic one, so the difference of their"
+            f" errors is at most {_told(difference, '+')}{sure if margin else ', exactly'}."
+        )
+        headline = f"{_WORDS['better']} {_UNIFORM}: {told} against {bounds}."
+        return Verdict("better", headline, (note,), (), difference, margin)
+    note = (
+        f"A uniform table is {uniform:.3f} from the synthetic one, so its error is"
+        f" {'about ' if noise else ''}{bounds}."
     )
-    advice = _advice(domain, public=errors.public is not None)
-    if margin and outcome == "undecided":
-        advice = (_TELLS[0], *advice)
-    return Verdict(
-        outcome,
-        f"{words} {other}: {means}.",
-        (f"{said}{sure}.",),
-        () if outcome == "better" else advice,
-        difference,
-        margin,
-    )
+    little = ours - noise > MOST / 2
+    headline = f"Not known to be better than {_UNIFORM}: {told} of {MOST:g}."
+    if little:
+        headline = f"Of little use: {told} of {MOST:g}, and {_UNIFORM} may be better."
+    return Verdict("undecided", headline, (note,), advice, difference, margin)
+
+
+_PUBLIC, _UNIFORM = "the public table", "a uniform table"
+
+_WORDS = {
+    "better": "Better than",
+    "worse": "Worse than",
+    "undecided": "No clear difference from",
+}
+
+
+def mean_text(table: TableErrors, noise: float) -> str:
+    """Return a mean with its interval, or the most that it is where it may be none."""
+    if not noise:
+        return f"{table.possible:.3f}"
+    if table.mean <= noise:
+        return f"at most {min(table.possible + noise, MOST):.3f}"
+    return f"{table.possible:.3f} ± {_told(noise)}"
 
 
 def _told(number: float, sign: str = "") -> str:
     """Return a number in three places, or a digit of one that these would take for zero."""
     small = 0 < abs(number) < 0.0005
     return f"{number:{sign}.1g}" if small else f"{number:{sign}.3f}"
+
+
+def _equivalent(errors: WorkloadErrors) -> str:
+    """Say what size a random sample of private records is as good."""
+    found = errors.sample_equivalent
+    if not found or found < 2:
+        return "It is as good as a random sample of fewer than two private records."
+    within = errors.equivalent_within
+    sure = ""
+    if within is not None:
+        sure = f" ({within[0]:,} to {within[1]:,}, with a confidence of {CONFIDENCE:.0%})"
+    return f"It is as good as a random sample of {found:,} private records{sure}."
 
 
 _TELLS = (
@@ -224,17 +271,19 @@ _TELLS = (
 """What makes errors known that noise hides."""
 
 
-def _advice(domain: Domain | None, *, public: bool) -> tuple[str, ...]:
+def _advice(domain: Domain | None, *, public: bool, recommended: str) -> tuple[str, ...]:
     """Return what may help a release that is not better, from public facts."""
     wide = [] if domain is None else sorted(domain.attributes, key=lambda one: -one.size)[:3]
     named = ", ".join(f"{one.name} ({one.size})" for one in wide if one.size > _WIDE_CELLS)
     coarser = "coarser values of attributes that have many"
+    mechanism = f"the mechanism {recommended}, which is recommended here"
+    if not recommended:
+        plan = "jam-dagster plan compares them on public data"
+        mechanism = f"another mechanism: {plan if public else 'jam-dagster mechanisms lists them'}"
     return (
         "fewer columns: leave out those that nobody needs",
         f"{coarser}: {named}" if named else coarser,
         "a workload of lower degree",
-        "another mechanism: jam-dagster plan compares them on public data"
-        if public
-        else "another mechanism: jam-dagster mechanisms lists them",
+        mechanism,
         "more epsilon",
     )

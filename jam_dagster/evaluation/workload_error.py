@@ -90,6 +90,8 @@ class WorkloadErrors:
         The evaluation mode.
     synthetic, public
         The errors of the synthetic table and of the public table; None in mode ``"off"``.
+    uniform
+        The error of a uniform table, in mode ``"exact"`` and where there is no public table.
     independent
         The error of the product of the private one-way marginals, with every attribute exact and
         no relation between them; only in mode ``"exact"``.
@@ -126,6 +128,7 @@ class WorkloadErrors:
     sample_equivalent: int | None = None
     equivalent_within: tuple[int, int] | None = None
     utility: TargetUtility | None = None
+    uniform: TableErrors | None = None
 
     @classmethod
     def unknown(cls, draws: Draws | None) -> WorkloadErrors:
@@ -277,7 +280,12 @@ def _exact_errors(
 ) -> WorkloadErrors:
     if records is None:
         _check_records("private", private)
-    baselines = {**judged, "independent": IndependentTable.of(private)}
+    baselines: dict[str, MarginalSource | IndependentTable] = {
+        **judged,
+        "independent": IndependentTable.of(private),
+    }
+    if "public" not in judged:
+        baselines["uniform"] = IndependentTable.uniform(private.domain, 1)
     records = private.records or records
     errors = np.empty((len(baselines), len(workload.cliques)))
     blocks = _judged(errors, private, tuple(baselines.values()), workload.cliques, records)
@@ -292,6 +300,7 @@ def _exact_errors(
         gathered["synthetic"],
         gathered.get("public"),
         gathered["independent"],
+        uniform=gathered.get("uniform"),
         narrow=TableErrors(
             float(narrow.mean()),
             float(narrow.max()),
@@ -472,8 +481,6 @@ def _check_records(name: str, table: MarginalSource | IndependentTable) -> None:
 
 def uniform_distance(synthetic: MarginalSource, workload: Workload) -> float:
     """Return the workload distance of a uniform table from a synthetic one."""
-    sizes, records = synthetic.domain.sizes, synthetic.records
-    alike = {name: np.full(size, records / size) for name, size in sizes.items()}
-    uniform = IndependentTable(synthetic.domain, records, alike)
+    uniform = IndependentTable.uniform(synthetic.domain, synthetic.records)
     (errors,) = table_errors(synthetic, [uniform], workload)
     return errors.mean

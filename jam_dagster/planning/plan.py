@@ -156,11 +156,10 @@ class Plan(Known):
     def break_even(self) -> str:
         """From which distance of the two tables on the release pays about, in a sentence."""
         return (
-            f"Two random halves of the public table are {self.public_error.mean:.3f} apart, by "
-            f"chance alone, and a release of the one half errs by {self.asked.error.mean:.3f}. So "
-            f"the release pays where the private table is further than about "
-            f"{self.asked.error.mean:.3f} from the public one: less where chance is much of it, "
-            "more where the mechanism learns from a public table that is far away."
+            f"A release of one half of the public table, beside the other, errs by "
+            f"{self.asked.error.mean:.3f}; the halves are {self.public_error.mean:.3f} apart, by "
+            f"chance alone. So the release pays where the private table is further than about "
+            f"{self.asked.error.mean:.3f} from the public one."
         )
 
     @property

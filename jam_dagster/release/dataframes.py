@@ -188,7 +188,14 @@ class FrameRelease:
             return [Finding("the certificate", passed=False, message=str(error))]
 
     def __repr__(self) -> str:
-        return f"FrameRelease({self._name}: {self._made.rows} synthetic records, {self._leaving})"
+        rows = f"{self._made.rows} synthetic records"
+        return f"FrameRelease({self._name}: {rows}, {self._leaving}. {self._headline})"
+
+    @property
+    def _headline(self) -> str:
+        # A notebook is saved with what it shows.
+        exact = "Verdict restricted: exact statistics of private data."
+        return exact if self.errors.restricted else self._made.verdict.headline
 
     @property
     def _leaving(self) -> str:
@@ -197,10 +204,7 @@ class FrameRelease:
     def _repr_html_(self) -> str:
         made = self._made
         facts = {
-            # A notebook is saved with what it shows.
-            "verdict": "restricted: exact statistics of private data"
-            if self.errors.restricted
-            else made.verdict.headline,
+            "verdict": self._headline,
             "release": self._name,
             "dataset": self._dataset,
             "records": f"{made.rows:,}",

@@ -15,6 +15,7 @@ from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds, known_bounds
 from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
+from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
 from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import EncodedTable, MarginalSource, SqlSource
 from jam_dagster.tables.codes.block_counts import can_be_counted, count_blocks
@@ -225,7 +226,7 @@ def judged(
         )
     measured = error is not None and error.synthetic is not None
     uniform = None
-    if measured and error is not None and error.public is None:
+    if measured and error is not None and error.public is None and error.uniform is None:
         uniform = uniform_distance(synthetic, spec.workload.build(domain))
     return verdict_of(
         error,
@@ -234,7 +235,15 @@ def judged(
         domain=None if domain.restricted else domain,
         quality=measured_quality(run.transcript, synthetic),
         unmeasured=unmeasured,
+        recommended=_recommended(run.transcript.mechanism, public=spec.public is not None),
     )
+
+
+def _recommended(mechanism: str, *, public: bool) -> str:
+    """Return the title of the mechanism that is recommended, where another one ran."""
+    with_public, without = RECOMMENDED
+    best = with_public if public else without
+    return "" if best == mechanism else title_of(best)
 
 
 def checks_of(run: ReleaseRun, table: pd.DataFrame | TableFile) -> TableChecks:

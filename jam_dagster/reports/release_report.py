@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common.html_pages import environment
 from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation.expectations.spec import ExpectationResult
-from jam_dagster.evaluation.verdict import Verdict
+from jam_dagster.evaluation.verdict import Verdict, mean_text
 from jam_dagster.evaluation.workload_error import WorkloadErrors
 from jam_dagster.privacy.accounting import epsilon_from_rho
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -135,6 +135,7 @@ def render_report(
         checks=sorted(checks, key=lambda check: (check.passed, check.severity == "WARN")),
         error=error,
         verdict=verdict,
+        mean_text=mean_text,
         marginals=error.to_frame().to_dict("records") if restricted and error else [],
         error_figure=report_figures.error_figure(error) if restricted and error else None,
         bounds=bounds,

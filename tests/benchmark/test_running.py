@@ -23,7 +23,7 @@ from jam_dagster.benchmark.worker import why
 from jam_dagster.errors import InputError, SpecificationError
 
 # What a run made again may differ in; the machine's words name jax where the process has loaded it.
-TIMES = ("seconds", "seconds_by_stage", "peak_memory_mb", "date", "machine")
+TIMES = ("seconds", "cpu_seconds", "seconds_by_stage", "peak_memory_mb", "date", "machine")
 
 
 # Each run starts a process.

@@ -35,7 +35,7 @@ def test_the_weakest_column_is_not_the_noisiest_one() -> None:
     scale = np.sqrt(2 / np.pi)
     noise = {("a",): CountNoise(0.01 / scale, 10), ("b",): CountNoise(0.002 / scale, 10)}
     text = quality_text({("a",): 0.12, ("b",): 0.06}, 2, noise)
-    assert "weakest b 97.0% where noise leaves 99.0%;" in text
+    assert "weakest b 97.0% where the true one has about 99.0%;" in text
     assert "weakest" not in quality_text({("a",): 0.12, ("b",): 0.021}, 2, noise)
 
 
@@ -73,8 +73,8 @@ def test_what_was_measured_is_compared_and_noise_is_told() -> None:
         1 - cells * 0.01 * spread * np.sqrt(2 / np.pi) / 2
         for cells, spread in ((2, 2**0.5), (4, 1))
     ]
-    assert f"noise leaves {left[0]:.1%} of the true table), trends" in text
-    assert text.endswith(f"noise leaves {left[1]:.1%} of the true table).")
+    assert f"the true table has about {left[0]:.1%} beside counts so noisy), trends" in text
+    assert text.endswith(f"the true table has about {left[1]:.1%} beside counts so noisy).")
 
 
 def test_nothing_measured_or_hidden_by_noise_is_nothing_told() -> None:

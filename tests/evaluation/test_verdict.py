@@ -49,14 +49,14 @@ def test_exact_errors_are_compared_as_they_are() -> None:
 def test_the_headline_says_by_how_much() -> None:
     # Of an error within its noise no ratio is known.
     assert verdict_of(noisy(0.31, 0.01, sigma=0.02)).headline == (
-        "Worse than the public table: mean error 0.310 against 0.010."
+        "Worse than the public table: mean error 0.310 ± 0.039 against at most 0.049."
     )
-    assert (
-        "0.310 against 0.100, 3.1 times it." in verdict_of(noisy(0.31, 0.1, sigma=0.001)).headline
-    )
+    assert "3.1 times it." in verdict_of(noisy(0.31, 0.1, sigma=0.001)).headline
+    # Nor of a difference that is known to less than a quarter.
+    assert "%" not in verdict_of(noisy(0.3, 0.5, sigma=0.02)).headline
     better = verdict_of(noisy(0.07, 0.28, sigma=0.001), domain=DOMAIN)
     assert better.headline == (
-        "Better than the public table: mean error 0.070 against 0.280, 75% less."
+        "Better than the public table: mean error 0.070 ± 0.002 against 0.280 ± 0.002, 75% less."
     )
     assert "-0.210 within ±0.003, with a confidence of 95%" in better.notes[0]
     assert better.good
@@ -64,8 +64,9 @@ def test_the_headline_says_by_how_much() -> None:
     assert better.advice == ()
     worse = verdict_of(noisy(0.357, 0.299, sigma=0.001), domain=DOMAIN)
     assert worse.headline == (
-        "Worse than the public table: mean error 0.357 against 0.299, 19% more."
+        "Worse than the public table: mean error 0.357 ± 0.002 against 0.299 ± 0.002, 19% more."
     )
+    assert worse.advice[0] == "the public table itself, if it answers the question"
     assert not worse.good
     assert any("b (30)" in one for one in worse.advice)
     assert not any("a (2)" in one for one in worse.advice)
@@ -96,14 +97,21 @@ def test_without_a_public_table_a_uniform_one_stands_in() -> None:
     better = verdict_of(noisy(0.2, None, sigma=0.01), uniform=distance)
     assert better.outcome == "better"
     within = f"{distance - 0.2:.3f} to {distance + 0.2:.3f}"
-    assert better.headline == f"Better than a uniform table: mean error 0.200 against {within}."
+    means = f"mean error 0.200 ± 0.020 against {within}"
+    assert better.headline == f"Better than a uniform table: {means}."
     assert better.difference == pytest.approx(0.4 - distance)
     assert f"at most {0.4 - distance:+.3f} within ±0.039" in better.notes[0]
     # An error that is larger than the distance: the triangle inequality bounds it otherwise.
     assert verdict_of(noisy(1.9, None, sigma=0.01), uniform=0.3).difference == pytest.approx(0.3)
     far = verdict_of(noisy(0.9, None, sigma=0.01), uniform=distance)
     assert far.outcome == "undecided"
-    assert "0.900 against 0.567 to 2.000, and noise" in far.headline
+    assert (
+        far.headline
+        == "Not known to be better than a uniform table: mean error 0.900 ± 0.020 of 2."
+    )
+    assert far.notes[0].endswith("from the synthetic one, so its error is about 0.567 to 2.000.")
+    useless = verdict_of(noisy(1.4, None, sigma=0.01), uniform=distance)
+    assert useless.headline.startswith("Of little use: mean error 1.400 ± 0.020 of 2, and")
     # There is nothing that a plan could be tried on.
     assert not any("plan" in one for one in far.advice)
 
@@ -125,15 +133,40 @@ def test_errors_below_their_noise_are_not_told(
 
 def test_an_error_that_noise_takes_below_zero_is_zero() -> None:
     verdict = verdict_of(noisy(-0.02, 0.3, sigma=0.05))
-    assert verdict.headline == "Better than the public table: mean error 0.000 against 0.300."
+    assert verdict.headline == (
+        "Better than the public table: mean error at most 0.098 against 0.300 ± 0.098."
+    )
     assert verdict.difference == -0.3
 
 
 def test_what_noise_hides_is_as_good_as_no_number_of_records() -> None:
-    errors = replace(noisy(0.5, 0.5, sigma=0.2), sample_equivalent=30, equivalent_within=(12, 200))
-    hidden = verdict_of(errors)
-    assert hidden.hidden
-    assert hidden.notes == ()
+    for sigma, hides in ((0.7, False), (0.8, True)):
+        errors = replace(noisy(0.5, 0.5, sigma=sigma), sample_equivalent=30)
+        verdict = verdict_of(errors)
+        assert (verdict.outcome, verdict.hidden) == ("undecided", hides)
+        assert ("30 private records" in " ".join(verdict.notes)) is not hides
+        assert ("at most 1.872 against" in verdict.headline) is not hides
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_a_table_that_is_as_good_as_a_record_or_none_says_so(records: int) -> None:
+    verdict = verdict_of(replace(exact(1.9, 0.3), sample_equivalent=records))
+    assert verdict.notes[1].endswith("a random sample of fewer than two private records.")
+
+
+def test_another_mechanism_is_named_where_one_is_recommended() -> None:
+    assert any("TILT" in one for one in verdict_of(exact(0.4, 0.3), recommended="TILT").advice)
+    assert any("plan" in one for one in verdict_of(exact(0.4, 0.3)).advice)
+
+
+def test_an_exact_error_of_the_uniform_table_is_compared() -> None:
+    errors = WorkloadErrors("exact", TableErrors(1.2), uniform=TableErrors(0.4))
+    worse = verdict_of(errors)
+    assert (
+        worse.headline
+        == "Worse than a uniform table: mean error 1.200 against 0.400, 3.0 times it."
+    )
+    assert "public" not in " ".join(worse.advice)
 
 
 def test_a_difference_beyond_large_noise_is_told() -> None:
@@ -144,7 +177,8 @@ def test_a_difference_beyond_large_noise_is_told() -> None:
 
 def test_noise_of_a_difference_is_told_as_such() -> None:
     near = verdict_of(noisy(0.3, 0.305, sigma=0.02))
-    assert near.headline.endswith("0.300 against 0.305, and noise of ±0.055 in their difference.")
+    assert near.headline.endswith("mean error 0.300 ± 0.039 against 0.305 ± 0.039.")
+    assert near.notes[0].startswith("The difference is -0.005 within ±0.055")
 
 
 def test_a_check_without_a_measurement_has_not_passed() -> None:

@@ -420,7 +420,8 @@ def test_a_release_shows_its_first_rows_and_its_cost() -> None:
     made = exact()
     output = made._repr_html_()
 
-    assert repr(made) == "FrameRelease('people', edition '1': 200 synthetic records, releasable)"
+    shown = "FrameRelease('people', edition '1': 200 synthetic records, releasable. "
+    assert repr(made) == f"{shown}{made.verdict.headline})"
     assert "epsilon 0.4 at delta 1e-09" in output
     assert made.verdict.headline in output
     assert output.count("<tr>") == 6

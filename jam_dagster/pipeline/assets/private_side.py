@@ -196,7 +196,7 @@ def _alert_if_worse(
         key = run.release.key
         alert = BudgetAlert(
             *("worse", key.release, key.dataset, key.partition, key.edition),
-            text=" ".join((verdict.headline, verdict.sentences[-1])),
+            text=" ".join((verdict.headline, *verdict.notes[:1], verdict.sentences[-1])),
         )
         asset = step.graph.key("privacy_budget")
         if not was_left(step.context.instance, asset, alert):

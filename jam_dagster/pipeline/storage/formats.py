@@ -205,6 +205,9 @@ class ErrorFormat(Format):
         content["equivalent_within"] = value.equivalent_within
         for table in self._TABLES:
             error: TableErrors | None = getattr(value, table)
+            # Of errors that other tables were measured for.
+            if table == "uniform" and error is None:
+                continue
             content[table] = error and {
                 "mean": error.mean,
                 "maximum": error.maximum,
@@ -221,7 +224,7 @@ class ErrorFormat(Format):
         """Read the errors."""
         content = parse_json(path.read_text())
         for table in self._TABLES:
-            if content[table] is not None:
+            if content.get(table) is not None:
                 listed = content[table].pop("per_marginal")
                 per_marginal = listed and {tuple(clique): one for clique, one in listed}
                 content[table] = TableErrors(**content[table], per_marginal=per_marginal)
@@ -231,7 +234,7 @@ class ErrorFormat(Format):
             content["utility"] = TargetUtility.from_dict(content["utility"])
         return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
 
-    _TABLES = ("synthetic", "public", "independent", "narrow")
+    _TABLES = ("synthetic", "public", "independent", "narrow", "uniform")
 
 
 class PageFormat(Format):
