@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.evaluation import workload_error
+from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.pipeline.storage.formats import CodesFormat, ErrorFormat
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.tables import Workload, encode, source_from_config
@@ -153,11 +154,19 @@ def assert_exact_errors_are_nowhere(home: Path) -> None:
     assert noisy.public is not None
     assert noisy.synthetic.maximum is None
     assert noisy.public.maximum is None
-    shown = {sentence for held in looked_at.values() for sentence in re.findall(_SENTENCE, held)}
-    assert shown == {(f"{noisy.synthetic.mean:.3f}".encode(), f"{noisy.public.mean:.3f}".encode())}
+    shown = {
+        sentence
+        for held in looked_at.values()
+        for sentence in re.findall(_SENTENCE, _PLUS_MINUS.sub("±".encode(), held))
+    }
+    means = (mean_text(one, noisy.margin).encode() for one in (noisy.synthetic, noisy.public))
+    assert shown == {tuple(means)}
 
 
-_SENTENCE = rb"mean error (-?\d+\.\d+) against (-?\d+\.\d+)"
+_MEAN = r"(?:at most )?-?\d+\.\d+(?: ± \d+\.\d+)?"
+_SENTENCE = f"mean error ({_MEAN}) against ({_MEAN})".encode()
+# As JSON writes it, in JSON or not.
+_PLUS_MINUS = re.compile(rb"\\+u00b1")
 
 
 def forms(number: float) -> list[bytes]:
