@@ -161,7 +161,7 @@ def _compared(
         return Verdict("not measured", f"The {told} of {MOST:g}.")
     if noise and found.outcome == "undecided":
         found = replace(found, advice=(_TELLS[0], *found.advice))
-        if ours.possible + noise >= MOST:
+        if ours.possible <= noise and ours.possible + noise >= MOST:
             headline = (
                 "Nothing is known of the error at this budget: with its noise it may be anything"
                 f" up to {MOST:g}."
@@ -240,7 +240,7 @@ def mean_text(table: TableErrors, noise: float) -> str:
     """Return a mean with its interval, or the most that it is where it may be none."""
     if not noise:
         return f"{table.possible:.3f}"
-    if table.mean <= noise:
+    if table.possible <= noise:
         return f"at most {min(table.possible + noise, MOST):.3f}"
     return f"{table.possible:.3f} ± {_told(noise)}"
 

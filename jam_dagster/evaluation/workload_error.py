@@ -153,7 +153,8 @@ class WorkloadErrors:
             "public": self.public,
             "independent": self.independent,
         }
-        return {name: None if error is None else error.to_dict() for name, error in tables.items()}
+        told = {name: None if one is None else one.to_dict() for name, one in tables.items()}
+        return told | ({} if self.uniform is None else {"uniform": self.uniform.to_dict()})
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a marginal, the worst of the synthetic table first.

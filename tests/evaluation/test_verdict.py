@@ -148,6 +148,12 @@ def test_what_noise_hides_is_as_good_as_no_number_of_records() -> None:
         assert ("at most 1.872 against" in verdict.headline) is not hides
 
 
+def test_an_error_that_is_surely_large_is_known() -> None:
+    large = verdict_of(noisy(1.9, 1.85, sigma=0.1))
+    assert not large.hidden
+    assert "mean error 1.900 ± 0.196 against" in large.headline
+
+
 @pytest.mark.parametrize("records", [0, 1])
 def test_a_table_that_is_as_good_as_a_record_or_none_says_so(records: int) -> None:
     verdict = verdict_of(replace(exact(1.9, 0.3), sample_equivalent=records))

@@ -149,7 +149,9 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
             may_be_named = not follows and graph.spec.mechanism.build().takes_named_public
             encoded = encode_public(frames, domain, may_be_named=may_be_named)
         metadata: dict[str, Any] = {}
-        if remarks := public_remarks(frames, domain):
+        # Later partitions are drawn on releases.
+        first = graph.before(graph.partition_of(context)) is None
+        if first and (remarks := public_remarks(frames, domain)):
             for remark in remarks:
                 context.log.warning(remark)
             listed = "\n".join(f"- {literal(one)}" for one in remarks)

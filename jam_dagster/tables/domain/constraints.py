@@ -45,6 +45,7 @@ from jam_dagster.tables.domain.times import TimeAttribute
 
 _MOST_CHARACTERS = 2000
 _MOST_CONSTRAINTS = 100
+_MOST_APART = 1000
 
 
 @dataclass(frozen=True)
@@ -337,6 +338,8 @@ def constraints_from(
         if isinstance(entry, Mapping) and "order" in entry:
             check_keys(what, entry, ("order", "apart"))
             apart = as_list(what, "apart", entry.get("apart") or [])
+            if len(apart) > _MOST_APART:
+                raise DomainError(f"{what} has more than {_MOST_APART:,} entries of 'apart'")
             order = _order(as_text(what, "order", entry["order"]))
             found.append(replace(order, apart=tuple(apart)))
             continue

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from jam_dagster.tables.codes.block_counts import CountedTable
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
@@ -89,9 +90,17 @@ class SparkSource:
             empty = reading(self.describe(), True, lambda: frame_of(rows.limit(0).toArrow()))
             encode(empty, domain)
             counts = reading(self.describe(), True, lambda: _counts(rows, domain, asked))
-            found = reading_values(self.describe(), True, counts.toArrow)
-            blocks = covering_blocks(domain, asked)
-            return counted_groups(_groups(found, blocks), domain, blocks)
+            return self._summed(counts.toArrow, domain, covering_blocks(domain, asked))
+
+    def _summed(
+        self, collect: Callable[[], pa.Table], domain: Domain, blocks: Sequence[Clique]
+    ) -> CountedTable:
+        """Take what Spark counted; whatever stops it may depend on values, and shows alike."""
+        return reading_values(
+            self.describe(),
+            True,
+            lambda: counted_groups(_groups(collect(), blocks), domain, blocks),
+        )
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Let Spark count the rows (see `Source.count_records`)."""

@@ -116,6 +116,7 @@ def test_the_file_form_is_kept_and_in_the_digest(key):
         ({"order": "a < b", "apart": [[2, 1, 1]]}, DomainError, "a larger one"),
         ({"order": "a < b", "apart": [[1, 2]]}, DomainError, "an entry of apart must be a first"),
         ({"order": "a < b", "apart": [[1, 2, 0]]}, DomainError, "weight of apart must be above 0"),
+        ({"order": "a < b", "apart": [[1, 2, 1]] * 1001}, DomainError, "more than 1,000 entries"),
         ({"order": "a <", "apart": []}, SpecificationError, "written as departure <= arrival"),
         ({"order": "a < b", "part": []}, SpecificationError, "'part'"),
         (3, SpecificationError, "must be an order, such as departure <= arrival"),
