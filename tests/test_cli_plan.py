@@ -17,7 +17,7 @@ import yaml
 
 from jam_dagster.errors import InputError
 from jam_dagster.planning import PlanRequest, planner
-from jam_dagster.privacy import Budget, Ledger, ReleaseKey
+from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
 from jam_dagster.tables import CsvSource, Domain
 from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
 
@@ -253,8 +253,7 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
         "people",
         epsilon=1.0,
         delta=1e-9,
-        partitions="disjoint",
-        ground="membership public and fixed",
+        policy=Policy(partitions="disjoint", ground="membership public and fixed"),
     )
     taken = ReleaseKey("people", "another", "0" * 64, partition="may")
     ledger.open_release(taken, {"mechanism": _rho(0.9)}, run_id="test")

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from jam_dagster.privacy import Kind, Ledger
+from jam_dagster.privacy import Kind, Ledger, Policy
 from tests.cli_bench import RELEASE, Run, synthesize
 from tests.postgres import PostgresServer
 
@@ -154,7 +154,9 @@ def monthly(private: object) -> tuple[object, ...]:
 def test_disjoint_partitions_of_a_query_wait_for_the_officer(run: Run) -> None:
     write_database()
     ground = "membership public and fixed"
-    Ledger("ledger.db").grant("people", epsilon=1, delta=1e-9, partitions="disjoint", ground=ground)
+    Ledger("ledger.db").grant(
+        "people", epsilon=1, delta=1e-9, policy=Policy(partitions="disjoint", ground=ground)
+    )
     always = "select * from people where '{partition}' = '{partition}'"
     command = monthly({"sql": "sqlite:///people.sqlite", "query": always})
     for _ in range(2):
@@ -174,7 +176,9 @@ def test_disjoint_partitions_of_a_query_wait_for_the_officer(run: Run) -> None:
 
 def test_disjoint_partitions_do_not_read_a_file_with_two_names(run: Run) -> None:
     ground = "membership public and fixed"
-    Ledger("ledger.db").grant("people", epsilon=1, delta=1e-9, partitions="disjoint", ground=ground)
+    Ledger("ledger.db").grant(
+        "people", epsilon=1, delta=1e-9, policy=Policy(partitions="disjoint", ground=ground)
+    )
     Path("2026-01.csv").hardlink_to("priv.csv")
     Path("2026-02.csv").symlink_to("priv.csv")
     command = monthly("{partition}.csv")

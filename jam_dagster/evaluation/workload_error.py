@@ -16,7 +16,7 @@ is then ``(n + n') / n'``: far above 2 if n' is far too small.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, get_args
@@ -28,9 +28,8 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
-from jam_dagster.evaluation.utility import TargetUtility, target_utility
+from jam_dagster.evaluation.utility import TargetUtility
 from jam_dagster.tables.codes.marginals import marginal_blocks
-from jam_dagster.tables.codes.table import EncodedTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,7 +197,6 @@ def workload_error(
     draws: Draws | None = None,
     records: int | None = None,
     encode: Callable[[], MarginalSource] | None = None,
-    target: str | None = None,
 ) -> WorkloadErrors:
     """Measure the workload error of a synthetic and a public table.
 
@@ -224,12 +222,9 @@ def workload_error(
         not public. The error is then a fraction of this n. In mode ``"exact"`` it is used for an
         empty private table.
     encode
-        Returns the private table where no value of it was looked at yet, of which `private` then
-        tells the domain and the number of records. Mode ``"private"`` calls it after the charge:
-        whether it fails depends on values.
-    target
-        In mode ``"exact"``, the column that classifiers predict (`target_utility`), of a private
-        table that has rows.
+        In mode ``"private"``, returns the private table where no value of it was looked at yet, of
+        which `private` then tells the domain and the number of records. It is called after the
+        charge: whether it fails depends on values.
 
     Returns
     -------
@@ -260,11 +255,7 @@ def workload_error(
         judged["public"] = public
     _check_tables(private, judged, workload)
     if mode == "exact":
-        private = private if encode is None else encode()
-        found = _exact_errors(private, judged, workload, records)
-        if target is None or not isinstance(private, EncodedTable):
-            return found
-        return replace(found, utility=target_utility(private, synthetic, public, target))
+        return _exact_errors(private, judged, workload, records)
     if draws is None:
         raise SpecificationError(
             "evaluation in mode 'private' needs a charge: give it the draws of the evaluation's "

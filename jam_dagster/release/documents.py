@@ -91,7 +91,7 @@ class Documents:
         bounds = known_bounds(run.transcript, run.model.domain, workload, released=synthetic)
         # A page that is made again says what it said, and is the one that was certified.
         made, remaining = self.funding.ended() or (datetime.now(UTC), None)
-        domain, key = run.model.domain, run.release.key
+        key = run.release.key
         if error is not None and error.synthetic is None:
             error = None
         public_source = "" if self.spec.public is None else self.spec.public.describe()
@@ -111,7 +111,6 @@ class Documents:
                 bounds=bounds,
                 **facts,
             ),
-            domain=domain,
             transcript=run.transcript,
             synthetic=synthetic,
             public=public,

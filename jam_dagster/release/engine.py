@@ -17,6 +17,7 @@ from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadErrors, workload_error
+from jam_dagster.evaluation.utility import target_utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
@@ -408,8 +409,11 @@ class Engine(Documents):
         mode = spec.evaluation_mode
         draws = self.funding.draws(EVALUATION) if mode == "private" else None
         errors: WorkloadErrors
+        exact, unread = mode == "exact", not spec.reads_values
         try:
             with private_step("measuring the workload error"), self.place.modes():
+                if exact and unread:
+                    private = self.encode(domain)
                 errors = workload_error(
                     private,
                     synthetic,
@@ -418,9 +422,12 @@ class Engine(Documents):
                     mode=mode,
                     draws=draws,
                     records=run.transcript.records,
-                    encode=None if spec.reads_values else partial(self.encode, domain),
-                    target=spec.evaluation.target,
+                    encode=partial(self.encode, domain) if unread and not exact else None,
                 )
+                target = spec.evaluation.target
+                if exact and target is not None and isinstance(private, EncodedTable):
+                    utility = target_utility(private, synthetic, public, target)
+                    errors = replace(errors, utility=utility)
         except (LostDrawError, ReleaseClosedError) as lost:
             # The synthetic table is there and paid for; an unknown error is no reason to
             # withhold it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -23,7 +23,6 @@ from jam_dagster.release.place import (
     DRAWS,
     Fingerprint,
     Place,
-    StoredDraws,
 )
 from jam_dagster.release.run import ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables import secret_key
@@ -89,9 +88,10 @@ class FilePlace(Place):
     ==================  ==========================================================================
 
     The run lies in a folder of its own, once: among the files of ``--out``, or as an asset. A step
-    that only reads gives no `spec`, `domain` and `secrets`. `others` yields the draws of other
-    releases of the same ledger.
+    that only reads gives no `spec`, `domain` and `secrets`.
     """
+
+    name = "the folder of the draws"
 
     def __init__(
         self,
@@ -99,17 +99,14 @@ class FilePlace(Place):
         root: Path | UPath,
         key: ReleaseKey,
         *,
-        name: str,
         run: Path | UPath,
         run_shelf: Shelf | None = None,
         spec: ReleaseSpec | None = None,
         domain: Domain | None = None,
         secrets: Secrets | None = None,
-        others: Callable[[], Iterator[StoredDraws]] = lambda: iter(()),
     ) -> None:
         super().__init__()
         self.root = root
-        self.name = name
         self._shelf = shelf
         self._key = key
         self._run = run
@@ -117,7 +114,6 @@ class FilePlace(Place):
         self._spec = spec
         self._domain = domain
         self._given_secrets = secrets
-        self._others = others
         self._exact = spec is None or spec.exact
         if self._exact:
             self.outcomes = self._directory
@@ -174,10 +170,6 @@ class FilePlace(Place):
     def counted_by(self) -> str | None:
         """What counted the private table when the release began; see `Place.counted_by`."""
         return self._described_before().get("counted_by") if self._description.exists() else None
-
-    def stored(self) -> Iterator[StoredDraws]:
-        """Yield the draws of every release that lies here; see `Place.stored`."""
-        yield from self._others()
 
     def binding(self, identity: str, *, make: bool) -> str:
         """Return the keyed digest of a source's identity; see `Place.binding`."""

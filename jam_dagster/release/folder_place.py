@@ -57,15 +57,15 @@ class FolderPlace(FilePlace):
             LocalShelf(folder.path),
             folder.path,
             key,
-            name=folder.name,
             run=folder.path,
             spec=spec,
             domain=domain,
             secrets=secrets,
-            others=self._stored,
         )
+        self.name = folder.name
 
-    def _stored(self) -> Iterator[StoredDraws]:
+    def stored(self) -> Iterator[StoredDraws]:
+        """Yield the draws of every release that lies here; see `Place.stored`."""
         folders = {self.folder.path}
         if self._siblings is not None:
             folders |= {path.parent.resolve() for path in self._siblings.glob(f"*/*/{DESCRIPTION}")}

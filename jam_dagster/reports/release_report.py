@@ -82,7 +82,6 @@ def run_of_page(page: str) -> str | None:
 def render_report(
     facts: ReportFacts,
     *,
-    domain: Domain,
     transcript: Transcript,
     synthetic: MarginalSource,
     public: MarginalSource | None,
@@ -102,7 +101,7 @@ def render_report(
     from jam_dagster.reports import report_figures
     from jam_dagster.reports.live_charts import page_script
 
-    bounds, history = facts.bounds, facts.history
+    domain, bounds, history = synthetic.domain, facts.bounds, facts.history
     history_figures = release_history.history_figures(history)
     warnings = configuration_warnings(facts.epsilon, facts.delta, transcript.records)
     template = environment("jam_dagster.reports").get_template("report.html")

@@ -9,7 +9,7 @@ import pytest
 from upath import UPath
 
 from jam_dagster.certificates import held, refitting, render_certificate, verify
-from jam_dagster.privacy import Budget, Ledger
+from jam_dagster.privacy import Budget, Ledger, Policy
 from tests.certificates.conftest import Released
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize
 
@@ -26,7 +26,10 @@ def release(run: Run) -> Released:
 def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
     ground = "membership public and fixed"
     Ledger("ledger.db").grant(
-        "people", epsilon=1.0, delta=1e-9, period="month", partitions="disjoint", ground=ground
+        "people",
+        epsilon=1.0,
+        delta=1e-9,
+        policy=Policy(period="month", partitions="disjoint", ground=ground),
     )
     made = release(run)
     assert made.failed() == set()

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.evaluation import utility, workload_error
+from jam_dagster.evaluation import utility
 from jam_dagster.evaluation.utility import check_target, target_utility
-from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
+from jam_dagster.tables import Domain, EncodedTable, PublicTables
 
 DOMAIN = Domain.from_sizes({"cause": 4, "effect": 4, "other": 3})
 
@@ -38,17 +38,6 @@ def test_a_table_of_one_value_predicts_it_and_several_public_ones_are_left_out()
     assert found.scores["synthetic"].balanced == 0.25
     assert "public" not in found.scores
     assert target_utility(table(0, 1, records=1), constant, None, "effect") is None
-
-
-def test_only_exact_errors_hold_it():
-    tables = table(0, 1), table(1, 1), table(2, 2)
-    workload = Workload.all_k_way(DOMAIN, 2)
-    exact = workload_error(*tables, workload, mode="exact", target="effect")
-    assert exact.utility is not None
-    assert exact.utility == target_utility(*tables, "effect")
-    # What Dagster shows of the errors is made of this.
-    assert "utility" not in exact.to_dict()
-    assert workload_error(*tables, workload, mode="exact").utility is None
 
 
 def test_a_target_that_cannot_be_measured_is_refused(monkeypatch: pytest.MonkeyPatch):

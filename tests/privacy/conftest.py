@@ -34,7 +34,7 @@ def each_url(request: pytest.FixtureRequest, path: Path) -> str:
 @pytest.fixture
 def ledger(url: str) -> Ledger:
     ledger = Ledger(url)
-    ledger.grant("people", epsilon=1.0, delta=1e-9, by="officer", reason="policy")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, reason="policy")
     return ledger
 
 

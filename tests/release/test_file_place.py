@@ -35,7 +35,6 @@ def engine(home: Path, ledger: Ledger, **changes: Any) -> Engine:
         LocalShelf(archive),
         archive,
         key,
-        name="the store",
         run=home / "asset.run",
         spec=spec,
         domain=DOMAIN,
@@ -85,7 +84,7 @@ def test_draws_on_other_data_are_refused_before_any_charge(
     drawn(engine(tmp_path, ledger))
     events = ledger.events()
 
-    with pytest.raises(InputError, match=f"the store holds draws .* with another {what}"):
+    with pytest.raises(InputError, match=f"the folder of the draws holds draws .* with another {what}"):
         drawn(engine(tmp_path, ledger, **changes))
     assert ledger.events() == events
     kept = list((tmp_path / "closed").rglob("*.json"))

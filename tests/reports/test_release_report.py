@@ -102,7 +102,6 @@ def render(release: SmallRelease, **options: Any) -> str:
     )
     return render_report(
         options.pop("facts", FACTS),
-        domain=release.domain,
         transcript=options.pop("transcript", release.transcript),
         synthetic=release.synthetic,
         public=options.pop("public", release.public),
@@ -422,9 +421,8 @@ def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -
     domain = replace(tiny.domain, identified_from="private")
     page = render_report(
         FACTS,
-        domain=domain,
         transcript=tiny.transcript,
-        synthetic=tiny.synthetic,
+        synthetic=replace(tiny.synthetic, domain=domain),
         public=tiny.public,
         verdict=verdict_of(None),
     )
@@ -458,7 +456,6 @@ def test_names_and_values_cannot_inject_markup() -> None:
     transcript = replace(transcript_of(domain, rounds), records=50)
     html = render_report(
         replace(FACTS, release=evil, dataset=evil, public_source=evil),
-        domain=domain,
         transcript=transcript,
         synthetic=table,
         public=table,
@@ -541,7 +538,6 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     monkeypatch.setattr(ErrorBounds, "fractions", lambda one: asked.append(one) or fractions(one))
     output = render_report(
         replace(FACTS, bounds=bounds),
-        domain=domain,
         transcript=made.transcript,
         verdict=verdict_of(None),
         **tables,

@@ -177,19 +177,15 @@ class LedgerResource(dg.ResourceDefinition):
                     f" good, move its draws out of the store and grant what may still be spent:"
                     f" `{grant_command(url, dataset)}`."
                 )
-        policy = configured.policy
         ledger.grant(
             dataset,
             epsilon=configured.epsilon,
             delta=configured.delta,
-            period=policy.period,
-            partitions=policy.partitions,
-            ground=policy.ground,
+            policy=configured.policy,
             approval=cast("ApprovalName", configured.approval),
             attempts=configured.attempts,
             sources=configured.sources,
-            by="ledger resource",
-            reason="configured budget, granted on first use",
+            reason="the ledger resource's budget, granted on first use",
         )
 
     def _make_folder(self, shown: str) -> None:

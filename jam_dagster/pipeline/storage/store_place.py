@@ -55,14 +55,19 @@ class StorePlace(FilePlace):
             store,
             root,
             key,
-            name=f"the store ({store.place})",
             run=run,
             run_shelf=run_store,
             spec=spec,
             domain=domain,
             secrets=secrets,
-            others=lambda: (one for each in stores for one in stored_draws(each)),
         )
+        self.name = f"the store ({store.place})"
+        self._stores = stores
+
+    def stored(self) -> Iterator[StoredDraws]:
+        """Yield the draws of every release that lies here; see `Place.stored`."""
+        for store in self._stores:
+            yield from stored_draws(store)
 
     def begin(self, data: Fingerprint) -> None:
         """Note what data the release draws on; keep the public table, where that may change.

@@ -133,7 +133,6 @@ def approve(
     *,
     epsilon: float | None,
     at: str,
-    by: str,
     reason: str,
 ) -> Event:
     """Append the approval of a release; see `Ledger.approve`."""
@@ -154,14 +153,11 @@ def approve(
         at=at,
         units=limit,
         epsilon=epsilon,
-        by=by,
         reason=reason,
     )
 
 
-def withdraw_approval(
-    connection: sa.Connection, key: ReleaseKey, *, at: str, by: str, reason: str
-) -> Event:
+def withdraw_approval(connection: sa.Connection, key: ReleaseKey, *, at: str, reason: str) -> Event:
     """Append that an approval is withdrawn; see `Ledger.withdraw_approval`."""
     if approvals_of(connection, key.dataset).standing(key) is None:
         raise BudgetError(
@@ -174,9 +170,7 @@ def withdraw_approval(
             f"{key} of dataset {key.dataset!r} has reserved its budget, so its approval cannot be "
             "withdrawn; end it with `jam-dagster ledger close`"
         )
-    return append(
-        connection, Kind.APPROVAL_WITHDRAWN, **key_fields(key), at=at, by=by, reason=reason
-    )
+    return append(connection, Kind.APPROVAL_WITHDRAWN, **key_fields(key), at=at, reason=reason)
 
 
 def not_reserved_yet(connection: sa.Connection, dataset: str) -> tuple[Event, ...]:

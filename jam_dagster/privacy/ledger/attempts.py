@@ -77,7 +77,6 @@ def begin_attempt(
     *,
     at: str,
     run_id: str,
-    by: str,
 ) -> Access:
     """Journal that private data are about to be opened.
 
@@ -101,7 +100,6 @@ def begin_attempt(
         attempt=secrets.token_hex(16),
         at=at,
         run_id=run_id,
-        by=by,
     )
 
 

@@ -165,15 +165,13 @@ def check_binding(
     return True
 
 
-def bind(
-    connection: sa.Connection, key: ReleaseKey, source: str, *, at: str, run_id: str, by: str
-) -> None:
+def bind(connection: sa.Connection, key: ReleaseKey, source: str, *, at: str, run_id: str) -> None:
     """Bind a release that was reserved without a source."""
-    append(connection, Kind.BOUND, **key_fields(key), source=source, at=at, run_id=run_id, by=by)
+    append(connection, Kind.BOUND, **key_fields(key), source=source, at=at, run_id=run_id)
 
 
 def bind_for_good(
-    connection: sa.Connection, location: str, key: ReleaseKey, *, at: str, run_id: str, by: str
+    connection: sa.Connection, location: str, key: ReleaseKey, *, at: str, run_id: str
 ) -> None:
     """Bind an open release to its source even if it ends without a charge; once is enough."""
     if key in bound_for_good(connection, of_release(key)):
@@ -186,7 +184,7 @@ def bind_for_good(
     source = bindings_of(_binding_events(connection, key.dataset, key.partition)).get(key, "")
     if not source:
         raise SourceBindingError(f"{key} of dataset {key.dataset!r} is bound to no source")
-    details = {"at": at, "run_id": run_id, "by": by}
+    details = {"at": at, "run_id": run_id}
     append(connection, Kind.BOUND, **key_fields(key), source=source, step=RECORDS, **details)
 
 
@@ -202,13 +200,11 @@ def _for_good() -> sa.ColumnElement[bool]:
     return sa.and_(events.c.kind == Kind.BOUND.value, events.c.step == RECORDS)
 
 
-def rebind(
-    connection: sa.Connection, dataset: str, partition: str, *, at: str, by: str, reason: str
-) -> int:
+def rebind(connection: sa.Connection, dataset: str, partition: str, *, at: str, reason: str) -> int:
     """Drop the bindings of a partition's releases; return how many were bound."""
     bound = bindings_of(_binding_events(connection, dataset, partition))
     if bound:
-        append(connection, Kind.BOUND, dataset, partition=partition, at=at, by=by, reason=reason)
+        append(connection, Kind.BOUND, dataset, partition=partition, at=at, reason=reason)
     return len(bound)
 
 

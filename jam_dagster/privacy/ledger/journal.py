@@ -7,6 +7,7 @@ records no attempt: its numbers and hashes are published with certificates.
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -15,9 +16,9 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetError, LedgerIntegrityError
+from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy.accounting import rho_within
-from jam_dagster.privacy.ledger.key import ReleaseKey, canonical_digest, key_fields
+from jam_dagster.privacy.ledger.key import ReleaseKey, canonical_digest, check_name, key_fields
 
 _AnyKind = TypeVar("_AnyKind", bound=StrEnum)
 
@@ -308,18 +309,28 @@ def chain_fault(entry: Event | Access, number: int, previous: str, name: str) ->
     return ""
 
 
+def user() -> str:
+    """Return who writes entries: the user's name, empty where there is none that can be written."""
+    try:
+        return check_name(getpass.getuser(), "the user")
+    except (OSError, KeyError, SpecificationError):
+        # A container may run under a user without a name.
+        return ""
+
+
 def append(
     connection: sa.Connection, kind: Kind, dataset: str, *, at: str = "", **details: Any
 ) -> Event:
     """Append one event to the journal; the caller's transaction holds the write lock.
 
-    An empty time means now. `details` are the other fields of `Event`. A ledger that has moved is a
-    `BudgetError`.
+    An empty time means now; `by` is the user unless it is given. `details` are the other fields of
+    `Event`. A ledger that has moved is a `BudgetError`.
     """
     if kind != Kind.ARRIVED:
         check_not_moved(connection)
     seq, previous = _next(connection, events)
     at = at or instant(utc_now())
+    details = {"by": user(), **details}
     draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
     event = replace(draft, hash=draft.seal())
     connection.execute(sa.insert(events), _row(event))
@@ -333,6 +344,7 @@ def append_access(
     check_not_moved(connection)
     seq, previous = _next(connection, accesses)
     at = at or instant(utc_now())
+    details = {"by": user(), **details}
     draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
     access = replace(draft, hash=draft.seal())
     connection.execute(sa.insert(accesses), _row(access))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -50,9 +50,8 @@ class LedgerKey:
 class LedgerKeys:
     """The keys of one ledger; `Ledger.keys` gives them."""
 
-    def __init__(self, backend: LedgerBackend, actor: Callable[[str], str]) -> None:
+    def __init__(self, backend: LedgerBackend) -> None:
         self._backend = backend
-        self._actor = actor
 
     def all(self) -> tuple[LedgerKey, ...]:
         """Return all keys ever added, in their order."""
@@ -88,7 +87,7 @@ class LedgerKeys:
                 "--out FILE"
             )
 
-    def add(self, public: str, *, by: str = "", reason: str = "") -> None:
+    def add(self, public: str, *, reason: str = "") -> None:
         """Let certificates be signed with the private half of a key from now on."""
         check_name(reason, "the reason", required=False)
         with self._backend.writing() as connection:
@@ -96,9 +95,9 @@ class LedgerKeys:
                 raise BudgetError(f"the key {fault}")
             if public in _keys(connection):
                 raise BudgetError(f"the key {fingerprint_of(public)} was added before")
-            self._append(connection, Kind.KEY_ADDED, public, by, reason)
+            self._append(connection, Kind.KEY_ADDED, public, reason)
 
-    def revoke(self, public: str, *, reason: str, by: str = "") -> None:
+    def revoke(self, public: str, *, reason: str) -> None:
         """Revoke a key; certificates that were journalled before stay signed."""
         check_name(reason, "the reason")
         with self._backend.writing() as connection:
@@ -106,13 +105,11 @@ class LedgerKeys:
             if key is None or key.revoked is not None:
                 was = "is not known here" if key is None else "was revoked before"
                 raise BudgetError(f"the key {fingerprint_of(public)} {was}")
-            self._append(connection, Kind.KEY_REVOKED, public, by, reason)
+            self._append(connection, Kind.KEY_REVOKED, public, reason)
 
-    def _append(
-        self, connection: sa.Connection, kind: Kind, public: str, by: str, reason: str
-    ) -> None:
+    def _append(self, connection: sa.Connection, kind: Kind, public: str, reason: str) -> None:
         at = ledger_time(connection, utc_now)
-        append(connection, kind, "", digest=public, at=at, by=self._actor(by), reason=reason)
+        append(connection, kind, "", digest=public, at=at, reason=reason)
 
 
 class KeyAudit:

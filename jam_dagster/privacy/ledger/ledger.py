@@ -17,7 +17,6 @@ from jam_dagster.privacy.ledger.key import check_name
 from jam_dagster.privacy.ledger.keys import LedgerKeys
 from jam_dagster.privacy.ledger.move import move_journal
 from jam_dagster.privacy.ledger.officer import OfficerEntries
-from jam_dagster.privacy.ledger.reader import actor
 from jam_dagster.privacy.ledger.runs import RunEntries
 
 
@@ -75,9 +74,7 @@ class Ledger(OfficerEntries, RunEntries):
                 check_not_moved(connection)
         self._backend.check_writable()
 
-    def move(
-        self, url_or_path: str | os.PathLike[str], *, by: str = "", reason: str = ""
-    ) -> Verification:
+    def move(self, url_or_path: str | os.PathLike[str], *, reason: str = "") -> Verification:
         """Move the whole ledger to another place, and close this one.
 
         A move that was interrupted at any instant is finished by the same call; until then
@@ -87,8 +84,8 @@ class Ledger(OfficerEntries, RunEntries):
         ----------
         url_or_path : str or path
             The new place: empty, an empty ledger, or the remains of an interrupted move.
-        by, reason : str
-            Written in the journal; `by` defaults to the user's name.
+        reason : str
+            Written in the journal, beside the user's name.
 
         Returns
         -------
@@ -108,10 +105,10 @@ class Ledger(OfficerEntries, RunEntries):
         self.verify()
         with self._backend.reading() as connection:
             at = ledger_time(connection, self._clock)
-        move_journal(self._backend, destination._backend, at=at, by=actor(by), reason=reason)
+        move_journal(self._backend, destination._backend, at=at, reason=reason)
         return destination.verify()
 
     @property
     def keys(self) -> LedgerKeys:
         """The public keys by which certificates may be signed."""
-        return LedgerKeys(self._backend, actor)
+        return LedgerKeys(self._backend)

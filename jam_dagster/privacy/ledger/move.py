@@ -35,7 +35,7 @@ _CLAIM = "moving"
 
 
 def move_journal(
-    origin: LedgerBackend, destination: LedgerBackend, *, at: str, by: str, reason: str
+    origin: LedgerBackend, destination: LedgerBackend, *, at: str, reason: str
 ) -> None:
     """Move a journal, or finish an interrupted move.
 
@@ -55,7 +55,7 @@ def move_journal(
                     f"{destination.location} is the ledger {origin.location} by another name, or "
                     "is being moved itself: name another destination"
                 )
-            _move(origin, destination, {"at": at, "by": by, "reason": reason})
+            _move(origin, destination, {"at": at, "reason": reason})
 
 
 def _check_destination(origin: LedgerBackend, destination: LedgerBackend) -> None:

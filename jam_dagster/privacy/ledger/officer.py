@@ -32,8 +32,8 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_digest, check_name
 from jam_dagster.privacy.ledger.opening import or_close
-from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, Policy, mixture_fault
-from jam_dagster.privacy.ledger.reader import LedgerReader, actor
+from jam_dagster.privacy.ledger.policy import Policy, mixture_fault
+from jam_dagster.privacy.ledger.reader import LedgerReader
 from jam_dagster.privacy.ledger.withdrawal import withdraw
 
 
@@ -46,13 +46,10 @@ class OfficerEntries(LedgerReader):
         *,
         epsilon: float,
         delta: float,
-        period: PeriodName = "lifetime",
-        partitions: PartitionsName = "add",
-        ground: str = "",
+        policy: Policy | None = None,
         attempts: int | None = None,
         sources: str | None = None,
         approval: ApprovalName | None = None,
-        by: str = "",
         reason: str = "",
     ) -> Balance:
         """Grant a protected dataset its whole budget, or replace the budget it has.
@@ -66,8 +63,8 @@ class OfficerEntries(LedgerReader):
             Identity of the protected dataset.
         epsilon, delta : float
             The budget of all releases together, per period if it renews.
-        period, partitions, ground
-            How the budget counts; see `Policy`.
+        policy : Policy, optional
+            How the budget counts; by default over a lifetime, and partitions add up.
         attempts : int, optional
             How many attempts to open private data may fail, per period if the budget renews,
             before an operator must acknowledge them.
@@ -78,8 +75,8 @@ class OfficerEntries(LedgerReader):
         approval : {"none", "required"}, optional
             Whether releases wait for `approve` before they reserve. `attempts`, `sources` and
             `approval` keep their granted value if they are not given; at first 3, "" and "none".
-        by, reason : str
-            Written in the journal; `by` defaults to the user's name.
+        reason : str
+            Written in the journal, beside the user's name.
 
         Raises
         ------
@@ -94,7 +91,7 @@ class OfficerEntries(LedgerReader):
         check_attempts(attempts)
         check_sources(sources or "")
         granted = units_down(Budget(epsilon, delta).rho)
-        policy = Policy(period, partitions, ground)
+        policy = policy or Policy()
         waits = None if approval is None else check_approval(approval)
         self._backend.create()
         self._backend.upgrade()
@@ -125,13 +122,10 @@ class OfficerEntries(LedgerReader):
                 units=granted,
                 epsilon=float(epsilon),
                 delta=float(delta),
-                period=period,
-                partitions=partitions,
-                ground=ground,
+                **vars(policy),
                 attempts=attempts,
                 sources=sources or "",
                 approval=waits or "",
-                by=actor(by),
                 reason=reason,
             )
             return known_balance(connection, self.location, dataset, at)
@@ -161,9 +155,7 @@ class OfficerEntries(LedgerReader):
                 f"{or_close(before, self.location)}"
             )
 
-    def approve(
-        self, key: ReleaseKey, *, epsilon: float | None = None, by: str = "", reason: str = ""
-    ) -> Event:
+    def approve(self, key: ReleaseKey, *, epsilon: float | None = None, reason: str = "") -> Event:
         """Approve a release, so that it may reserve where the dataset's grant requires approval.
 
         Approving the same key again, with the same limit, writes nothing.
@@ -175,8 +167,8 @@ class OfficerEntries(LedgerReader):
         epsilon : float, optional
             The most that it may reserve, at the delta of the dataset's grant; by default the
             amount in the specification.
-        by, reason : str
-            Written in the journal; `by` defaults to the user's name.
+        reason : str
+            Written in the journal, beside the user's name.
 
         Raises
         ------
@@ -186,18 +178,17 @@ class OfficerEntries(LedgerReader):
             If the dataset has no budget, or its releases need no approval.
         """
         check_name(reason, "the reason", required=False)
-        by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
-            details = {"at": at, "by": by, "reason": reason}
+            details = {"at": at, "reason": reason}
             return approve(connection, self.location, key, epsilon=epsilon, **details)
 
-    def withdraw_approval(self, key: ReleaseKey, *, by: str = "", reason: str = "") -> Event:
+    def withdraw_approval(self, key: ReleaseKey, *, reason: str = "") -> Event:
         """Withdraw an approval before its release has reserved.
 
         Parameters
         ----------
-        key, by, reason
+        key, reason
             As for `approve`.
 
         Raises
@@ -206,12 +197,11 @@ class OfficerEntries(LedgerReader):
             If this exact key is not approved, or has reserved already.
         """
         check_name(reason, "the reason", required=False)
-        by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
-            return withdraw_approval(connection, key, at=at, by=by, reason=reason)
+            return withdraw_approval(connection, key, at=at, reason=reason)
 
-    def withdraw(self, key: ReleaseKey, digest: str, *, by: str = "", reason: str = "") -> Event:
+    def withdraw(self, key: ReleaseKey, digest: str, *, reason: str = "") -> Event:
         """Withdraw a certificate, together with all other certificates of its release.
 
         Withdrawing the same certificate twice writes nothing.
@@ -222,7 +212,7 @@ class OfficerEntries(LedgerReader):
             The release of the certificate.
         digest : str
             The certificate's digest, 64 hexadecimal digits.
-        by, reason : str
+        reason : str
             Written in the journal; the verification of the certificate shows the reason.
 
         Raises
@@ -234,13 +224,12 @@ class OfficerEntries(LedgerReader):
         """
         check_digest(digest, "the certificate's digest")
         check_name(reason, "the reason", required=False)
-        by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
-            details = {"at": at, "by": by, "reason": reason}
+            details = {"at": at, "reason": reason}
             return withdraw(connection, self.location, key, digest, **details)
 
-    def rebind(self, dataset: str, *, reason: str, partition: str = "", by: str = "") -> int:
+    def rebind(self, dataset: str, *, reason: str, partition: str = "") -> int:
         """Drop the source bindings of a partition's releases, as after a file has moved.
 
         The next run of each release binds it again. If none is bound, nothing is written.
@@ -253,8 +242,6 @@ class OfficerEntries(LedgerReader):
             Written in the journal.
         partition : str
             The slice of the data, if it is partitioned.
-        by : str
-            Defaults to the user's name.
 
         Returns
         -------
@@ -271,13 +258,12 @@ class OfficerEntries(LedgerReader):
         check_name(dataset, "the protected dataset")
         check_name(partition, "the partition", required=False)
         check_name(reason, "the reason")
-        by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
             known_balance(connection, self.location, dataset, at)
-            return rebind(connection, dataset, partition, at=at, by=by, reason=reason)
+            return rebind(connection, dataset, partition, at=at, reason=reason)
 
-    def acknowledge(self, dataset: str, *, reason: str, by: str = "") -> int:
+    def acknowledge(self, dataset: str, *, reason: str) -> int:
         """Let a dataset be opened again after attempts that did not end well.
 
         If no attempt counts, nothing is written.
@@ -288,8 +274,6 @@ class OfficerEntries(LedgerReader):
             The protected dataset.
         reason : str
             Written in the journal of attempts.
-        by : str
-            Defaults to the user's name.
 
         Returns
         -------
@@ -305,13 +289,10 @@ class OfficerEntries(LedgerReader):
         """
         check_name(dataset, "the protected dataset")
         check_name(reason, "the reason")
-        by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
             balance = known_balance(connection, self.location, dataset, at)
             counted = len(open_attempts(connection, balance, at))
             if counted:
-                append_access(
-                    connection, AccessKind.ACKNOWLEDGED, dataset, at=at, reason=reason, by=by
-                )
+                append_access(connection, AccessKind.ACKNOWLEDGED, dataset, at=at, reason=reason)
             return counted

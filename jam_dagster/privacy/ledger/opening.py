@@ -57,15 +57,13 @@ class Opening:
     superseded: Mapping[ReleaseKey, Mapping[str, ShareState]] | None = None
     source: str = ""
 
-    def write(
-        self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str, by: str
-    ) -> None:
+    def write(self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str) -> None:
         """Write the plan to the journal: close superseded reservations, then reserve each share."""
         if self.there:
             if self.source:
-                bind(connection, key, self.source, at=at, run_id=run_id, by=by)
+                bind(connection, key, self.source, at=at, run_id=run_id)
             return
-        details = {"at": at, "run_id": run_id, "by": by}
+        details = {"at": at, "run_id": run_id}
         for other, shares in (self.superseded or {}).items():
             for share, state in shares.items():
                 close_share(connection, other, share, state, reason=SUPERSEDED, **details)

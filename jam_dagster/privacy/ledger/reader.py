@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.approval import not_reserved_yet
 from jam_dagster.privacy.ledger.attempts import open_attempts, verify_accesses
@@ -219,7 +218,7 @@ class LedgerReader:
 
     def _release(self, key: ReleaseKey, states: Mapping[str, ShareState]) -> Release:
         reserved = {share: rho_reserving(state.reserved) for share, state in states.items()}
-        return Release(self._backend, key, reserved, by=actor(""), clock=self._clock)
+        return Release(self._backend, key, reserved, clock=self._clock)
 
     def issued(self, key: ReleaseKey, digest: str) -> Event | None:
         """Return the ledger entry of a release's certificate, or None."""
@@ -269,14 +268,3 @@ class LedgerReader:
             granted = {event.dataset for event in journal if event.kind == Kind.GRANTED}
             opened = verify_accesses(read_accesses(connection), granted, self.location)
             return replace(verified, accesses=opened)
-
-
-def actor(by: str) -> str:
-    """Return who writes an entry: the given name, else the user's; empty if there is none."""
-    if by:
-        return check_name(by, "by")
-    try:
-        return check_name(getpass.getuser(), "the user")
-    except (OSError, KeyError, SpecificationError):
-        # A container may run under a user without a name, or with one that cannot be written.
-        return ""

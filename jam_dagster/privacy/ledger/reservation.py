@@ -41,7 +41,7 @@ class Release:
         The release.
     shares : mapping of str to float
         Rho reserved for each share.
-    run_id, by : str
+    run_id : str
         Written with each charge.
     clock : callable returning datetime
         Returns the time.
@@ -51,12 +51,11 @@ class Release:
     key: ReleaseKey
     shares: Mapping[str, float]
     run_id: str = ""
-    by: str = ""
     clock: Clock = field(default=utc_now, repr=False, compare=False)
 
     def _details(self, connection: sa.Connection) -> dict[str, str]:
         at = ledger_time(connection, self.clock)
-        return {"at": at, "run_id": self.run_id, "by": self.by}
+        return {"at": at, "run_id": self.run_id}
 
     def account(self, share: str) -> LedgerAccount:
         """Return the account of a share.

@@ -16,7 +16,7 @@ from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.journal import Kind, append, issued
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.opening import Opening, plan_opening, share_units
-from jam_dagster.privacy.ledger.reader import LedgerReader, actor
+from jam_dagster.privacy.ledger.reader import LedgerReader
 from jam_dagster.privacy.ledger.reservation import Release, share_states
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
@@ -32,7 +32,6 @@ class RunEntries(LedgerReader):
         neighbours: Neighbours = REPLACE_ONE,
         source: str = "",
         run_id: str = "",
-        by: str = "",
     ) -> Release:
         """Reserve the whole price of a release, or return its earlier reservation.
 
@@ -53,8 +52,8 @@ class RunEntries(LedgerReader):
         source : str
             The `source_binding` of the table it reads. A new reservation is bound to it, and an
             unbound one is bound when it goes on; empty if the source is not given.
-        run_id, by : str
-            Written in the journal; `by` defaults to the user's name.
+        run_id : str
+            Written in the journal, beside the user's name.
 
         Raises
         ------
@@ -74,12 +73,11 @@ class RunEntries(LedgerReader):
         """
         units = share_units(shares)
         check_name(run_id, "the run id", required=False)
-        by = actor(by)
         with self._backend.writing() as connection:
             at, opening = self._plan(connection, key, units, neighbours, source)
-            opening.write(connection, key, at=at, run_id=run_id, by=by)
+            opening.write(connection, key, at=at, run_id=run_id)
         reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
-        return Release(self._backend, key, reserved, run_id, by, self._clock)
+        return Release(self._backend, key, reserved, run_id, self._clock)
 
     def check(
         self,
@@ -100,7 +98,7 @@ class RunEntries(LedgerReader):
         with self._backend.reading() as connection:
             self._plan(connection, key, units, neighbours, source)
 
-    def bind_for_good(self, key: ReleaseKey, *, run_id: str = "", by: str = "") -> None:
+    def bind_for_good(self, key: ReleaseKey, *, run_id: str = "") -> None:
         """Bind a reserved release to its source even if it is never charged; once is enough.
 
         It is called before a public number of records is read. A partition's number of records is
@@ -110,8 +108,8 @@ class RunEntries(LedgerReader):
         ----------
         key : ReleaseKey
             The release.
-        run_id, by : str
-            Written in the journal; `by` defaults to the user's name.
+        run_id : str
+            Written in the journal, beside the user's name.
 
         Raises
         ------
@@ -123,10 +121,9 @@ class RunEntries(LedgerReader):
             If the ledger cannot be written.
         """
         check_name(run_id, "the run id", required=False)
-        by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
-            bind_for_good(connection, self.location, key, at=at, run_id=run_id, by=by)
+            bind_for_good(connection, self.location, key, at=at, run_id=run_id)
 
     def _plan(
         self,
@@ -170,7 +167,7 @@ class RunEntries(LedgerReader):
             yield
 
     @contextmanager
-    def opening(self, key: ReleaseKey, *, run_id: str = "", by: str = "") -> Iterator[str]:
+    def opening(self, key: ReleaseKey, *, run_id: str = "") -> Iterator[str]:
         """Journal an attempt to open the private data of a release; it counts until it ends well.
 
         On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
@@ -181,8 +178,8 @@ class RunEntries(LedgerReader):
         ----------
         key : ReleaseKey
             The release.
-        run_id, by : str
-            Written in the journal of attempts; `by` defaults to the user's name.
+        run_id : str
+            Written in the journal of attempts, beside the user's name.
 
         Yields
         ------
@@ -197,18 +194,15 @@ class RunEntries(LedgerReader):
             If the dataset has no budget, or the ledger cannot be written.
         """
         check_name(run_id, "the run id", required=False)
-        by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
             balance = known_balance(connection, self.location, key.dataset, at)
-            attempt = begin_attempt(
-                connection, self.location, balance, key, at=at, run_id=run_id, by=by
-            )
+            attempt = begin_attempt(connection, self.location, balance, key, at=at, run_id=run_id)
         yield attempt.attempt
         with self._backend.writing() as connection:
             end_attempt(connection, attempt, at=ledger_time(connection, self._clock))
 
-    def certify(self, key: ReleaseKey, digest: str, *, run_id: str, by: str = "") -> None:
+    def certify(self, key: ReleaseKey, digest: str, *, run_id: str) -> None:
         """Journal that a certificate was issued for a release, once for each digest.
 
         Parameters
@@ -217,8 +211,8 @@ class RunEntries(LedgerReader):
             A release that was reserved here.
         digest : str
             The certificate's digest; see `jam_dagster.certificates.Certificate.digest`.
-        run_id, by : str
-            Written in the journal; `by` defaults to the user's name. A run id without a random
+        run_id : str
+            Written in the journal, beside the user's name. A run id without a random
             part lets the entry's hash reveal its time.
 
         Raises
@@ -227,8 +221,6 @@ class RunEntries(LedgerReader):
             If the release was never opened here, or the ledger cannot be written.
         """
         check_name(run_id, "the run id")
-        by = actor(by)
-
         with self._backend.writing() as connection:
             if not share_states(connection, key):
                 raise BudgetError(
@@ -243,5 +235,4 @@ class RunEntries(LedgerReader):
                     digest=digest,
                     at=ledger_time(connection, self._clock),
                     run_id=run_id,
-                    by=by,
                 )

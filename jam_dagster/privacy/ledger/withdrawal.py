@@ -19,7 +19,6 @@ def withdraw(
     digest: str,
     *,
     at: str,
-    by: str,
     reason: str,
 ) -> Event:
     """Append that a certificate is withdrawn; see `Ledger.withdraw`."""
@@ -38,7 +37,6 @@ def withdraw(
         **key_fields(key),
         digest=digest,
         at=at,
-        by=by,
         reason=reason,
     )
 

@@ -16,7 +16,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
-from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.journal import append, user
 from jam_dagster.privacy.ledger.key import key_fields
 
 SHARES = Budget(0.3, 1e-9).shares(evaluation=0.05)
@@ -152,7 +152,7 @@ def test_an_approval_is_withdrawn_before_the_reservation_only(ledger):
     with pytest.raises(BudgetError, match="nothing to withdraw"):
         ledger.withdraw_approval(KEY)
     ledger.approve(KEY)
-    ledger.withdraw_approval(KEY, reason="a mistake", by="officer")
+    ledger.withdraw_approval(KEY, reason="a mistake")
     waits(ledger, KEY)
     with pytest.raises(BudgetError, match="nothing to withdraw"):
         ledger.withdraw_approval(KEY)
@@ -166,9 +166,9 @@ def test_an_approval_is_withdrawn_before_the_reservation_only(ledger):
 
 
 def test_approving_twice_writes_once(ledger):
-    first = ledger.approve(KEY, epsilon=0.3, reason="x", by="officer")
+    first = ledger.approve(KEY, epsilon=0.3, reason="x")
     assert ledger.approve(KEY, epsilon=0.3, reason="y") == first
-    assert (first.kind, first.by, first.reason) == (Kind.APPROVED, "officer", "x")
+    assert (first.kind, first.by, first.reason) == (Kind.APPROVED, user(), "x")
     ledger.approve(KEY)
     assert [event.kind.value for event in ledger.events()] == ["granted", "approved", "approved"]
     ledger.verify()

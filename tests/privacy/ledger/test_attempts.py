@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jam_dagster.errors import AttemptsError, BudgetError, LedgerIntegrityError, SpecificationError
-from jam_dagster.privacy import Budget, Ledger, ReleaseKey
-from jam_dagster.privacy.ledger.journal import Access, AccessKind, append_access
+from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
+from jam_dagster.privacy.ledger.journal import Access, AccessKind, append_access, user
 from tests.examples import examples
 
 
@@ -44,9 +44,9 @@ def fail(ledger: Ledger, key: ReleaseKey, times: int = 1) -> None:
 def test_an_attempt_is_there_before_the_data_are_opened_and_ends_with_them(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
-    with ledger.opening(key, run_id="run-1", by="ada") as name:
+    with ledger.opening(key, run_id="run-1") as name:
         (one,) = ledger.open_attempts("people")
-        assert (one.kind, one.attempt, one.run_id, one.by) == ("attempted", name, "run-1", "ada")
+        assert (one.kind, one.attempt, one.run_id, one.by) == ("attempted", name, "run-1", user())
         assert (one.release, one.partition, one.edition) == ("yearly", "", "1")
     assert ledger.open_attempts("people") == []
     with ledger.opening(key) as other:
@@ -74,7 +74,7 @@ def test_failures_close_the_dataset_until_they_are_acknowledged(
     assert "running attempt counts" in said
     # Refused attempts are none.
     assert len(ledger.open_attempts("people")) == 3
-    assert ledger.acknowledge("people", reason="a typo in the domain", by="officer") == 3
+    assert ledger.acknowledge("people", reason="a typo in the domain") == 3
     assert ledger.acknowledge("people", reason="once more") == 0
     with ledger.opening(other):
         pass
@@ -168,7 +168,7 @@ class Clock:
 def test_a_renewing_budget_counts_its_period(path: Path, key: ReleaseKey) -> None:
     clock = Clock(datetime(2026, 3, 31, 23, 59, tzinfo=UTC))
     ledger = Ledger(path, clock=clock)
-    ledger.grant("people", epsilon=1.0, delta=1e-9, period="month")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(period="month"))
     fail(ledger, key, times=3)
     with pytest.raises(AttemptsError, match="in 2026-03"), ledger.opening(key):
         raise AssertionError
@@ -180,7 +180,7 @@ def test_a_renewing_budget_counts_its_period(path: Path, key: ReleaseKey) -> Non
         raise AssertionError
     # Under a longer period all of them count.
     clock.when = datetime(2026, 4, 2, tzinfo=UTC)
-    ledger.grant("people", epsilon=1.0, delta=1e-9, period="year")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(period="year"))
     with pytest.raises(AttemptsError, match="in 2026"), ledger.opening(key):
         raise AssertionError
 

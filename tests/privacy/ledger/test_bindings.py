@@ -14,9 +14,9 @@ from jam_dagster.errors import (
     SourceBindingError,
     SpecificationError,
 )
-from jam_dagster.privacy import Budget, Ledger, Neighbours, ReleaseKey
+from jam_dagster.privacy import Budget, Ledger, Neighbours, Policy, ReleaseKey
 from jam_dagster.privacy.ledger.bindings import source_binding, with_template
-from jam_dagster.privacy.ledger.journal import Kind, append
+from jam_dagster.privacy.ledger.journal import Kind, append, user
 from jam_dagster.privacy.ledger.key import key_fields
 from jam_dagster.tables import source_from_config
 
@@ -92,7 +92,9 @@ SAME_PEOPLE = {
 
 @pytest.fixture
 def disjoint(ledger: Ledger) -> Ledger:
-    ledger.grant("people", epsilon=1.0, delta=1e-9, partitions="disjoint", ground=GROUND)
+    ledger.grant(
+        "people", epsilon=1.0, delta=1e-9, policy=Policy(partitions="disjoint", ground=GROUND)
+    )
     return ledger
 
 
@@ -129,8 +131,8 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     assert (given["--partitions"], given["--ground"]) == ("disjoint", GROUND)
     # An audit finds a reservation that was written all the same.
     held = disjoint.open_release(keys["2017"], SHARES)
-    same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
-    same |= {"partitions": "disjoint", "ground": GROUND}
+    policy = Policy(partitions="disjoint", ground=GROUND)
+    same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, "policy": policy}
     disjoint.grant("people", **same, sources=f"any,{template}", reason="read by the officer")
     for year in sources:
         charge(disjoint, keys[year], sources[year])
@@ -229,10 +231,10 @@ def test_a_source_that_moved_is_bound_once_more(either: Ledger, key: ReleaseKey)
     charge(either, key, WHOLE)
     march = edition(key, "1", partition="2026-03")
     charge(either, march, WHOLE)
-    assert either.rebind("people", reason="the file moved", by="operator") == 1
+    assert either.rebind("people", reason="the file moved") == 1
     event = either.events()[-1]
     assert (event.kind, event.source, event.release) == (Kind.BOUND, "", "")
-    assert (event.reason, event.by, event.partition) == ("the file moved", "operator", "")
+    assert (event.reason, event.by, event.partition) == ("the file moved", user(), "")
     either.open_release(key, SHARES, source=SLICE)
     assert sources(either)[-1] == ("bound", SLICE)
     with pytest.raises(SourceBindingError):
@@ -297,7 +299,9 @@ def test_disjoint_partitions_do_not_read_one_source(each_url: str, key: ReleaseK
     """Two names of one slice would each be paid for by the largest alone."""
     ledger = Ledger(each_url)
     ground = "membership public and fixed"
-    ledger.grant("people", epsilon=1.0, delta=1e-9, partitions="disjoint", ground=ground)
+    ledger.grant(
+        "people", epsilon=1.0, delta=1e-9, policy=Policy(partitions="disjoint", ground=ground)
+    )
     one, other = (dataclasses.replace(key, partition=name) for name in ("2016", "2017"))
     charge(ledger, one, WHOLE)
     before = ledger.events()
@@ -478,7 +482,9 @@ def test_a_reservation_of_another_source_is_found(ledger: Ledger) -> None:
 
 def test_disjoint_partitions_of_one_source_are_found(ledger: Ledger) -> None:
     ground = "membership public and fixed"
-    ledger.grant("people", epsilon=1.0, delta=1e-9, partitions="disjoint", ground=ground)
+    ledger.grant(
+        "people", epsilon=1.0, delta=1e-9, policy=Policy(partitions="disjoint", ground=ground)
+    )
     one, other = (dataclasses.replace(KEY, partition=name) for name in ("2016", "2017"))
     ledger.open_release(one, SHARES, source=WHOLE)
     ledger.open_release(other, SHARES)

@@ -9,7 +9,7 @@ import pytest
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, epsilon_from_rho
-from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.journal import append, user
 
 SHARES = Budget(0.5, 1e-9).shares(evaluation=0.05)
 
@@ -30,7 +30,7 @@ def test_a_release_from_grant_to_close(ledger, key):
         1e-9,
         pytest.approx(0.0149730577, rel=1e-8),
     )
-    release = ledger.open_release(key, SHARES, run_id="run-1", by="engineer")
+    release = ledger.open_release(key, SHARES, run_id="run-1")
     reserved = ledger.balance("people").reserved
     assert reserved == pytest.approx(Budget(0.5, 1e-9).rho, rel=1e-12)
     release.account("mechanism").charge("round-000/select", 0.001)
@@ -50,7 +50,7 @@ def test_a_release_from_grant_to_close(ledger, key):
         "round-000/select",
         "mechanism",
         "run-1",
-        "engineer",
+        user(),
     )
     assert charge.key == key
     assert charge.rho == pytest.approx(0.001)
@@ -200,7 +200,7 @@ def test_a_dataset_without_a_budget(ledger):
 
 
 def test_a_grant_is_raised_and_lowered_by_events(ledger, key):
-    ledger.grant("people", epsilon=2.0, delta=1e-9, by="officer", reason="new policy")
+    ledger.grant("people", epsilon=2.0, delta=1e-9, reason="new policy")
     ledger.grant("people", epsilon=1.5, delta=1e-10)
     grants = [event for event in ledger.events() if event.kind == Kind.GRANTED]
     assert [(event.epsilon, event.delta) for event in grants] == [
@@ -208,7 +208,7 @@ def test_a_grant_is_raised_and_lowered_by_events(ledger, key):
         (2.0, 1e-9),
         (1.5, 1e-10),
     ]
-    assert (grants[1].by, grants[1].reason, grants[1].key) == ("officer", "new policy", None)
+    assert (grants[1].by, grants[1].reason, grants[1].key) == (user(), "new policy", None)
     assert ledger.balance("people").granted == pytest.approx(Budget(1.5, 1e-10).rho, rel=1e-9)
 
 

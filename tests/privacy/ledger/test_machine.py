@@ -144,7 +144,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(dataset=DATASET, epsilon=EPSILONS, policy=st.sampled_from(POLICIES))
     def grant(self, dataset, epsilon, policy):
         units = units_down(Budget(epsilon, 1e-9).rho)
-        given = {"epsilon": epsilon, "delta": 1e-9, **vars(policy)}
+        given = {"epsilon": epsilon, "delta": 1e-9, "policy": policy}
         if units < self.composed(dataset, policy, self.releases):
             with pytest.raises(BudgetError, match="cannot be lowered"):
                 self.ledger.grant(dataset, **given)

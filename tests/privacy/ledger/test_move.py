@@ -13,10 +13,16 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
-from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy import Budget, Kind, Ledger, Policy, ReleaseKey
 from jam_dagster.privacy.ledger import journal as ledger_journal
 from jam_dagster.privacy.ledger import move as ledger_move
-from jam_dagster.privacy.ledger.journal import AccessKind, append, append_access, read_accesses
+from jam_dagster.privacy.ledger.journal import (
+    AccessKind,
+    append,
+    append_access,
+    read_accesses,
+    user,
+)
 from jam_dagster.privacy.ledger.key import key_fields
 from tests.postgres import PostgresServer
 from tests.tiers import gate, slow
@@ -49,7 +55,7 @@ every_way = pytest.mark.parametrize(
 def ledger(places) -> Ledger:
     """A ledger with a release that goes on, another dataset, and attempts to open private data."""
     ledger = Ledger(places[0])
-    ledger.grant("people", epsilon=1.0, delta=1e-9, period="month", by="officer", reason="policy")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(period="month"), reason="policy")
     ledger.grant("firms", epsilon=0.1234567890123, delta=1e-7)
     release = ledger.open_release(KEY, SHARES, run_id="run")
     release.account("mechanism").charge("round-000/select", 1e-4)
@@ -95,12 +101,12 @@ def test_everything_arrives_and_the_origin_is_closed(ledger, places):
     balances = [ledger.balance(name) for name in ledger.datasets()]
     assert (ledger.moved_to, there.moved_to) == ("", "")
 
-    proof = ledger.move(places[1], by="officer", reason="a server for the team")
+    proof = ledger.move(places[1], reason="a server for the team")
 
     moved = ledger.events()
     assert moved[:-1] == journal
     assert (moved[-1].kind, moved[-1].step) == (Kind.MOVED, there.location)
-    assert (moved[-1].by, moved[-1].reason) == ("officer", "a server for the team")
+    assert (moved[-1].by, moved[-1].reason) == (user(), "a server for the team")
     arrived = there.events()
     assert arrived[:-1] == moved
     assert (arrived[-1].kind, arrived[-1].step) == (Kind.ARRIVED, there.location)
@@ -121,7 +127,7 @@ def test_everything_arrives_and_the_origin_is_closed(ledger, places):
 
 @pytest.mark.slow
 def test_a_line_that_was_added_by_hand_does_not_open_it_again(ledger, places, monkeypatch):
-    ledger.move(places[1], by="officer", reason="a server for the team")
+    ledger.move(places[1], reason="a server for the team")
     with monkeypatch.context() as patched, ledger._backend.writing() as connection:
         patched.setattr(ledger_journal, "check_not_moved", lambda connection: None)
         append(connection, Kind.CERTIFIED, **key_fields(KEY), digest="ab" * 32)

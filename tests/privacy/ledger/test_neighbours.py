@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
-from jam_dagster.privacy import REPLACE_ONE, Kind, Ledger, Neighbours
+from jam_dagster.privacy import REPLACE_ONE, Kind, Ledger, Neighbours, Policy
 from jam_dagster.privacy.ledger.journal import events
 from jam_dagster.privacy.ledger.policy import GROUNDS
 
@@ -50,17 +50,18 @@ def test_a_mistake_in_the_neighbours_is_superseded(ledger, key):
 
 def test_disjoint_by_add_remove_needs_it(url, key):
     ledger = Ledger(url)
-    policy = {"epsilon": 1.0, "delta": 1e-9, "partitions": "disjoint"}
-    ledger.grant("people", **policy, ground=GROUNDS[0])
+    by_add_remove, by_membership = (Policy(partitions="disjoint", ground=one) for one in GROUNDS)
+    budget = {"epsilon": 1.0, "delta": 1e-9}
+    ledger.grant("people", **budget, policy=by_add_remove)
     part = replace(key, partition="north")
     with pytest.raises(BudgetError, match="replacing a person can change two partitions"):
         ledger.open_release(part, SHARES)
     ledger.open_release(part, SHARES, neighbours=ADD_REMOVE)
 
-    ledger.grant("others", **policy, ground=GROUNDS[1])
+    ledger.grant("others", **budget, policy=by_membership)
     ledger.open_release(replace(part, dataset="others"), SHARES)
     with pytest.raises(BudgetError, match="cannot be granted: it composes partitions in parallel"):
-        ledger.grant("others", **policy, ground=GROUNDS[0])
+        ledger.grant("others", **budget, policy=by_add_remove)
     ledger.verify()
 
 

@@ -14,7 +14,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
-from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.journal import append, user
 from jam_dagster.privacy.ledger.policy import GROUNDS, Holding, Policy, use
 
 RHO = Budget(1.0, 1e-9).rho
@@ -53,8 +53,8 @@ def key(release, partition="", specification="x"):
     return ReleaseKey("people", release, specification, partition)
 
 
-def grant(ledger, **policy):
-    return ledger.grant("people", epsilon=1.0, delta=1e-9, **policy)
+def grant(ledger, reason="", **policy):
+    return ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(**policy), reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -223,13 +223,13 @@ def test_a_corrected_specification_takes_over_what_was_not_charged(ledger):
     other = ledger.open_release(key("b"), {"mechanism": 0.1 * RHO})
     right = key("a", specification="y")
     ledger.check(right, MOST)
-    ledger.open_release(right, MOST, by="engineer")
+    ledger.open_release(right, MOST)
     assert wrong.closed
     assert not other.closed
     assert ledger.balance("people").reserved == pytest.approx(0.7 * RHO)
     closing = [event for event in ledger.events() if event.kind == Kind.CLOSED]
     assert [(event.specification, event.reason, event.by) for event in closing] == [
-        ("x", "superseded before its first draw", "engineer")
+        ("x", "superseded before its first draw", user())
     ]
     # A run of the superseded one that comes late draws nothing; run anew, it takes over again.
     with pytest.raises(ReleaseClosedError):
@@ -329,11 +329,13 @@ def test_a_budget_that_was_lowered_ahead_of_time_still_covers_the_past(ledger, c
     grant(ledger, period="month")
     spend(ledger, "november")
     clock.set(2026, 12, 3)
-    ledger.grant("people", epsilon=0.5, delta=1e-9, period="month")
+    ledger.grant("people", epsilon=0.5, delta=1e-9, policy=Policy(period="month"))
     clock.set(2026, 11, 23)
     assert ledger.balance("people").period == "2026-12"
     with pytest.raises(BudgetError, match="cannot be lowered"):
-        ledger.grant("people", epsilon=0.5, delta=1e-9, period="month", reason="clock")
+        ledger.grant(
+            "people", epsilon=0.5, delta=1e-9, policy=Policy(period="month"), reason="clock"
+        )
     grant(ledger, period="month", reason="clock")
     assert ledger.balance("people").remaining > 0
     ledger.verify()

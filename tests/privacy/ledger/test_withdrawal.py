@@ -30,7 +30,7 @@ def ended(ledger: Ledger, key: ReleaseKey) -> Ledger:
 
 def test_a_certificate_is_withdrawn_once(ended, key):
     assert withdrawal_of(ended.events(), key) is None
-    first = ended.withdraw(key, DIGEST, by="officer", reason="wrong")
+    first = ended.withdraw(key, DIGEST, reason="wrong")
     assert ended.withdraw(key, DIGEST, reason="again") == first
     second = ended.withdraw(key, "cd" * 32, reason="made again by another version")
     assert withdrawal_of(ended.events(), key) == second
