@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from jam_dagster.common import palette
-from jam_dagster.common.shown_text import visible
+from jam_dagster.common.shown_text import seen
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,18 +30,13 @@ def environment(package: str = "jam_dagster.common") -> Environment:
         loader=ChoiceLoader([PackageLoader(name) for name in packages]),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_seen,
+        finalize=seen,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters["figures"] = figures
     made.globals |= {"content_policy": content_policy, "palette": palette.ALL, "script": ""}
     return made
-
-
-def _seen(value: object) -> object:
-    """Show invisible characters in a text; markup comes from this package and stays unchanged."""
-    return visible(value) if type(value) is str else value
 
 
 def script_text(name: str) -> str:

@@ -27,6 +27,11 @@ def visible(text: str) -> str:
     return "".join(map(_shown, text))
 
 
+def seen(value: object) -> object:
+    """Return a value of a page's template: a text as `visible` does, markup as it is."""
+    return visible(value) if type(value) is str else value
+
+
 def one_line(text: str) -> str:
     """Return a text as `visible` does, also with line breaks and tabs as escapes."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")

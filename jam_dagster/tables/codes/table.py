@@ -46,8 +46,8 @@ class EncodedTable:
                 f" {len(self.columns)}"
             )
         columns = tuple(
-            _smallest(np.asarray(column), attribute.size, attribute.name)
-            for column, attribute in zip(self.columns, self.domain.attributes, strict=True)
+            _smallest(np.asarray(column), size, name)
+            for column, (name, size) in zip(self.columns, self.domain.sizes.items(), strict=True)
         )
         if len({len(column) for column in columns}) > 1:
             raise InputError("the columns of a table must be equally long")
