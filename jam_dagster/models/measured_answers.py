@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 
@@ -12,20 +11,14 @@ from jam_dagster.errors import InputError
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.models.measurement import Measurement
-from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.models.storage import Arrays, Facts, Kept, StoredModel
 from jam_dagster.tables import Clique, Domain, EncodedTable
-
-if TYPE_CHECKING:
-    from upath import UPath
-
-ARRAYS = "answers.npz"
-"""The file beside ``model.json``."""
 
 LARGEST_VALUE = 2.0**24
 """Largest value, in totals, to project unchanged: larger ones make sums lose the total."""
 
 
-class MeasuredAnswers:
+class MeasuredAnswers(StoredModel):
     """Measured marginals and their margins; it samples no rows.
 
     Parameters
@@ -43,6 +36,11 @@ class MeasuredAnswers:
     variance of its sum, projected (in L2) to the tables without negative counts that sum to the
     total and are zero in impossible cells. Answers that share attributes need not agree on them.
     """
+
+    kind = "answers"
+    archive = "answers.npz"
+    domain: Domain
+    total: float
 
     def __init__(
         self, domain: Domain, total: float, measurements: Iterable[Measurement] = ()
@@ -68,11 +66,6 @@ class MeasuredAnswers:
             self._with[name].add(len(self._measured))
         self._measured.append((clique, np.asarray(values, dtype=np.float64), sigma))
         self._cells += values.size
-
-    @property
-    def records(self) -> int:
-        """The total, rounded."""
-        return round(self.total)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -140,38 +133,23 @@ class MeasuredAnswers:
             "such as aim, to sample rows."
         )
 
-    def save(self, directory: Path | UPath) -> None:
-        """Write the model to a folder: ``model.json`` and ``answers.npz``."""
-        description = {
-            "kind": "answers",
-            "total": self.total,
-            "domain": self.domain.to_dict(),
-            "cliques": [list(clique) for clique in self.cliques],
-            "sigmas": [sigma for _, _, sigma in self._measured],
-        }
-        tables = {f"answer_{i}": values for i, (_, values, _) in enumerate(self._measured)}
-        write_model(directory, description, ARRAYS, tables)
+    def stored(self) -> tuple[Facts, Arrays]:
+        """Return what `StoredModel.save` writes."""
+        facts = {"sigmas": [sigma for _, _, sigma in self._measured]}
+        return facts, {f"answer_{i}": values for i, (_, values, _) in enumerate(self._measured)}
 
     @classmethod
-    def load(cls, directory: Path | UPath) -> MeasuredAnswers:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InputError
-            If the folder does not hold one, or a damaged one.
-        """
-        with stored_model(directory, ARRAYS) as (description, stored):
-            domain = Domain.from_dict(description["domain"])
-            model = cls(domain, float(description["total"]))
-            measured = zip(description["cliques"], description["sigmas"], strict=True)
-            for i, (names, sigma) in enumerate(measured):
-                values, clique = stored[f"answer_{i}"], tuple(names)
-                shape = tuple(domain.size((name,)) for name in clique)
-                if values.shape != shape or not sigma > 0 or not np.isfinite(values).all():
-                    raise ValueError(f"answer {i}")
-                model._keep(clique, values, float(sigma))
-            return model
+    def restored(cls, kept: Kept) -> Self:
+        """Return the model of what `stored` gave."""
+        domain = kept.domain
+        model = cls(domain, kept.total)
+        for i, (clique, sigma) in enumerate(zip(kept.cliques, kept.facts["sigmas"], strict=True)):
+            values = kept.arrays[f"answer_{i}"]
+            shape = tuple(domain.size((name,)) for name in clique)
+            if values.shape != shape or not sigma > 0 or not np.isfinite(values).all():
+                raise ValueError(f"answer {i}")
+            model._keep(clique, values, float(sigma))
+        return model
 
 
 def _nearest(values: np.ndarray, possible: np.ndarray, total: float) -> np.ndarray:

@@ -10,16 +10,19 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
+from jam_dagster.tables import Clique, Domain, EncodedTable
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -45,25 +48,127 @@ _DAMAGE = (
 """Exceptions from reading a damaged archive, array or model."""
 
 
-def write_model(
-    directory: Path | UPath,
-    description: Mapping[str, Any],
-    archive: str,
-    arrays: Mapping[str, np.ndarray],
-) -> None:
-    """Write a model to a folder, the description last: where it stands, the model is whole."""
-    directory.mkdir(parents=True, exist_ok=True)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_whole(directory / archive, buffer.getvalue())
-    write_whole(directory / DESCRIPTION, json.dumps(description, indent=1).encode())
+Facts = dict[str, Any]
+"""What a model is, as JSON writes it."""
+
+Arrays = dict[str, np.ndarray]
+"""The arrays of a model by name."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a folder holds of a model: what all models have, its own facts, and its arrays."""
+
+    domain: Domain
+    total: float
+    cliques: tuple[Clique, ...]
+    facts: Facts
+    arrays: Arrays
+
+    @property
+    def canonical(self) -> tuple[Clique, ...]:
+        """The cliques in the order of the domain."""
+        return tuple(map(self.domain.canonical, self.cliques))
+
+
+class StoredModel(ABC):
+    """A model that is stored in a folder: ``model.json``, and an archive of arrays."""
+
+    kind: ClassVar[str] = ""
+    """The name of its class in `load_model`; empty for the graphical one."""
+
+    archive: ClassVar[str]
+    """The name of the archive."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def domain(self) -> Domain:
+            """The attributes and their values."""
+
+        @property
+        def total(self) -> float:
+            """The number of records of the model."""
+
+        @property
+        def cliques(self) -> tuple[Clique, ...]:
+            """The marginals that the model was fitted to."""
+
+    @property
+    def records(self) -> int:
+        """The total, rounded: makes the model a `MarginalSource`."""
+        return round(self.total)
+
+    @abstractmethod
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many marginals, which share the work; see `marginal`."""
+
+    def marginal(self, names: Sequence[str]) -> np.ndarray:
+        """Return the model's marginal over `names`, in the order given.
+
+        Returns
+        -------
+        ndarray
+            Expected counts, float64, one axis an attribute, summing to `total`.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated, or the answer is too large.
+        """
+        (answer,) = self.marginals([tuple(names)]).values()
+        return answer
+
+    @abstractmethod
+    def stored(self) -> tuple[Facts, Arrays]:
+        """Return the facts, besides those that all models have, and the arrays."""
+
+    @classmethod
+    @abstractmethod
+    def restored(cls, kept: Kept) -> Self:
+        """Return the model of what `stored` gave."""
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the model to a folder, the description last: where it is, the model is whole."""
+        facts, arrays = self.stored()
+        common: Facts = {"kind": self.kind} if self.kind else {}
+        common |= {"total": self.total, "domain": self.domain.to_dict()}
+        common["cliques"] = [list(clique) for clique in self.cliques]
+        directory.mkdir(parents=True, exist_ok=True)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
+        write_whole(directory / self.archive, buffer.getvalue())
+        described = json.dumps(common | facts, indent=1)
+        write_whole(directory / DESCRIPTION, described.encode())
+
+    @classmethod
+    def load(cls, directory: Path | UPath) -> Self:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder does not hold one, or a damaged one.
+        """
+        with _stored_model(directory, cls.archive) as (facts, arrays):
+            domain, total = Domain.from_dict(facts["domain"]), float(facts["total"])
+            cliques = tuple(tuple(clique) for clique in facts["cliques"])
+            return cls.restored(Kept(domain, total, cliques, facts, arrays))
+
+
+def column_arrays(table: EncodedTable) -> Arrays:
+    """Return the columns of an encoded table as arrays of a model."""
+    return {f"column_{place}": column for place, column in enumerate(table.columns)}
+
+
+def table_of(domain: Domain, arrays: Arrays) -> EncodedTable:
+    """Return the table of what `column_arrays` gave."""
+    return EncodedTable(domain, tuple(arrays[f"column_{i}"] for i in range(len(domain.names))))
 
 
 @contextmanager
-def stored_model(
-    directory: Path | UPath, archive: str
-) -> Iterator[tuple[dict[str, Any], Mapping[str, np.ndarray]]]:
-    """Give the description and the arrays of a model that `write_model` wrote.
+def _stored_model(directory: Path | UPath, archive: str) -> Iterator[tuple[Facts, Arrays]]:
+    """Give the description and the arrays of a model that was saved.
 
     Whatever goes wrong while a model is made of them counts as damage.
     """

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 
@@ -24,15 +23,9 @@ from jam_dagster.models.graphical.junction_tree import (
 )
 from jam_dagster.models.graphical.routes import Routes
 from jam_dagster.models.graphical.sampling import sample_codes
-from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.models.storage import Arrays, Facts, Kept, StoredModel
 from jam_dagster.tables import Clique, Domain, EncodedTable, marginal_blocks
 from jam_dagster.tables.domain.impossible import codes_of
-
-if TYPE_CHECKING:
-    from upath import UPath
-
-ARRAYS = "potentials.npz"
-"""The file of arrays beside ``model.json``."""
 
 Where = Mapping[str, object]
 """For each attribute concerned a condition: a value, None for the null, for numeric attributes
@@ -41,7 +34,7 @@ met. All attributes' conditions have to be met together."""
 
 
 @dataclass(frozen=True, eq=False)
-class FittedModel:
+class FittedModel(StoredModel):
     """A Markov random field over a domain, with its total.
 
     Attributes
@@ -58,6 +51,8 @@ class FittedModel:
     domain: Domain
     total: float
     potentials: Mapping[Clique, np.ndarray]
+
+    archive = "potentials.npz"
 
     def __repr__(self) -> str:
         return f"FittedModel({len(self.potentials)} measured cliques over {self.domain!r})"
@@ -94,11 +89,6 @@ class FittedModel:
     def cliques(self) -> tuple[Clique, ...]:
         """The cliques with potentials, in the given order."""
         return tuple(self.potentials)
-
-    @property
-    def records(self) -> int:
-        """The total, rounded: makes the model a `MarginalSource`."""
-        return round(self.total)
 
     @property
     def size_mb(self) -> float:
@@ -308,30 +298,15 @@ class FittedModel:
         beliefs = self._conditioned(where)[1] if where else self.calibrated.beliefs
         return EncodedTable(self.domain, tuple(sample_codes(self.tree, beliefs, rows, rng)))
 
-    def save(self, directory: Path | UPath) -> None:
-        """Write the model to a folder: ``model.json`` and ``potentials.npz``."""
-        description = {
-            "total": self.total,
-            "domain": self.domain.to_dict(),
-            "cliques": [list(clique) for clique in self.potentials],
-        }
-        tables = {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
-        write_model(directory, description, ARRAYS, tables)
+    def stored(self) -> tuple[Facts, Arrays]:
+        """Return what `StoredModel.save` writes."""
+        return {}, {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
 
     @classmethod
-    def load(cls, directory: Path | UPath) -> FittedModel:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InputError
-            If the folder does not hold a model.
-        """
-        with stored_model(directory, ARRAYS) as (description, stored):
-            cliques = [tuple(clique) for clique in description["cliques"]]
-            potentials = {c: stored[f"potential_{i}"] for i, c in enumerate(cliques)}
-            domain = Domain.from_dict(description["domain"])
-            return cls(domain, float(description["total"]), potentials)
+    def restored(cls, kept: Kept) -> Self:
+        """Return the model of what `stored` gave."""
+        potentials = {c: kept.arrays[f"potential_{i}"] for i, c in enumerate(kept.cliques)}
+        return cls(kept.domain, kept.total, potentials)
 
 
 def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:

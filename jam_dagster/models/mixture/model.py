@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 
@@ -15,21 +14,15 @@ from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.graphical.kernels import one_thread
 from jam_dagster.models.measurement import check_marginal
 from jam_dagster.models.mixture.answers import expected
-from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.models.storage import Arrays, Facts, Kept, StoredModel
 from jam_dagster.tables import Clique, Domain, EncodedTable
-
-if TYPE_CHECKING:
-    from upath import UPath
-
-ARRAYS = "tables.npz"
-"""The file beside ``model.json``."""
 
 # Cells of the comparisons that are held at a time when rows are drawn.
 _BLOCK_CELLS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class ProductMixture:
+class ProductMixture(StoredModel):
     """K product distributions over the attributes, equally likely, with a total.
 
     Attributes
@@ -57,6 +50,9 @@ class ProductMixture:
     tables: tuple[np.ndarray, ...]
     cliques: tuple[Clique, ...] = ()
 
+    kind = "product_mixture"
+    archive = "tables.npz"
+
     def __post_init__(self) -> None:
         check_products(self.domain)
         shapes = [table.shape for table in self.tables]
@@ -79,30 +75,9 @@ class ProductMixture:
         return len(self.tables[0])
 
     @property
-    def records(self) -> int:
-        """The total, rounded: makes the model a `MarginalSource`."""
-        return round(self.total)
-
-    @property
     def size_mb(self) -> float:
         """Size of the tables in megabytes, 8 bytes a number."""
         return self.components * sum(self.domain.shape) * BYTES_PER_CELL / MEGABYTE
-
-    def marginal(self, names: Sequence[str]) -> np.ndarray:
-        """Return the model's marginal over `names`, in the order given.
-
-        Returns
-        -------
-        ndarray
-            Expected counts, float64, one axis an attribute, summing to `total`.
-
-        Raises
-        ------
-        InputError
-            If an attribute is unknown or repeated, or the answer has more than 2^27 cells.
-        """
-        (answer,) = self.marginals([tuple(names)]).values()
-        return answer
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals; see `marginal`."""
@@ -156,34 +131,19 @@ class ProductMixture:
             columns.append(_values(table, component, at)[order])
         return EncodedTable(self.domain, tuple(columns))
 
-    def save(self, directory: Path | UPath) -> None:
-        """Write the model to a folder: ``model.json`` and ``tables.npz``."""
-        description = {
-            "kind": "product_mixture",
-            "total": self.total,
-            "domain": self.domain.to_dict(),
-            "cliques": [list(clique) for clique in self.cliques],
-        }
-        tables = {f"table_{number}": table for number, table in enumerate(self.tables)}
-        write_model(directory, description, ARRAYS, tables)
+    def stored(self) -> tuple[Facts, Arrays]:
+        """Return what `StoredModel.save` writes."""
+        return {}, {f"table_{number}": table for number, table in enumerate(self.tables)}
 
     @classmethod
-    def load(cls, directory: Path | UPath) -> ProductMixture:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InputError
-            If the folder does not hold a model.
-        """
-        with stored_model(directory, ARRAYS) as (description, stored):
-            domain = Domain.from_dict(description["domain"])
-            tables = tuple(
-                np.asarray(stored[f"table_{number}"], dtype=np.float64)
-                for number in range(len(domain.names))
-            )
-            cliques = tuple(domain.canonical(clique) for clique in description["cliques"])
-            return cls(domain, float(description["total"]), tables, cliques)
+    def restored(cls, kept: Kept) -> Self:
+        """Return the model of what `stored` gave."""
+        domain = kept.domain
+        tables = tuple(
+            np.asarray(kept.arrays[f"table_{number}"], dtype=np.float64)
+            for number in range(len(domain.names))
+        )
+        return cls(domain, kept.total, tables, kept.canonical)
 
 
 def check_products(domain: Domain) -> None:

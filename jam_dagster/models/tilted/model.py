@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Self
 
 import numpy as np
 
 from jam_dagster.errors import InputError
 from jam_dagster.models.base import check_rows, model_card
 from jam_dagster.models.graphical.model import FittedModel
-from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.models.storage import Arrays, Facts, Kept, StoredModel, column_arrays, table_of
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Clique, Domain, EncodedTable
-
-if TYPE_CHECKING:
-    from upath import UPath
-
-ARRAYS = "potentials.npz"
-"""The file of arrays beside ``model.json``."""
 
 SHARED_CELLS = 2**25
 """A quarter of a gibibyte of tables that answers share; twice that saves no time."""
 
 
 @dataclass(frozen=True, eq=False)
-class TiltedModel:
+class TiltedModel(StoredModel):
     """``p = (1 - b) network + b records``, with its total; a `MarginalSource`.
 
     Attributes
@@ -58,7 +51,8 @@ class TiltedModel:
     cliques: tuple[Clique, ...] = field(default=())
     populations: int = 1
 
-    kind: ClassVar[str] = "tilted"
+    kind = "tilted"
+    archive = "potentials.npz"
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1 or (self.rows is None and self.share):
@@ -86,30 +80,9 @@ class TiltedModel:
         return self.network.total
 
     @property
-    def records(self) -> int:
-        """The total, rounded: makes the model a `MarginalSource`."""
-        return round(self.total)
-
-    @property
     def size_mb(self) -> float:
         """Size of the junction tree and the weights in megabytes, 8 bytes a number."""
         return self.network.size_mb + (0.0 if self.rows is None else self.rows.size_mb)
-
-    def marginal(self, names: Sequence[str]) -> np.ndarray:
-        """Return the model's marginal over `names`, in the order given.
-
-        Returns
-        -------
-        ndarray
-            Expected counts, float64, one axis an attribute, summing to `total`.
-
-        Raises
-        ------
-        InputError
-            If an attribute is unknown or repeated, or the answer is too large.
-        """
-        (answer,) = self.marginals([tuple(names)]).values()
-        return answer
 
     def largest_table(self, names: Sequence[str]) -> int:
         """See `FittedModel.largest_table`."""
@@ -151,54 +124,33 @@ class TiltedModel:
         columns = self.network.sample(rows, rng).columns
         return EncodedTable(self.domain, columns[: len(self.domain.names)])
 
-    def save(self, directory: Path | UPath) -> None:
-        """Write the model to a folder: ``model.json`` and ``potentials.npz``."""
+    def stored(self) -> tuple[Facts, Arrays]:
+        """Return what `StoredModel.save` writes."""
         potentials = self.network.potentials
-        description: dict[str, Any] = {
-            "kind": self.kind,
-            "total": self.total,
-            "share": self.share,
+        facts = {
             "domain": self.network.domain.to_dict(),
+            "share": self.share,
             "populations": self.populations,
-            "cliques": [list(clique) for clique in self.cliques],
             "potentials": [list(clique) for clique in potentials],
             "records": self.rows is not None,
         }
         arrays = {f"potential_{place}": table for place, table in enumerate(potentials.values())}
         if self.rows is not None:
             arrays["log_weights"] = self.rows.log_weights
-            columns = enumerate(self.rows.support.table.columns)
-            arrays.update({f"column_{place}": column for place, column in columns})
-        write_model(directory, description, ARRAYS, arrays)
+            arrays |= column_arrays(self.rows.support.table)
+        return facts, arrays
 
     @classmethod
-    def load(cls, directory: Path | UPath) -> TiltedModel:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InputError
-            If the folder does not hold one.
-        """
-        with stored_model(directory, ARRAYS) as (description, stored):
-            domain = Domain.from_dict(description["domain"])
-            total, populations = float(description["total"]), int(description["populations"])
-            potentials = {
-                tuple(clique): stored[f"potential_{place}"]
-                for place, clique in enumerate(description["potentials"])
-            }
-            network = FittedModel(domain, total, potentials)
-            made = cls(network, None, 0.0, populations=populations)
-            rows = None
-            if description["records"]:
-                places = range(len(made.domain.names))
-                columns = tuple(stored[f"column_{place}"] for place in places)
-                support = Support(EncodedTable(made.domain, columns))
-                rows = WeightedTable(support, total, stored["log_weights"])
-            return cls(
-                network,
-                rows,
-                float(description["share"]),
-                tuple(domain.canonical(clique) for clique in description["cliques"]),
-                populations,
-            )
+    def restored(cls, kept: Kept) -> Self:
+        """Return the model of what `stored` gave."""
+        potentials = {
+            tuple(clique): kept.arrays[f"potential_{place}"]
+            for place, clique in enumerate(kept.facts["potentials"])
+        }
+        network = FittedModel(kept.domain, kept.total, potentials)
+        made = cls(network, None, 0.0, kept.canonical, int(kept.facts["populations"]))
+        if not kept.facts["records"]:
+            return made
+        support = Support(table_of(made.domain, kept.arrays))
+        rows = WeightedTable(support, kept.total, kept.arrays["log_weights"])
+        return replace(made, rows=rows, share=float(kept.facts["share"]))

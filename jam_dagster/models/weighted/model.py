@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +14,16 @@ import numpy.typing as npt
 from jam_dagster.errors import InputError
 from jam_dagster.models.base import check_rows
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
-from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.models.storage import Arrays, Facts, Kept, StoredModel, column_arrays, table_of
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Clique, Domain, EncodedTable
-
-if TYPE_CHECKING:
-    from upath import UPath
-
-ARRAYS = "potentials.npz"
-"""The file beside ``model.json``."""
 
 EXACT_STATISTICS = "exact statistics of private data"
 """Why weights that no noise was added to are restricted."""
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedTable:
+class WeightedTable(StoredModel):
     """A distribution over a support, with its total; a `MarginalSource`.
 
     Attributes
@@ -60,7 +53,8 @@ class WeightedTable:
     cliques: tuple[Clique, ...] = ()
     restricted: bool = False
 
-    kind: ClassVar[str] = "weighted_table"
+    kind = "weighted_table"
+    archive = "potentials.npz"
 
     def __post_init__(self) -> None:
         logs = np.asarray(self.log_weights, dtype=np.float64)
@@ -102,11 +96,6 @@ class WeightedTable:
         return self.support.domain
 
     @property
-    def records(self) -> int:
-        """The total, rounded: makes the model a `MarginalSource`."""
-        return round(self.total)
-
-    @property
     def size_mb(self) -> float:
         """Size of the weights in megabytes, 8 bytes each."""
         return self.support.size * BYTES_PER_CELL / MEGABYTE
@@ -117,21 +106,6 @@ class WeightedTable:
         weights: npt.NDArray[np.float64] = np.exp(self.log_weights - self.log_weights.max())
         weights /= weights.sum()
         return weights
-
-    def marginal(self, names: Sequence[str]) -> np.ndarray:
-        """Return the model's marginal over `names`, in the order given.
-
-        Returns
-        -------
-        ndarray
-            Expected counts, float64, one axis an attribute, summing to `total`.
-
-        Raises
-        ------
-        InputError
-            If an attribute is unknown or repeated, or the answer is too large.
-        """
-        return self.support.marginal(names, self.probabilities) * self.total
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals; see `marginal`."""
@@ -157,44 +131,21 @@ class WeightedTable:
         chosen = np.searchsorted(boundaries, places, side="right")
         return self.support.table.take(rng.permutation(chosen))
 
-    def save(self, directory: Path | UPath) -> None:
-        """Write the model to a folder: ``model.json`` and ``potentials.npz``.
+    def stored(self) -> tuple[Facts, Arrays]:
+        """Return what `StoredModel.save` writes.
 
-        A support that is the whole domain is not written: it follows from the domain.
+        A support that is the whole domain is left out: it follows from the domain.
         """
-        description: dict[str, Any] = {
-            "kind": self.kind,
-            "total": self.total,
-            "domain": self.domain.to_dict(),
-            "cliques": [list(clique) for clique in self.cliques],
-            "whole_domain": self.support.whole,
-        }
+        facts: Facts = {"whole_domain": self.support.whole}
         if self.restricted:
-            description["restricted"] = EXACT_STATISTICS
-        arrays: dict[str, np.ndarray] = {"log_weights": self.log_weights}
-        if not self.support.whole:
-            columns = enumerate(self.support.table.columns)
-            arrays.update({f"column_{place}": column for place, column in columns})
-        write_model(directory, description, ARRAYS, arrays)
+            facts["restricted"] = EXACT_STATISTICS
+        columns = {} if self.support.whole else column_arrays(self.support.table)
+        return facts, {"log_weights": self.log_weights, **columns}
 
     @classmethod
-    def load(cls, directory: Path | UPath) -> WeightedTable:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InputError
-            If the folder does not hold one.
-        """
-        with stored_model(directory, ARRAYS) as (description, stored):
-            domain = Domain.from_dict(description["domain"])
-            cliques = tuple(domain.canonical(clique) for clique in description["cliques"])
-            if description["whole_domain"]:
-                support = Support.of_domain(domain)
-            else:
-                places = range(len(domain.names))
-                columns = tuple(stored[f"column_{place}"] for place in places)
-                support = Support(EncodedTable(domain, columns))
-            weights = stored["log_weights"]
-            restricted = "restricted" in description
-            return cls(support, float(description["total"]), weights, cliques, restricted)
+    def restored(cls, kept: Kept) -> Self:
+        """Return the model of what `stored` gave."""
+        domain = kept.domain
+        whole, restricted = kept.facts["whole_domain"], "restricted" in kept.facts
+        support = Support.of_domain(domain) if whole else Support(table_of(domain, kept.arrays))
+        return cls(support, kept.total, kept.arrays["log_weights"], kept.canonical, restricted)
