@@ -34,7 +34,6 @@ from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.impossible import (
-    HasAttributes,
     NamedValues,
     OrderedAttributes,
     codes_of,
@@ -81,7 +80,7 @@ class Order:
         apart = [list(map(list, self.apart))] if self.apart else []
         return ["<" if self.strict else "<=", self.lower, self.higher, *apart]
 
-    def describe(self, domain: HasAttributes) -> str:
+    def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint as a domain file has it."""
         sign = "<" if self.strict else "<="
         return f"{column_text(self.lower)} {sign} {column_text(self.higher)}"
@@ -123,7 +122,7 @@ class Order:
         held: npt.NDArray[np.bool_] = lower < higher if self.strict else lower <= higher
         return held
 
-    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+    def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
         """Return which cells hold only pairs that break it; of values that are drawn, if asked."""
         low, high = (_numeric(domain, name) for name in self.attributes)
         mask = np.zeros((low.size, high.size), dtype=bool)
@@ -158,7 +157,7 @@ class Combinations:
             [list(map(list, one)) for one in self.listed],
         ]
 
-    def describe(self, domain: HasAttributes) -> str:
+    def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint in words."""
         pair = [domain.attribute(name) for name in self.attributes]
         product = math.prod(one.size - one.nullable for one in pair)
@@ -186,7 +185,7 @@ class Combinations:
         places = [self.attributes.index(name) for name in clique]
         return Combinations(clique, tuple(tuple(one[at] for at in places) for one in self.listed))
 
-    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+    def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
         """Return which cells are none of the combinations."""
         attributes = [domain.attribute(name) for name in self.attributes]
         mask = np.ones([one.size for one in attributes], dtype=bool)
@@ -221,7 +220,7 @@ class NotNull:
         """What identifies it in the domain's digest."""
         return ["not_null", self.attribute]
 
-    def describe(self, domain: HasAttributes) -> str:
+    def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint in words."""
         return f"{self.attribute} is not missing"
 
@@ -230,7 +229,7 @@ class NotNull:
         domain.attribute(self.attribute)
         return self
 
-    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+    def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
         """Return which cell is that of missing values."""
         attribute = domain.attribute(self.attribute)
         mask = np.zeros(attribute.size, dtype=bool)
@@ -242,7 +241,7 @@ class NotNull:
 Constraint = Order | Combinations | NotNull
 
 
-def described(domain: HasAttributes, constraints: Sequence[Constraint]) -> list[str]:
+def described(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> list[str]:
     """Return constraints in words, all columns that are not missing in one line."""
     never = [one.attribute for one in constraints if isinstance(one, NotNull)]
     rest = [one.describe(domain) for one in constraints if not isinstance(one, NotNull)]
@@ -266,7 +265,7 @@ def drawn_limits(
 _EXTREMES = (np.minimum, np.maximum)
 
 
-def _numeric(domain: HasAttributes, name: str) -> NumericAttribute:
+def _numeric(domain: OrderedAttributes, name: str) -> NumericAttribute:
     attribute = domain.attribute(name)
     if not isinstance(attribute, NumericAttribute):
         raise DomainError(f"attribute {name!r} has categories, which have no order")
@@ -360,7 +359,7 @@ def constraints_from(
     return tuple(found)
 
 
-def constraints_to(domain: HasAttributes, constraints: Sequence[Constraint]) -> list[Any]:
+def constraints_to(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> list[Any]:
     """Return what a domain file has of constraints: the inverse of `constraints_from`."""
     entries: list[Any] = []
     for one in constraints:

@@ -19,15 +19,11 @@ from jam_dagster.tables.domain.values import Value, text_of
 _MOST_CODES = 2**24
 
 
-class HasAttributes(Protocol):
-    """The protocol of a domain: it returns attributes by their names."""
+class OrderedAttributes(Protocol):
+    """The protocol of a domain: it has attributes by their names, in an order."""
 
     def attribute(self, name: str) -> Attribute:
         """Return the attribute of that name."""
-
-
-class OrderedAttributes(HasAttributes, Protocol):
-    """The protocol of a domain whose attributes have an order."""
 
     def canonical(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return names in the order of the domain."""
@@ -63,7 +59,7 @@ class ImpossibleCombination:
                 f" each, got {dict(zip(self.attributes, codes, strict=False))}"
             )
 
-    def describe(self, domain: HasAttributes) -> str:
+    def describe(self, domain: OrderedAttributes) -> str:
         """Return the combination in words: ``age below 15 and marital-status Married``."""
         return " and ".join(
             f"{name} {_describe_codes(domain.attribute(name), codes)}"

@@ -10,6 +10,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Literal,
     Protocol,
     cast,
@@ -188,6 +189,9 @@ class DemoSource(ReadWhole):
     period: str = ""
     drift: float = 1.0
 
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
+
     def __post_init__(self) -> None:
         if self.table != "health_survey":
             raise SpecificationError(
@@ -197,11 +201,6 @@ class DemoSource(ReadWhole):
             _checked("demo", name, getattr(self, name), hint)
         if self.part == "public" and self.period:
             raise SpecificationError("the demo: period is for the private part; remove it")
-
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Simulate the table (see `Source.read`)."""
@@ -409,6 +408,13 @@ def path_of(source: object) -> str | None:
     """Return the path of a source that reads a file or folder; None of another source."""
     path = getattr(source, "path", None)
     return path if isinstance(path, str) else None
+
+
+def whole(source: Source) -> Source:
+    """Return a source, or what it is a part of."""
+    while isinstance(source, SplitSource):
+        source = source.source
+    return source
 
 
 def _source_of_path(path: str) -> Source:

@@ -316,12 +316,15 @@ def with_arrow_types(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     return table
 
 
-def without_index(table: pd.DataFrame, stored: Callable[[list[str]], pd.DataFrame]) -> pd.DataFrame:
-    """Return a table of Arrow data with its named index as columns."""
-    index = table.index
+def without_index(rows: pa.Table, select: Callable[[list[str]], pa.Table]) -> pd.DataFrame:
+    """Return rows of Arrow as a frame, without loss, with their named index as columns."""
+    table: pd.DataFrame = rows.to_pandas(**ARROW_GAPS)
+    schema, index = rows.schema, table.index
+    del rows  # Its memory, where nobody else holds it.
     names = [str(name) for name in index.names if name is not None]
     if names and isinstance(index, pd.RangeIndex):
         table = table.reset_index()
     elif names:
-        table = pd.concat([stored(names), table.reset_index(drop=True)], axis=1)
-    return table.reset_index(drop=True)
+        stored = select(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
+        table = pd.concat([stored, table.reset_index(drop=True)], axis=1)
+    return with_gaps(table.reset_index(drop=True), schema)

@@ -8,7 +8,7 @@ from csv import Error as CsvError
 from csv import reader
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -93,6 +93,9 @@ class CsvSource(ReadWhole):
     text: tuple[str, ...] = ()
     multiline: bool = False
 
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
+
     def __post_init__(self) -> None:
         # pandas reads longer ones as regular expressions, which break quoted fields.
         single = len(self.separator) == 1 and self.separator not in '"\r\n'
@@ -108,11 +111,6 @@ class CsvSource(ReadWhole):
             )
         if len(self.decimal) != 1:
             raise SpecificationError(f"decimal must be one character, got {self.decimal!r}")
-
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`).

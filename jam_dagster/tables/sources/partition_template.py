@@ -9,7 +9,7 @@ import stat
 from typing import Any, TypeVar
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.sources.base import Source, SplitSource, path_of
+from jam_dagster.tables.sources.base import Source, path_of, whole
 from jam_dagster.tables.sources.identity import is_one_file, place_of
 from jam_dagster.tables.sources.public import PublicSources
 
@@ -98,8 +98,7 @@ def template_of(source: Source, partition: str) -> str:
 
 def linked_file(source: Source) -> str:
     """Return the description of a local file that has a second name, by a hard link; else empty."""
-    while isinstance(source, SplitSource):
-        source = source.source
+    source = whole(source)
     path = path_of(source)
     if path is None:
         return ""

@@ -15,7 +15,7 @@ import pandas as pd
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.text_dtype import from_arrow
+from jam_dagster.tables.domain.text_dtype import from_arrow, is_text
 from jam_dagster.tables.sources.columns import exact_columns, with_texts
 
 if TYPE_CHECKING:
@@ -97,12 +97,6 @@ def _described(schema: pa.Schema) -> tuple[Any, ...]:
     return fields, said, metadata
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _holds_group(stored: pq.ParquetFile, group: int, expected: pq.ParquetFile) -> bool:
     import pyarrow as pa
 
@@ -182,7 +176,7 @@ class ChunkFormat:
             schema = pq.read_schema(file)
         if _described(schema) != _described(pq.read_schema(empty)):
             return False
-        texts = [one.name for one in schema if _is_text(one.type)]
+        texts = [one.name for one in schema if is_text(one.type)]
         with table.path.open("rb") as file:
             stored = pq.ParquetFile(file, read_dictionary=texts)
             for group, chunk in enumerate(chunks):
