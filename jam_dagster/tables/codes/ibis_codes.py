@@ -158,10 +158,7 @@ def _limited(codes: ibis.Table, names: Sequence[str], max_rows: int) -> ibis.Tab
 
 
 def engine_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
-    """Return the blocks that an engine counts: each marginal, attribute and constraint is in one.
-
-    They follow from the domain and the marginals alone; see `covering_blocks`.
-    """
+    """Return the `covering_blocks` of marginals, and of each attribute and constraint."""
     singles = [(name,) for name in domain.names]
     checked = [domain.canonical(one.attributes) for one in domain.forbidden]
     return covering_blocks(domain, [*cliques, *singles, *checked])

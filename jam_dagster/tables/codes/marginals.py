@@ -178,12 +178,10 @@ class MarginalCounter:
 
 
 def _summed_from(cells: dict[_Places, int], records: int) -> dict[_Places, _Places]:
-    """Return the marginal of one attribute more that a marginal is summed from.
-
-    Summing a cell costs about as much as counting a record, so larger marginals are no help.
-    """
+    """Return the marginal of one attribute more that a marginal is summed from."""
     whole: dict[_Places, _Places] = {}
     for places in cells:
+        # Summing a cell costs about as much as counting a record.
         if cells[places] > records:
             continue
         for part in combinations(places, len(places) - 1):

@@ -65,10 +65,7 @@ _KEY = re.compile(
 def draft_attribute(
     name: str, columns: list[pd.Series[Any]], bins: int | None, other: str | None
 ) -> Attribute:
-    """Draft an attribute from a public column, or the papers' way from a public and a private one.
-
-    A `DomainError` says what the column holds; its name stands before that.
-    """
+    """Draft an attribute from a public column, or the papers' way from a private one as well."""
     gaps = any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
     if len(columns) == 1 and len(observed[0]):
@@ -101,10 +98,7 @@ def draft_attribute(
 def _written_numbers(
     column: pd.Series[Any], *, all_cells: bool
 ) -> tuple[pd.Series[Any], NumberFormat | None] | None:
-    """Return the numbers that nearly all texts of a column write, and their format, if any.
-
-    A column of plain numbers alone is kept as texts on purpose.
-    """
+    """Return the numbers that nearly all texts of a column write, and their format, if any."""
     held = {str} if isinstance(column.dtype, pd.StringDtype) else set(map(type, column.array))
     if not held or not held <= {str, int, float, Decimal} or str not in held:
         return None
@@ -122,6 +116,7 @@ def _written_numbers(
         if whole and column.is_unique and len(set(map(len, column))) == 1:
             return None
     share = len(numbers) / len(column)
+    # A column of plain numbers alone is kept as texts on purpose.
     if share == 1 and form is None:
         return None
     nearly = share >= (NEARLY_ALL if numbers.nunique() > _FEW else _ALL_OF_FEW)

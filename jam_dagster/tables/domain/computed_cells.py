@@ -60,10 +60,7 @@ _FIRST, _LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "
 
 @dataclass(frozen=True)
 class Cells:
-    """Values of one kind, and where they are missing; instants are in UTC.
-
-    Texts may be dates in a `format`.
-    """
+    """Values of one kind, where they are missing, and their zone or format; instants are in UTC."""
 
     kind: str
     values: npt.NDArray[Any]

@@ -300,10 +300,7 @@ def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttribut
 
 
 def sorted_orders(constraints: Iterable[Constraint]) -> tuple[Order, ...]:
-    """Return the orders among constraints, each after those on its lower attribute.
-
-    A circle of them is a `DomainError`.
-    """
+    """Return orders, each after those on its lower attribute, or raise DomainError of a circle."""
     waiting = [one for one in constraints if isinstance(one, Order)]
     done: list[Order] = []
     while waiting:

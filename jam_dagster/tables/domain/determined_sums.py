@@ -35,10 +35,7 @@ def sums(
     distinct: dict[str, int],
     parts: Collection[str],
 ) -> Iterator[tuple[str, str]]:
-    """Yield columns that are whole multiples of one or two others, added up, and a constant.
-
-    Or a rounding, a share or a product.
-    """
+    """Yield columns that are a sum of multiples, a rounding, a share or a product of others."""
     numeric = [
         name
         for name in distinct

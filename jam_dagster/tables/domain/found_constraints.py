@@ -47,9 +47,7 @@ _MOST_FOUND = 10
 def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Constraint, ...]:
     """Return what holds in every row of a public table, which is encoded as well.
 
-    Orders between numbers or times, the combinations of two columns of categories, and that an
-    attribute is never missing. At most 10 orders and 10 pairs of columns are returned, those that
-    unrelated columns would break most often, and 60 columns of either kind looked at.
+    Of many orders and combinations, those that unrelated columns would break most often.
     """
     attributes = encoded.domain.attributes
     never = [

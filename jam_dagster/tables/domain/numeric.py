@@ -359,10 +359,7 @@ class NumericAttribute:
 
 
 def equal_width_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
-    """Return the ``bins + 1`` edges of bins of equal width from `low` to `high`.
-
-    One bin from a number to the same number holds that number.
-    """
+    """Return the ``bins + 1`` edges of equal width from `low` to `high`, which may be alike."""
     if low == high and bins == 1:
         return (low + 0.0, float(np.nextafter(low, np.inf)))
     exact = [float(edge) for edge in np.linspace(low, high, bins + 1)]

@@ -317,12 +317,10 @@ def unnamed_columns(source: object) -> str:
 
 
 def _one_column(lines: pd.DataFrame, name: str, missing: list[str], private: bool) -> pd.DataFrame:
-    """Return the column under a header, given every line of the file, including blank ones.
-
-    A public file may end in blank lines, which are none of its records.
-    """
+    """Return the column under a header, given every line of the file, including blank ones."""
     written = lines[0].fillna("")
     filled = np.flatnonzero(written != "")
+    # A public file may end in blank lines, which are none of its records.
     end = len(written) if private else filled[-1] + 1
     column = written.iloc[filled[0] + 1 : end].reset_index(drop=True)
     return pd.DataFrame({name: column.mask(column.isin([*missing, ""]))})

@@ -87,10 +87,7 @@ def at_partition(source: AnySource, partition: str) -> AnySource:
 
 
 def template_of(source: Source, partition: str) -> str:
-    """Return the identity of a source with its ``{partition}`` left open.
-
-    Empty where there is no partition, or files tell partitions apart (`is_one_file`).
-    """
+    """Return the identity with an open ``{partition}``; empty where files tell partitions apart."""
     if not partition or is_one_file(at_partition(source, partition).identity()):
         return ""
     return source.identity()

@@ -169,11 +169,7 @@ def counting_queries(
     blocks: Sequence[Clique],
     unit: PrivacyUnit | None = None,
 ) -> Iterator[tuple[str, Sequence[Clique]]]:
-    """Yield the queries that count blocks, and which ones each of them counts.
-
-    The key that chooses the rows of a person is their parameter `KEY`. The errors are those of
-    `check_columns`.
-    """
+    """Yield queries, with the parameter `KEY` where rows are limited, and the blocks they count."""
     check_columns(found, domain, unit)
     types = dict(found)
     limit, most = "", None

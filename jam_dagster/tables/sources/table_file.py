@@ -134,10 +134,7 @@ def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True, eq=False)
 class ChunkFormat:
-    """The columns of a synthetic table in Parquet, with types that no chunk of its rows decides.
-
-    The table is marked with `attrs`, as a data frame is.
-    """
+    """The columns of a table with marks, in Parquet types that no chunk of its rows decides."""
 
     domain: Domain
     attrs: Mapping[Any, Any] = field(default_factory=dict)
