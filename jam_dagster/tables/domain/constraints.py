@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import ast
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,7 +31,7 @@ from jam_dagster.common.validation import as_list, as_text, check_keys
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.expressions import column_text
+from jam_dagster.tables.domain.expressions import column_text, syntax_of
 from jam_dagster.tables.domain.impossible import (
     NamedValues,
     OrderedAttributes,
@@ -248,21 +247,14 @@ def described(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> l
     return [*rest, *([f"not missing: {', '.join(never)}"] if never else [])]
 
 
-def drawn_limits(
-    attribute: NumericAttribute,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def drawn_limits(attribute: NumericAttribute) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the least and the largest number that each bin is decoded to, shape ``(bins,)``."""
-    places, entries = attribute.entries
-    starts = np.searchsorted(places, np.arange(attribute.bins))
-    low, high = (ufunc.reduceat(entries[:, at], starts) for at, ufunc in enumerate(_EXTREMES))
+    low, high = attribute.entry_limits
     if isinstance(attribute, TimeAttribute) and attribute.of_day:
         times = np.array(attribute.of_day)
         least, largest = np.full(len(low), times[:, 0].min()), np.full(len(low), times[:, 1].max())
-        low, high = attribute.at_times(low, least), attribute.at_times(high, largest)
+        return attribute.at_times(low, least), attribute.at_times(high, largest)
     return low, high
-
-
-_EXTREMES = (np.minimum, np.maximum)
 
 
 def _numeric(domain: OrderedAttributes, name: str) -> NumericAttribute:
@@ -411,18 +403,11 @@ def _combinations(
 
 
 def _order(text: str) -> Order:
-    if len(text) <= _MOST_CHARACTERS:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                node = ast.parse(text.strip(), mode="eval").body
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            node = ast.expr()
-        match node:
-            case ast.Compare(left=left, ops=[ast.LtE() | ast.Lt() as sign], comparators=[right]):
-                lower, higher = _name(left), _name(right)
-                if lower is not None and higher is not None:
-                    return Order(lower, higher, isinstance(sign, ast.Lt))
+    match syntax_of(text) if len(text) <= _MOST_CHARACTERS else None:
+        case ast.Compare(left=left, ops=[ast.LtE() | ast.Lt() as sign], comparators=[right]):
+            lower, higher = _name(left), _name(right)
+            if lower is not None and higher is not None:
+                return Order(lower, higher, isinstance(sign, ast.Lt))
     raise SpecificationError(
         f"an order must be written as departure <= arrival or departure < arrival, got"
         f' {text[:100]!r}; a column whose name is no identifier is col("its name")'
