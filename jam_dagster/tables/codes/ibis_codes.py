@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError, SourceError
-from jam_dagster.tables.codes.block_counts import CountedTable, counts_dtype, covering_blocks
+from jam_dagster.tables.codes.block_counts import CountedTable, covering_blocks
 from jam_dagster.tables.codes.encode import check_possible
+from jam_dagster.tables.codes.marginals import counts_dtype
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute

@@ -32,7 +32,6 @@ from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
-from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.spark import SparkSource
@@ -43,21 +42,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
-
-__all__ = [
-    "AssetSource",
-    "CsvSource",
-    "DemoSource",
-    "DuckDbSource",
-    "FrameSource",
-    "ParquetSource",
-    "Part",
-    "Source",
-    "SparkSource",
-    "SplitSource",
-    "SqlSource",
-    "source_from_config",
-]
 
 Part = Literal["private", "public"]
 
@@ -253,7 +237,8 @@ class SplitSource(ReadWhole):
     part: Part = "private"
 
     def __post_init__(self) -> None:
-        _check_part(self.part)
+        if self.part not in get_args(Part):
+            raise SpecificationError(f"part must be 'private' or 'public', got {self.part!r}")
         if isinstance(self.source, AssetSource):
             raise SpecificationError(
                 f"asset {self.source.key} cannot be split by a release, which would read the"
@@ -444,8 +429,3 @@ def _checked(kind: str, name: str, value: Any, hint: Any) -> Any:
         expected = allowed(adapter_of(hint).json_schema())
         raise SpecificationError(f"source {kind!r}: {name} must be {expected}, got {value!r}")
     return given
-
-
-def _check_part(part: object) -> None:
-    if part not in get_args(Part):
-        raise SpecificationError(f"part must be 'private' or 'public', got {part!r}")

@@ -204,14 +204,9 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return a public column of objects with a dtype that holds each value exactly, if any."""
     kind = infer_dtype(column, skipna=True)
     gaps = bool(column.isna().any())
-    dtype: Any = None
-    if kind == "string":
-        dtype = TEXT
-    elif kind == "boolean":
-        dtype = "boolean" if gaps else "bool"
-    elif kind == "floating":
-        dtype = "float64"
-    elif kind == "integer":
+    plain = {"string": TEXT, "boolean": "boolean" if gaps else "bool", "floating": "float64"}
+    dtype: Any = plain.get(kind)
+    if kind == "integer":
         known = [value for value in column if not pd.isna(value)]
         for fits in ("int64", "uint64"):
             limits = np.iinfo(fits)
@@ -224,8 +219,7 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
         if exact_kind is not column:
             return exact_kind
         numbers = [exact_number(value) for value in column]
-        exact = all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers)
-        if exact:
+        if all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers):
             return pd.Series(numbers_of(column), index=column.index, name=column.name)
     return column if dtype is None else column.astype(dtype)
 

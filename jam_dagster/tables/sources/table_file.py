@@ -39,14 +39,16 @@ class TableFile:
     path: Path | UPath
 
     def __len__(self) -> int:
-        with self.path.open("rb") as file:
-            return sum(_sizes(file))
+        return sum(self.sizes)
 
     @property
     def sizes(self) -> list[int]:
         """The number of rows of each chunk."""
+        import pyarrow.parquet as pq
+
         with self.path.open("rb") as file:
-            return _sizes(file)
+            stored = pq.ParquetFile(file).metadata
+            return [stored.row_group(group).num_rows for group in range(stored.num_row_groups)]
 
     @property
     def attrs(self) -> dict[Any, Any]:
@@ -76,13 +78,6 @@ class TableFile:
 def first_rows(table: pd.DataFrame | TableFile) -> pd.DataFrame:
     """Return a table, or its first chunk."""
     return next(table.chunks()) if isinstance(table, TableFile) else table
-
-
-def _sizes(file: Any) -> list[int]:
-    import pyarrow.parquet as pq
-
-    stored = pq.ParquetFile(file).metadata
-    return [stored.row_group(group).num_rows for group in range(stored.num_row_groups)]
 
 
 def _described(schema: pa.Schema) -> tuple[Any, ...]:
