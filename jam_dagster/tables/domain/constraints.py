@@ -40,6 +40,7 @@ from jam_dagster.tables.domain.impossible import (
 )
 from jam_dagster.tables.domain.numeric import NumericAttribute, plain_entry
 from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.values import short_number
 
 _MOST_CHARACTERS = 2000
 _MOST_CONSTRAINTS = 100
@@ -354,7 +355,7 @@ def constraints_to(domain: OrderedAttributes, constraints: Sequence[Constraint])
     for one in constraints:
         if isinstance(one, Order):
             text = one.describe(domain)
-            apart = [[*map(_plain, entry)] for entry in one.apart]
+            apart = [[*map(short_number, entry)] for entry in one.apart]
             entries.append({"order": text, "apart": apart} if apart else text)
         elif isinstance(one, Combinations):
             attributes = [domain.attribute(name) for name in one.attributes]
@@ -365,10 +366,6 @@ def constraints_to(domain: OrderedAttributes, constraints: Sequence[Constraint])
         else:
             entries.append({"not_null": [one.attribute]})
     return entries
-
-
-def _plain(number: float) -> float:
-    return int(number) if number.is_integer() else number
 
 
 def _conditions(

@@ -181,12 +181,9 @@ def _without_null(attribute: Attribute, codes: tuple[int, ...]) -> tuple[list[in
 
 def _runs(codes: list[int]) -> list[tuple[int, int]]:
     """Return the first and last of each run of consecutive codes."""
-    runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), _offset)]
+    groups = groupby(enumerate(codes), lambda one: one[1] - one[0])
+    runs = [[code for _, code in run] for _, run in groups]
     return [(run[0], run[-1]) for run in runs]
-
-
-def _offset(numbered: tuple[int, int]) -> int:
-    return numbered[1] - numbered[0]
 
 
 def _interval(attribute: NumericAttribute, first: int, last: int) -> dict[str, Any]:

@@ -286,16 +286,12 @@ def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
         counts = [(clock.count_of(text), text) for text in texts]
         # Fractions of a second are not counted.
         return sum(
-            _FRACTION.sub(_zeros, text) == clock.values_of([count])[0]
+            _FRACTION.sub(lambda one: "." + "0" * len(one[1]), text) == clock.values_of([count])[0]
             for count, text in counts
             if not math.isnan(count)
         )
 
     return max(clocks, key=alike)
-
-
-def _zeros(fraction: re.Match[str]) -> str:
-    return f".{'0' * len(fraction[1])}"
 
 
 def has_fractions(attribute: TimeAttribute, column: pd.Series[Any]) -> bool:

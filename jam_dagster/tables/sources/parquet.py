@@ -66,7 +66,12 @@ class ParquetSource:
             private,
             lambda: _downloaded(path) if is_url(path) else _dataset(path, private),
         )
-        table = reading_values(self.describe(), private, lambda: _read_parquet(dataset))
+        # Not by `pandas.read_parquet`: before pandas 3 it turns integers with a gap into floats.
+        table = reading_values(
+            self.describe(),
+            private,
+            lambda: without_index(dataset.read(use_pandas_metadata=True), dataset.read),
+        )
         table = table if private else exact_columns(with_arrow_types(table, dataset.schema))
         check_unique(self.describe(), table.columns, "rename one")
         return table
@@ -160,11 +165,6 @@ class ParquetSource:
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
         return {"parquet": self.path}
-
-
-def _read_parquet(dataset: pq.ParquetDataset) -> pd.DataFrame:
-    # Not by `pandas.read_parquet`: before pandas 3 it turns integers with a gap into floats.
-    return without_index(dataset.read(use_pandas_metadata=True), dataset.read)
 
 
 def _downloaded(url: str) -> pq.ParquetDataset:
