@@ -89,23 +89,18 @@ class Order:
         """Return it as it is, or raise DomainError where its attributes cannot be compared."""
         what = f"the order {self.describe(domain)}"
         pair = [domain.attribute(name) for name in self.attributes]
-        clocks: list[tuple[str, str, str | None]] = []
         for one in pair:
             if not isinstance(one, NumericAttribute):
                 raise DomainError(
                     f"{what} compares {one.name!r}, which has categories: declare its edges, bounds"
                     " or a unit"
                 )
-            if isinstance(one, TimeAttribute):
-                if one.hour_from is not None:
-                    raise DomainError(
-                        f"{what} compares {one.name!r}, whose hour is that of another column:"
-                        " remove hour_from or the order"
-                    )
-                clocks.append((one.clock.kind, one.unit, one.zone))
-            else:
-                clocks.append(("number", "", None))
-        if self.lower == self.higher or clocks[0] != clocks[1]:
+            if isinstance(one, TimeAttribute) and one.hour_from is not None:
+                raise DomainError(
+                    f"{what} compares {one.name!r}, whose hour is that of another column: remove"
+                    " hour_from or the order"
+                )
+        if self.lower == self.higher or len(set(map(compared_as, pair))) > 1:
             raise DomainError(
                 f"{what} must be between two numbers, or two dates or times of one unit and zone"
             )
@@ -246,6 +241,13 @@ def described(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> l
     never = [one.attribute for one in constraints if isinstance(one, NotNull)]
     rest = [one.describe(domain) for one in constraints if not isinstance(one, NotNull)]
     return [*rest, *([f"not missing: {', '.join(never)}"] if never else [])]
+
+
+def compared_as(attribute: Attribute) -> tuple[str, ...]:
+    """Return what the attributes of an order have in common."""
+    if isinstance(attribute, TimeAttribute):
+        return attribute.clock.kind, attribute.unit, attribute.zone or ""
+    return ("number",)
 
 
 def drawn_limits(attribute: NumericAttribute) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -48,8 +48,6 @@ def check_partition(partition: object) -> str:
 
 def is_partitioned(source: Source | PublicSources) -> bool:
     """Return whether any text of a source, such as its path or query, has ``{partition}``."""
-    if isinstance(source, PublicSources):
-        return any(is_partitioned(one) for one in source.tables.values())
     return any(
         PLACEHOLDER in value if isinstance(value, str) else is_partitioned(value)
         for value in _parts(source).values()
@@ -74,15 +72,14 @@ def at_partition(source: AnySource, partition: str) -> AnySource:
     if not is_partitioned(source):
         return source
     check_partition(partition)
-    if isinstance(source, PublicSources):
-        tables = {name: at_partition(one, partition) for name, one in source.tables.items()}
-        return dataclasses.replace(source, tables=tables)
     changed: dict[str, Any] = {
         name: value.replace(PLACEHOLDER, partition)
         if isinstance(value, str)
         else at_partition(value, partition)
         for name, value in _parts(source).items()
     }
+    if isinstance(source, PublicSources):
+        changed = {"tables": changed}
     return dataclasses.replace(source, **changed)  # type: ignore[type-var]  # it has fields
 
 
@@ -108,6 +105,8 @@ def linked_file(source: Source) -> str:
 
 def _parts(source: Any) -> dict[str, Any]:
     """Return the texts among a source's fields, and the sources within it."""
+    if isinstance(source, PublicSources):
+        return dict(source.tables)
     if not dataclasses.is_dataclass(source):
         return {}
     values = {one.name: getattr(source, one.name) for one in dataclasses.fields(source)}
