@@ -22,7 +22,7 @@ import ast
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -261,10 +261,8 @@ def drawn_limits(attribute: NumericAttribute) -> tuple[npt.NDArray[Any], npt.NDA
 
 
 def _numeric(domain: OrderedAttributes, name: str) -> NumericAttribute:
-    attribute = domain.attribute(name)
-    if not isinstance(attribute, NumericAttribute):
-        raise DomainError(f"attribute {name!r} has categories, which have no order")
-    return attribute
+    """Return an attribute of an order, which is one of numbers once it is checked."""
+    return cast("NumericAttribute", domain.attribute(name))
 
 
 def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttributes) -> None:
