@@ -15,7 +15,7 @@ from jam_dagster.tables.domain.values import text_of
 from jam_dagster.tables.sources.columns import each_value, numbers_of
 
 if TYPE_CHECKING:
-    from jam_dagster.tables.domain.domain import Attribute
+    from jam_dagster.tables.domain.attributes import Attribute
 
 OUTSIDE = -1
 

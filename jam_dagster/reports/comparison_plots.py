@@ -18,7 +18,8 @@ from jam_dagster.tables.domain.numeric import NumericAttribute
 if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal
     from jam_dagster.reports.plot_style import Chart
-    from jam_dagster.tables.domain.domain import Attribute, Domain
+    from jam_dagster.tables.domain.attributes import Attribute
+    from jam_dagster.tables.domain.domain import Domain
 
 # Marks of the other tables are drawn over the bars and must be visible there.
 _BAR_OPACITY = 0.75

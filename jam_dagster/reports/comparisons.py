@@ -13,7 +13,8 @@ from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal
-    from jam_dagster.tables.domain.domain import Attribute, Domain
+    from jam_dagster.tables.domain.attributes import Attribute
+    from jam_dagster.tables.domain.domain import Domain
 
 INTERVAL_SIGMAS = 2.0
 """Half-width of the intervals around released counts, in standard deviations."""

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.reports.history import PartitionRelease
     from jam_dagster.tables.codes.marginals import MarginalSource
-    from jam_dagster.tables.domain.domain import Attribute, Domain
+    from jam_dagster.tables.domain.attributes import Attribute
+    from jam_dagster.tables.domain.domain import Domain
 
 _VALUES_SHOWN = 12
 

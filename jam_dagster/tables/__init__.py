@@ -35,21 +35,19 @@ from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value
+from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.base import (
-    AssetSource,
-    CsvSource,
     DemoSource,
-    DuckDbSource,
-    FrameSource,
-    ParquetSource,
     Source,
-    SparkSource,
     SplitSource,
-    SqlSource,
     check_not_split,
     source_from_config,
 )
 from jam_dagster.tables.sources.counted import check_records_only
+from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.duckdb import DuckDbSource
+from jam_dagster.tables.sources.frame import FrameSource
+from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.partition_template import (
     at_partition,
     check_partition,
@@ -57,7 +55,9 @@ from jam_dagster.tables.sources.partition_template import (
 )
 from jam_dagster.tables.sources.previous_release import PreviousRelease, public_from_config
 from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import stratified_split
+from jam_dagster.tables.sources.sql import SqlSource
 
 __all__ = [
     "AssetSource",

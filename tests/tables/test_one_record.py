@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import dagster as dg
@@ -596,25 +597,7 @@ PUBLIC = pd.DataFrame(
     }
 )
 DRAFTED = draft_domain(PUBLIC)
-ANY = (
-    st.none()
-    | cells
-    | st.text(max_size=3)
-    | st.integers()
-    | st.floats()
-    | st.booleans()
-    | st.decimals()
-    | st.fractions()
-    | st.complex_numbers()
-    | st.binary(max_size=2)
-    | st.dates()
-    | st.datetimes()
-    | st.timedeltas()
-    | st.times()
-    | st.uuids()
-    | st.lists(st.integers(), max_size=2)
-    | st.just({"a": 1})
-)
+ANY = anything | st.uuids() | st.just({"a": 1})
 
 
 @examples(100)
@@ -628,8 +611,8 @@ def test_a_drafted_attribute_takes_any_cell_and_reads_it_by_itself(cell, beside,
 
     alone = code(cell)
     assert code(beside, cell)[1] == alone[0]
-    number = isinstance(cell, int | float) and not isinstance(cell, bool) and cell == cell
-    if name in ("count", "size") and not number and not isinstance(cell, str | Decimal | Fraction):
+    number = isinstance(cell, Real) and not isinstance(cell, bool) and cell == cell
+    if name in ("count", "size") and not number and not isinstance(cell, str | Decimal):
         assert alone[0] == domain.attributes[0].null_code
     if name == "count" and number:
         assert alone[0] == min(max(math.floor(max(min(cell, 9), -9)), 1), 3) - 1

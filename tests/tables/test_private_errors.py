@@ -189,19 +189,6 @@ def test_a_missing_column_does_not_list_the_private_header():
     assert_nothing_leaks(caught.value)
 
 
-def test_an_impossible_combination():
-    domain = Domain.from_dict(
-        {
-            "attributes": {"a": {"values": ["u", "v"]}, "b": {"values": ["u", "v"]}},
-            "impossible": [{"a": "u", "b": "v"}],
-        }
-    )
-    table = pd.DataFrame({"a": ["u"] * 37, "b": ["v"] * 35 + ["u"] * 2})
-    with pytest.raises(JamError) as caught:
-        encode(table, domain)
-    assert_nothing_leaks(caught.value)
-
-
 @pytest.mark.parametrize(
     "values",
     [

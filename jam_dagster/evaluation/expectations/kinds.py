@@ -23,7 +23,8 @@ from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
-    from jam_dagster.tables.domain.domain import Attribute, Domain
+    from jam_dagster.tables.domain.attributes import Attribute
+    from jam_dagster.tables.domain.domain import Domain
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables.codes.marginals import HELD_CELLS, Columns, Counts, MarginalCounter
+from jam_dagster.tables.codes.marginals import (
+    HELD_CELLS,
+    Columns,
+    Counts,
+    MarginalCounter,
+    counts_dtype,
+    places_of,
+)
 from jam_dagster.tables.domain.domain import Clique, Domain
 
 # Of a block of several marginals: its counts stay in the second-level cache while rows are added.
@@ -91,11 +98,7 @@ class CountedTable:
         return summed
 
     def _block_of(self, clique: Clique) -> Clique:
-        if self.domain.canonical(clique) != clique:
-            raise InputError(
-                f"marginal {clique} is not in the order of the domain: use"
-                f" {self.domain.canonical(clique)}"
-            )
+        places_of(self.domain, clique)
         found = self._blocks_with(clique)
         if not found:
             raise InputError(
@@ -208,11 +211,6 @@ class Codes(Protocol):
     @property
     def columns(self) -> Columns:
         """One array of codes per attribute."""
-
-
-def counts_dtype(records: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest type that holds every count of so many records."""
-    return np.int32 if records <= np.iinfo(np.int32).max else np.int64
 
 
 def count_blocks(

@@ -132,10 +132,9 @@ class MarginalCounter:
 
     def __init__(self, domain: Domain, cliques: Iterable[Clique], *, records: int) -> None:
         self._shape = domain.shape
-        fits = records <= np.iinfo(np.int32).max
-        self._dtype: type[np.signedinteger[Any]] = np.int32 if fits else np.int64
+        self._dtype = counts_dtype(records)
         self._places = {
-            tuple(clique): _places(domain, tuple(clique)) for clique in dict.fromkeys(cliques)
+            tuple(clique): places_of(domain, tuple(clique)) for clique in dict.fromkeys(cliques)
         }
         cells = {
             places: _cells(domain, clique) for clique, places in self._places.items() if places
@@ -178,12 +177,10 @@ class MarginalCounter:
 
 
 def _summed_from(cells: dict[_Places, int], records: int) -> dict[_Places, _Places]:
-    """Return the marginal of one attribute more that a marginal is summed from.
-
-    Summing a cell costs about as much as counting a record, so larger marginals are no help.
-    """
+    """Return the marginal of one attribute more that a marginal is summed from."""
     whole: dict[_Places, _Places] = {}
     for places in cells:
+        # Summing a cell costs about as much as counting a record.
         if cells[places] > records:
             continue
         for part in combinations(places, len(places) - 1):
@@ -222,7 +219,13 @@ def _joint_codes(
         yield places, codes[-1]
 
 
-def _places(domain: Domain, clique: Clique) -> _Places:
+def counts_dtype(records: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest type that holds every count of so many records."""
+    return np.int32 if records <= np.iinfo(np.int32).max else np.int64
+
+
+def places_of(domain: Domain, clique: Clique) -> _Places:
+    """Return the places of attributes, or raise InputError if they are not in their order."""
     if domain.canonical(clique) != clique:
         raise InputError(
             f"marginal {clique} is not in the order of the domain: use {domain.canonical(clique)}"

@@ -162,10 +162,7 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
 
 
 def digest_of(tables: Mapping[str, EncodedTable]) -> str:
-    """Return a SHA-256 of public tables by name, which detects a changed public table.
-
-    A single table has no name, and its digest is that of its codes.
-    """
+    """Return a SHA-256 of public tables by name, which detects a changed public table."""
     digest = hashlib.sha256()
     for name, table in tables.items():
         if name:

@@ -129,10 +129,7 @@ class CategoricalAttribute:
 
     @cached_property
     def _spelled_truths(self) -> dict[str, int]:
-        """The codes of a true and a false value by their texts in lower case, and by True, False.
-
-        Nothing where the values are others: no two of these differ only in case.
-        """
+        """The codes of two texts of booleans, in lower case, and of True and False; else none."""
         truths = truths_of(self.values) if self.other is None else {}
         codes = {text.lower(): self._codes[text] for text in truths.values()}
         return codes | {str(truth).lower(): self._codes[text] for truth, text in truths.items()}

@@ -79,8 +79,6 @@ class Clock:
 
     Units of instants are counted since 1970, days and longer ones in the zone; those of times of
     day since midnight; a duration is as many units.
-
-    Its fields are as in `TimeAttribute`; what is unknown or does not fit is a `DomainError`.
     """
 
     name: str

@@ -65,10 +65,7 @@ _KEY = re.compile(
 def draft_attribute(
     name: str, columns: list[pd.Series[Any]], bins: int | None, other: str | None
 ) -> Attribute:
-    """Draft an attribute from a public column, or the papers' way from a public and a private one.
-
-    A `DomainError` says what the column holds; its name stands before that.
-    """
+    """Draft an attribute from a public column, or the papers' way from a private one as well."""
     gaps = any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
     if len(columns) == 1 and len(observed[0]):
@@ -101,10 +98,7 @@ def draft_attribute(
 def _written_numbers(
     column: pd.Series[Any], *, all_cells: bool
 ) -> tuple[pd.Series[Any], NumberFormat | None] | None:
-    """Return the numbers that nearly all texts of a column write, and their format, if any.
-
-    A column of plain numbers alone is kept as texts on purpose.
-    """
+    """Return the numbers that nearly all texts of a column write, and their format, if any."""
     held = {str} if isinstance(column.dtype, pd.StringDtype) else set(map(type, column.array))
     if not held or not held <= {str, int, float, Decimal} or str not in held:
         return None
@@ -122,6 +116,7 @@ def _written_numbers(
         if whole and column.is_unique and len(set(map(len, column))) == 1:
             return None
     share = len(numbers) / len(column)
+    # A column of plain numbers alone is kept as texts on purpose.
     if share == 1 and form is None:
         return None
     nearly = share >= (NEARLY_ALL if numbers.nunique() > _FEW else _ALL_OF_FEW)
@@ -170,32 +165,30 @@ def _draft_categorical(
             plain = exact_number(value) if isinstance(value, Decimal) else value
             by_text.setdefault(text_of(value), value if plain is None else plain)
     rows, private = sum(map(len, observed)), len(observed) > 1
+    other = None if private else other
     if not private and len(by_text) == 1 and not gaps:
         raise _constant(next(iter(by_text)))
     if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
         raise DomainError(
             f"holds {len(by_text):,} different texts in {rows:,} rows{_such_as(by_text)}"
         )
-    if len(by_text) > _MAX_CATEGORIES and (private or other is None):
+    if len(by_text) > _MAX_CATEGORIES and other is None:
         raise DomainError(
             f"holds {len(by_text):,} different values in {rows:,} rows: group them in the source"
         )
     nullable = gaps or not private
-    unreadable: Unreadable = "error" if private or other is None else "missing"
+    unreadable: Unreadable = "error" if other is None else "missing"
     values = [by_text[text] for text in sorted(by_text)]
     if all(isinstance(value, bool | np.bool_) for value in values):
         # Both values are listed whatever the table shows.
         return CategoricalAttribute(name, (False, True), nullable, unreadable=unreadable)
     if not private and kind_of(values) == "text" and truths_of(values):
         return CategoricalAttribute(name, tuple(values), nullable, unreadable=unreadable)
-    if not private and other is not None and len(by_text) > _KEPT_TEXTS:
-        times = observed[0].astype(object).map(text_of).value_counts()
-        often = times[times >= _KEPT_ROWS] if times.iloc[0] >= _KEPT_ROWS else times
-        by_text = {text: by_text[text] for text in often.index[:_KEPT_TEXTS]}
-        values = [by_text[text] for text in sorted(by_text)]
-    if private:
-        other = None
     if other is not None:
+        if len(by_text) > _KEPT_TEXTS:
+            times = observed[0].astype(object).map(text_of).value_counts()
+            often = times[times >= _KEPT_ROWS] if times.iloc[0] >= _KEPT_ROWS else times
+            by_text = {text: by_text[text] for text in often.index[:_KEPT_TEXTS]}
         # No release could hold them.
         by_text = {text: value for text, value in by_text.items() if not is_formula(value)}
         values = [by_text[text] for text in sorted(by_text)]
@@ -203,12 +196,10 @@ def _draft_categorical(
         other = other if other in like else (like or [other])[0]
         if not like:
             values.append(other)
-    attribute = CategoricalAttribute(name, tuple(values), nullable, other)
-    if isinstance(dtype, pd.CategoricalDtype):
-        return CategoricalAttribute(name, attribute.values, nullable, other, "category")
-    if kind_of(attribute.values) == "text" and str(dtype) == "string":
-        return CategoricalAttribute(name, attribute.values, nullable, other, "string")
-    return attribute
+    kept = "category" if isinstance(dtype, pd.CategoricalDtype) else None
+    if kind_of(values) == "text" and str(dtype) == "string":
+        kept = "string"
+    return CategoricalAttribute(name, tuple(values), nullable, other, kept)
 
 
 def _such_as(texts: Collection[str]) -> str:

@@ -60,10 +60,7 @@ _FIRST, _LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "
 
 @dataclass(frozen=True)
 class Cells:
-    """Values of one kind, and where they are missing; instants are in UTC.
-
-    Texts may be dates in a `format`.
-    """
+    """Values of one kind, where they are missing, and their zone or format; instants are in UTC."""
 
     kind: str
     values: npt.NDArray[Any]
@@ -238,8 +235,6 @@ def _texts(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> Cells:
 
 
 def _text(rows: Rows, cells: Cells, width: int | str = 0) -> Cells:
-    if cells.kind == "nothing":
-        return cells
     if isinstance(width, str):
         return _date_text(cells, width)
     if cells.kind == "time":
@@ -262,7 +257,7 @@ def date_text(moment: pd.Timestamp, written: str) -> str:
 
 
 def _round(rows: Rows, cells: Cells, digits: int = 0) -> Cells:
-    if cells.kind in ("nothing", "integer"):
+    if cells.kind == "integer":
         return cells
     if cells.kind != "number":
         raise DomainError("round takes a number")
@@ -272,8 +267,6 @@ def _round(rows: Rows, cells: Cells, digits: int = 0) -> Cells:
 
 
 def _part(part: str, rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
-    if cells.kind == "nothing":
-        return cells
     index, missing = _local(part, cells, zone)
     return Cells("integer", numbers_in(part, index).astype(np.int64), missing)
 
@@ -301,16 +294,12 @@ def _local(
 
 
 def _date(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
-    if cells.kind == "nothing":
-        return cells
     index, missing = _local("date", cells, zone)
     days = index.tz_localize(None).to_numpy().astype("datetime64[D]")
     return Cells("time", days.astype("datetime64[us]"), missing)
 
 
 def _timestamp(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
-    if cells.kind == "nothing":
-        return cells
     index, missing = _local("timestamp", cells, zone)
     if zone is None:
         return as_instants(cells)
@@ -391,11 +380,10 @@ def typed(name: str, cells: Cells, dtype: str) -> pd.Series[Any]:
     if cells.kind == "nothing":
         column = pd.Series([None] * len(missing), dtype=dtype_of(dtype))
         return cast("pd.Series[Any]", column)
-    if (cells.kind == "time") != bool(TIME_DTYPE.fullmatch(dtype)) or (
-        cells.kind != "time" and dtype not in DTYPES[cells.kind]
-    ):
+    time = cells.kind == "time"
+    if not (TIME_DTYPE.fullmatch(dtype) if time else dtype in DTYPES[cells.kind]):
         raise DomainError(f"derived column {name!r} cannot be {dtype}: its values are {cells.kind}")
-    if cells.kind == "time":
+    if time:
         return _timed(cells, dtype)
     values = cells.values
     if dtype in _INTEGERS:

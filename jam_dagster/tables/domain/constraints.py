@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import ast
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +31,8 @@ from jam_dagster.common.validation import as_list, as_text, check_keys
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.expressions import column_text
+from jam_dagster.tables.domain.expressions import column_text, syntax_of
 from jam_dagster.tables.domain.impossible import (
-    HasAttributes,
     NamedValues,
     OrderedAttributes,
     codes_of,
@@ -42,6 +40,7 @@ from jam_dagster.tables.domain.impossible import (
 )
 from jam_dagster.tables.domain.numeric import NumericAttribute, plain_entry
 from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.values import short_number
 
 _MOST_CHARACTERS = 2000
 _MOST_CONSTRAINTS = 100
@@ -81,7 +80,7 @@ class Order:
         apart = [list(map(list, self.apart))] if self.apart else []
         return ["<" if self.strict else "<=", self.lower, self.higher, *apart]
 
-    def describe(self, domain: HasAttributes) -> str:
+    def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint as a domain file has it."""
         sign = "<" if self.strict else "<="
         return f"{column_text(self.lower)} {sign} {column_text(self.higher)}"
@@ -90,23 +89,18 @@ class Order:
         """Return it as it is, or raise DomainError where its attributes cannot be compared."""
         what = f"the order {self.describe(domain)}"
         pair = [domain.attribute(name) for name in self.attributes]
-        clocks: list[tuple[str, str, str | None]] = []
         for one in pair:
             if not isinstance(one, NumericAttribute):
                 raise DomainError(
                     f"{what} compares {one.name!r}, which has categories: declare its edges, bounds"
                     " or a unit"
                 )
-            if isinstance(one, TimeAttribute):
-                if one.hour_from is not None:
-                    raise DomainError(
-                        f"{what} compares {one.name!r}, whose hour is that of another column:"
-                        " remove hour_from or the order"
-                    )
-                clocks.append((one.clock.kind, one.unit, one.zone))
-            else:
-                clocks.append(("number", "", None))
-        if self.lower == self.higher or clocks[0] != clocks[1]:
+            if isinstance(one, TimeAttribute) and one.hour_from is not None:
+                raise DomainError(
+                    f"{what} compares {one.name!r}, whose hour is that of another column: remove"
+                    " hour_from or the order"
+                )
+        if self.lower == self.higher or len(set(map(compared_as, pair))) > 1:
             raise DomainError(
                 f"{what} must be between two numbers, or two dates or times of one unit and zone"
             )
@@ -123,7 +117,7 @@ class Order:
         held: npt.NDArray[np.bool_] = lower < higher if self.strict else lower <= higher
         return held
 
-    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+    def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
         """Return which cells hold only pairs that break it; of values that are drawn, if asked."""
         low, high = (_numeric(domain, name) for name in self.attributes)
         mask = np.zeros((low.size, high.size), dtype=bool)
@@ -158,7 +152,7 @@ class Combinations:
             [list(map(list, one)) for one in self.listed],
         ]
 
-    def describe(self, domain: HasAttributes) -> str:
+    def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint in words."""
         pair = [domain.attribute(name) for name in self.attributes]
         product = math.prod(one.size - one.nullable for one in pair)
@@ -186,7 +180,7 @@ class Combinations:
         places = [self.attributes.index(name) for name in clique]
         return Combinations(clique, tuple(tuple(one[at] for at in places) for one in self.listed))
 
-    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+    def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
         """Return which cells are none of the combinations."""
         attributes = [domain.attribute(name) for name in self.attributes]
         mask = np.ones([one.size for one in attributes], dtype=bool)
@@ -221,7 +215,7 @@ class NotNull:
         """What identifies it in the domain's digest."""
         return ["not_null", self.attribute]
 
-    def describe(self, domain: HasAttributes) -> str:
+    def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint in words."""
         return f"{self.attribute} is not missing"
 
@@ -230,7 +224,7 @@ class NotNull:
         domain.attribute(self.attribute)
         return self
 
-    def broken(self, domain: HasAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
+    def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
         """Return which cell is that of missing values."""
         attribute = domain.attribute(self.attribute)
         mask = np.zeros(attribute.size, dtype=bool)
@@ -242,35 +236,33 @@ class NotNull:
 Constraint = Order | Combinations | NotNull
 
 
-def described(domain: HasAttributes, constraints: Sequence[Constraint]) -> list[str]:
+def described(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> list[str]:
     """Return constraints in words, all columns that are not missing in one line."""
     never = [one.attribute for one in constraints if isinstance(one, NotNull)]
     rest = [one.describe(domain) for one in constraints if not isinstance(one, NotNull)]
     return [*rest, *([f"not missing: {', '.join(never)}"] if never else [])]
 
 
-def drawn_limits(
-    attribute: NumericAttribute,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def compared_as(attribute: Attribute) -> tuple[str, ...]:
+    """Return what the attributes of an order have in common."""
+    if isinstance(attribute, TimeAttribute):
+        return attribute.clock.kind, attribute.unit, attribute.zone or ""
+    return ("number",)
+
+
+def drawn_limits(attribute: NumericAttribute) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the least and the largest number that each bin is decoded to, shape ``(bins,)``."""
-    places, entries = attribute.entries
-    starts = np.searchsorted(places, np.arange(attribute.bins))
-    low, high = (ufunc.reduceat(entries[:, at], starts) for at, ufunc in enumerate(_EXTREMES))
+    low, high = attribute.entry_limits
     if isinstance(attribute, TimeAttribute) and attribute.of_day:
         times = np.array(attribute.of_day)
         least, largest = np.full(len(low), times[:, 0].min()), np.full(len(low), times[:, 1].max())
-        low, high = attribute.at_times(low, least), attribute.at_times(high, largest)
+        return attribute.at_times(low, least), attribute.at_times(high, largest)
     return low, high
 
 
-_EXTREMES = (np.minimum, np.maximum)
-
-
-def _numeric(domain: HasAttributes, name: str) -> NumericAttribute:
-    attribute = domain.attribute(name)
-    if not isinstance(attribute, NumericAttribute):
-        raise DomainError(f"attribute {name!r} has categories, which have no order")
-    return attribute
+def _numeric(domain: OrderedAttributes, name: str) -> NumericAttribute:
+    """Return an attribute of an order, which is one of numbers once it is checked."""
+    return cast("NumericAttribute", domain.attribute(name))
 
 
 def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttributes) -> None:
@@ -301,10 +293,7 @@ def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttribut
 
 
 def sorted_orders(constraints: Iterable[Constraint]) -> tuple[Order, ...]:
-    """Return the orders among constraints, each after those on its lower attribute.
-
-    A circle of them is a `DomainError`.
-    """
+    """Return orders, each after those on its lower attribute, or raise DomainError of a circle."""
     waiting = [one for one in constraints if isinstance(one, Order)]
     done: list[Order] = []
     while waiting:
@@ -360,13 +349,13 @@ def constraints_from(
     return tuple(found)
 
 
-def constraints_to(domain: HasAttributes, constraints: Sequence[Constraint]) -> list[Any]:
+def constraints_to(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> list[Any]:
     """Return what a domain file has of constraints: the inverse of `constraints_from`."""
     entries: list[Any] = []
     for one in constraints:
         if isinstance(one, Order):
             text = one.describe(domain)
-            apart = [[*map(_plain, entry)] for entry in one.apart]
+            apart = [[*map(short_number, entry)] for entry in one.apart]
             entries.append({"order": text, "apart": apart} if apart else text)
         elif isinstance(one, Combinations):
             attributes = [domain.attribute(name) for name in one.attributes]
@@ -377,10 +366,6 @@ def constraints_to(domain: HasAttributes, constraints: Sequence[Constraint]) -> 
         else:
             entries.append({"not_null": [one.attribute]})
     return entries
-
-
-def _plain(number: float) -> float:
-    return int(number) if number.is_integer() else number
 
 
 def _conditions(
@@ -415,18 +400,11 @@ def _combinations(
 
 
 def _order(text: str) -> Order:
-    if len(text) <= _MOST_CHARACTERS:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                node = ast.parse(text.strip(), mode="eval").body
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            node = ast.expr()
-        match node:
-            case ast.Compare(left=left, ops=[ast.LtE() | ast.Lt() as sign], comparators=[right]):
-                lower, higher = _name(left), _name(right)
-                if lower is not None and higher is not None:
-                    return Order(lower, higher, isinstance(sign, ast.Lt))
+    match syntax_of(text) if len(text) <= _MOST_CHARACTERS else None:
+        case ast.Compare(left=left, ops=[ast.LtE() | ast.Lt() as sign], comparators=[right]):
+            lower, higher = _name(left), _name(right)
+            if lower is not None and higher is not None:
+                return Order(lower, higher, isinstance(sign, ast.Lt))
     raise SpecificationError(
         f"an order must be written as departure <= arrival or departure < arrival, got"
         f' {text[:100]!r}; a column whose name is no identifier is col("its name")'

@@ -224,10 +224,7 @@ def with_derived(
     before: int = 0,
     formats: Formats = _NONE,
 ) -> pd.DataFrame:
-    """Return a table of attributes with its derived columns, in an order of all columns.
-
-    `before` rows of the table come before these.
-    """
+    """Return rows, which come after `before` others, with their derived columns, in an order."""
     columns = {str(name): table[name] for name in table.columns}
     length = 0
     for one in plan:

@@ -73,13 +73,8 @@ def determined(
 ) -> dict[str, Entry]:
     """Return expressions that give columns of a table in every row, by the columns' names.
 
-    An expression reads modelled columns, and at least one of these stays. Parts of dates come
-    before sums, differences and multiples of one or two columns, those before equal texts, and all
-    of them before constants. Keys are not read at all: their expression numbers the rows.
-    `formats` are those of columns whose texts are dates.
-
-    Where a column has one label for each code of another, and the other way round, its entry has
-    the expression and the `values` that stand for those of the other.
+    An expression reads modelled columns, and at least one of these stays. `formats` are those of
+    columns whose texts are dates. The entry of a column of labels has the `values` of codes, too.
     """
     rows = np.unique(np.linspace(0, len(table) - 1, _SAMPLE).astype(np.int64))
     table = table.reset_index(drop=True)

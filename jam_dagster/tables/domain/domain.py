@@ -39,19 +39,6 @@ from jam_dagster.tables.domain.domain_file import (
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
-from jam_dagster.tables.domain.values import Value
-
-__all__ = [
-    "Attribute",
-    "CategoricalAttribute",
-    "Clique",
-    "DerivedColumn",
-    "Domain",
-    "ImpossibleCombination",
-    "NumericAttribute",
-    "Provenance",
-    "Value",
-]
 
 Clique = tuple[str, ...]
 """Names of attributes, in the order of the domain."""

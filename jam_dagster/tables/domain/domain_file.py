@@ -268,9 +268,7 @@ def save_domain(
 ) -> None:
     """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
 
-    Comments are for YAML, each with its place among attributes and comments, in increasing order,
-    and those at the end of the file.
-    A file with values of a private table is readable by its owner only.
+    Comments are for YAML: by increasing places among attributes and comments, and at the end.
     """
     path = Path(path)
     content = domain_to_dict(domain)
@@ -278,6 +276,7 @@ def save_domain(
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     else:
         text = _yaml(content, comments) + "".join(f"# {line}\n" for line in end)
+    # Values of a private table are for the owner of the file alone.
     if domain.restricted:
         write_whole(path, text.encode(), mode=OWNER_ONLY)
     else:

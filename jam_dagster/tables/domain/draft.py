@@ -205,10 +205,7 @@ def drafted(
     *,
     infer: bool = False,
 ) -> DraftedDomain:
-    """Return a domain of drafted attributes, or raise DomainError where there are none.
-
-    It has all columns of a table, where there is one.
-    """
+    """Return a domain of attributes, and of all columns of a table, or raise DomainError."""
     if not attributes:
         reasons = "; ".join(map(str, left_out))
         raise DomainError(

@@ -51,7 +51,8 @@ def has_line_breaks(column: pd.Series[Any]) -> bool:
 def notes_of(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, str]:
     """Return by column what a person should look at in a public table."""
     notes = {
-        name: "; ".join(_notes(table[name], encoded)) + separator_of(list(table.columns))
+        name: "; ".join(filter(None, _notes(table[name], encoded)))
+        + separator_of(list(table.columns))
         for name in table.columns
     }
     return {name: note.removeprefix("; ") for name, note in notes.items() if note}
@@ -66,46 +67,46 @@ def separator_of(names: Sequence[str]) -> str:
     return ""
 
 
-def _notes(column: pd.Series[Any], encoded: EncodedTable) -> list[str]:
-    """Return what a person should look at in a column."""
+def _notes(column: pd.Series[Any], encoded: EncodedTable) -> Iterator[str]:
+    """Yield what a person should look at in a column, or ""."""
     name = str(column.name)
-    found = []
     if is_formula(name):
-        found.append(
+        yield (
             "a spreadsheet would run its name as a formula, which no release may hold: give it"
             " another first character in both tables, or exclude it"
         )
     if has_line_breaks(column):
-        found.append(
+        yield (
             "cells hold line breaks: declare a private CSV file with such cells as"
             " {csv: PATH, multiline: true} in the release's file"
         )
     if name not in encoded.domain.names:
-        return found
+        return
     attribute = encoded.domain.attribute(name)
-    found.append(_unread(column, attribute, encoded))
-    found.append(_not_kept(column, attribute, encoded))
-    if isinstance(attribute, CategoricalAttribute) and attribute.other is not None:
-        runs = [repr(one) for one in column.dropna().unique() if is_formula(one)]
-        if runs:
-            shown = ", ".join(runs[:_EXAMPLES])
-            found.append(f"texts that a spreadsheet would run become {attribute.other!r}: {shown}")
+    yield _unread(column, attribute, encoded)
     if isinstance(attribute, CategoricalAttribute):
-        found += _nearly_alike(attribute)
-    if isinstance(attribute, TimeAttribute) and (other := other_order(attribute, column)):
-        found.append(
-            f"dates are read as {attribute.format}, and {other} reads them too: see which is right"
-        )
-    if isinstance(attribute, TimeAttribute) and attribute.format == "h:mm:ss":
-        found.append("read as lengths of time: times of day have `format: '%-H:%M:%S'`")
-    if isinstance(attribute, TimeAttribute) and attribute.format in ("h:mm", "hh:mm"):
-        found.append("read as hours and minutes; minutes and seconds come out alike")
-    if isinstance(attribute, TimeAttribute) and has_fractions(attribute, column):
-        found.append("fractions of a second come out as 0")
-    found += _rewritten(column, attribute)
+        if attribute.other is not None:
+            yield _not_kept(column, attribute, encoded)
+            runs = [repr(one) for one in column.dropna().unique() if is_formula(one)]
+            if runs:
+                shown = ", ".join(runs[:_EXAMPLES])
+                yield f"texts that a spreadsheet would run become {attribute.other!r}: {shown}"
+        yield from _nearly_alike(attribute)
+    if isinstance(attribute, TimeAttribute):
+        if other := other_order(attribute, column):
+            yield (
+                f"dates are read as {attribute.format}, and {other} reads them too: see which is"
+                " right"
+            )
+        if attribute.format == "h:mm:ss":
+            yield "read as lengths of time: times of day have `format: '%-H:%M:%S'`"
+        if attribute.format in ("h:mm", "hh:mm"):
+            yield "read as hours and minutes; minutes and seconds come out alike"
+        if has_fractions(attribute, column):
+            yield "fractions of a second come out as 0"
+    yield from _rewritten(column, attribute)
     if isinstance(attribute, TimeAttribute) and attribute.clock.kind == "instant":
-        found.append(PERIOD)
-    return [*filter(None, found)]
+        yield PERIOD
 
 
 def _rewritten(column: pd.Series[Any], attribute: Attribute) -> Iterator[str]:
@@ -175,10 +176,10 @@ def _nearly_alike(attribute: CategoricalAttribute) -> Iterator[str]:
         yield f"{first!r} and {value!r} are two values: make them one in the source if they are"
 
 
-def _not_kept(column: pd.Series[Any], attribute: Attribute, encoded: EncodedTable) -> str:
+def _not_kept(
+    column: pd.Series[Any], attribute: CategoricalAttribute, encoded: EncodedTable
+) -> str:
     """Return how many texts of a public column, in how many rows, become another one, or ""."""
-    if not isinstance(attribute, CategoricalAttribute) or attribute.other is None:
-        return ""
     rest = column[encoded.column(attribute.name) == attribute.code_of(attribute.other)]
     gone = [one for one in rest.unique() if one != attribute.other and not is_formula(one)]
     rows = int(rest.isin(gone).sum())

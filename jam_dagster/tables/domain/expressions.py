@@ -7,6 +7,7 @@ import json
 import keyword
 import unicodedata
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,20 +50,25 @@ class _Call:
 Tree = _Column | _Call | Value | None
 
 
+def syntax_of(text: str) -> ast.expr | None:
+    """Return the syntax of an expression; None of a text that is none."""
+    with warnings.catch_warnings(), suppress(SyntaxError, ValueError, MemoryError, RecursionError):
+        warnings.simplefilter("ignore")
+        return ast.parse(text.strip(), mode="eval").body
+    return None
+
+
 def parsed(name: str, expression: str) -> Tree:
     """Return the tree of the expression of a derived column."""
     what = f"the expression of derived column {name!r}" if name else f"expression {expression!r}"
     if len(expression) > _MOST_CHARACTERS:
         raise DomainError(f"{what} is longer than {_MOST_CHARACTERS} characters")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            node = ast.parse(expression.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    node = syntax_of(expression)
+    if node is None:
         raise DomainError(
             f"{what} cannot be read: write arithmetic on columns, such as hour * 100 + minute;"
             ' a column whose name is no identifier is col("its name")'
-        ) from None
+        )
     return _tree(what, node, 0)
 
 
@@ -120,6 +126,8 @@ def evaluated(tree: Tree, rows: Rows) -> Cells:
             return arithmetic(tree.function, left, right)
         function, count, _ = FUNCTIONS[tree.function]
         given = [evaluated(one, rows) for one in tree.arguments[:count]]
+        if any(one.kind == "nothing" for one in given):
+            return given[0]
         return function(rows, *given, *tree.arguments[count:])
     missing = np.full(rows.count, tree is None)
     if tree is None:

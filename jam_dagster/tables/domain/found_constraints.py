@@ -27,6 +27,7 @@ from jam_dagster.tables.domain.constraints import (
     Constraint,
     NotNull,
     Order,
+    compared_as,
     sorted_orders,
 )
 from jam_dagster.tables.domain.determined_sums import LEAST_ROWS
@@ -47,9 +48,7 @@ _MOST_FOUND = 10
 def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Constraint, ...]:
     """Return what holds in every row of a public table, which is encoded as well.
 
-    Orders between numbers or times, the combinations of two columns of categories, and that an
-    attribute is never missing. At most 10 orders and 10 pairs of columns are returned, those that
-    unrelated columns would break most often, and 60 columns of either kind looked at.
+    Of many orders and combinations, those that unrelated columns would break most often.
     """
     attributes = encoded.domain.attributes
     never = [
@@ -64,16 +63,10 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Const
 
 
 def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Order]:
-    kinds: dict[tuple[Any, ...], list[NumericAttribute]] = {}
+    kinds: dict[tuple[str, ...], list[NumericAttribute]] = {}
     for one in attributes:
-        if not isinstance(one, NumericAttribute):
-            continue
-        kind: tuple[Any, ...] = ("number",)
-        if isinstance(one, TimeAttribute):
-            if one.hour_from is not None:
-                continue
-            kind = (one.clock.kind, one.unit, one.zone)
-        kinds.setdefault(kind, []).append(one)
+        if isinstance(one, NumericAttribute) and getattr(one, "hour_from", None) is None:
+            kinds.setdefault(compared_as(one), []).append(one)
     rows = _sampled(len(table))
     found: list[tuple[float, Order]] = []
     for alike in kinds.values():

@@ -19,15 +19,11 @@ from jam_dagster.tables.domain.values import Value, text_of
 _MOST_CODES = 2**24
 
 
-class HasAttributes(Protocol):
-    """The protocol of a domain: it returns attributes by their names."""
+class OrderedAttributes(Protocol):
+    """The protocol of a domain: it has attributes by their names, in an order."""
 
     def attribute(self, name: str) -> Attribute:
         """Return the attribute of that name."""
-
-
-class OrderedAttributes(HasAttributes, Protocol):
-    """The protocol of a domain whose attributes have an order."""
 
     def canonical(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return names in the order of the domain."""
@@ -63,7 +59,7 @@ class ImpossibleCombination:
                 f" each, got {dict(zip(self.attributes, codes, strict=False))}"
             )
 
-    def describe(self, domain: HasAttributes) -> str:
+    def describe(self, domain: OrderedAttributes) -> str:
         """Return the combination in words: ``age below 15 and marital-status Married``."""
         return " and ".join(
             f"{name} {_describe_codes(domain.attribute(name), codes)}"
@@ -185,12 +181,9 @@ def _without_null(attribute: Attribute, codes: tuple[int, ...]) -> tuple[list[in
 
 def _runs(codes: list[int]) -> list[tuple[int, int]]:
     """Return the first and last of each run of consecutive codes."""
-    runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), _offset)]
+    groups = groupby(enumerate(codes), lambda one: one[1] - one[0])
+    runs = [[code for _, code in run] for _, run in groups]
     return [(run[0], run[-1]) for run in runs]
-
-
-def _offset(numbered: tuple[int, int]) -> int:
-    return numbered[1] - numbered[0]
 
 
 def _interval(attribute: NumericAttribute, first: int, last: int) -> dict[str, Any]:

@@ -127,10 +127,7 @@ class NumberFormat:
 
 
 def format_of(texts: Mapping[str, int]) -> NumberFormat | None:
-    """Return the format in which most texts of a column write numbers, if they are in one.
-
-    `texts` has different texts, and in how many rows each stands.
-    """
+    """Return the format in which most texts, each in so many rows, write numbers, if any."""
     units: Counter[tuple[str, str]] = Counter()
     bodies: dict[tuple[str, str], list[tuple[str, int]]] = {}
     in_parentheses = behind = False

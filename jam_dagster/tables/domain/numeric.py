@@ -203,6 +203,14 @@ class NumericAttribute:
         order = np.argsort(np.concatenate([self._bins_of(given[:, 0]), rest]), kind="stable")
         return self._bins_of(entries[order, 0]), entries[order]
 
+    @property
+    def entry_limits(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """The least and the largest number of the entries of each bin, shape (bins,)."""
+        places, entries = self.entries
+        starts = np.searchsorted(places, np.arange(self.bins))
+        least = np.minimum.reduceat(entries[:, 0], starts)
+        return least, np.maximum.reduceat(entries[:, 1], starts)
+
     def nearest(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return for numbers within the bounds the nearest ones that codes are decoded to."""
         _, entries = self.entries
@@ -346,11 +354,8 @@ class NumericAttribute:
         """Label of each cell: "17", "18 to 24" for countable values, "[0, 2.5)"."""
         null = (NULL_LABEL,) if self.nullable else ()
         if self.scale is not None:
-            places, entries = self.entries
-            starts = np.searchsorted(places, np.arange(self.bins))
-            low = np.minimum.reduceat(entries[:, 0], starts)
-            high = np.maximum.reduceat(entries[:, 1], starts)
-            pairs = [(self.text(a), self.text(b)) for a, b in zip(low, high, strict=True)]
+            limits = zip(*self.entry_limits, strict=True)
+            pairs = [(self.text(low), self.text(high)) for low, high in limits]
             return (*(a if a == b else f"{a} to {b}" for a, b in pairs), *null)
         texts = _distinct_texts(self.edges)
         closing = [")"] * (self.bins - 1) + ["]"]
@@ -359,10 +364,7 @@ class NumericAttribute:
 
 
 def equal_width_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
-    """Return the ``bins + 1`` edges of bins of equal width from `low` to `high`.
-
-    One bin from a number to the same number holds that number.
-    """
+    """Return the ``bins + 1`` edges of equal width from `low` to `high`, which may be alike."""
     if low == high and bins == 1:
         return (low + 0.0, float(np.nextafter(low, np.inf)))
     exact = [float(edge) for edge in np.linspace(low, high, bins + 1)]

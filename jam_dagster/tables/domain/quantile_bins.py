@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +99,7 @@ def _quantile_edges(
     for spike in spikes.tolist():
         edges.add(float(distinct[spike]))
         if spike + 1 < len(distinct):
-            edges.add(_next(draft, float(distinct[spike])))
+            edges.add(_beside(draft, float(distinct[spike]), 1))
     rest = np.delete(rows, spikes)
     others = np.delete(distinct, spikes)
     below = np.cumsum(rest) / max(rest.sum(), 1)
@@ -110,19 +111,16 @@ def _quantile_edges(
     if spikes.size and spikes[-1] == len(distinct) - 1:
         # The last bin is closed: it ends at the spike, and begins just below.
         top = float(distinct[-1])
-        edges = edges - {top} | {_between(draft, _before(draft, top), top)}
+        edges = edges - {top} | {_between(draft, _beside(draft, top, -1), top)}
     return edges
 
 
-def _next(draft: NumericAttribute, value: float) -> float:
-    if draft.scale is None:
-        return float(np.nextafter(np.asarray(value, dtype=str(draft.dtype).lower()), np.inf))
-    return _on_grid(draft, round(value * draft.scale) + 1)
-
-
-def _on_grid(attribute: NumericAttribute, point: int) -> float:
-    """Return a multiple of what the decimals allow, as the dtype has it."""
-    return float(attribute.from_grid(np.array([point]))[0])
+def _beside(attribute: NumericAttribute, value: float, step: Literal[1, -1]) -> float:
+    """Return the next number above or below another one."""
+    if attribute.scale is None:
+        number = np.asarray(value, dtype=str(attribute.dtype).lower())
+        return float(np.nextafter(number, step * np.inf))
+    return float(attribute.from_grid(np.array([round(value * attribute.scale) + step]))[0])
 
 
 def _roundest(low: float, high: float) -> float:
@@ -267,13 +265,7 @@ def _parts(
     parts = min(max(rest // _PART_ROWS, 1), _PARTS)
     upto = np.cumsum(rows)
     starts = np.unique(np.searchsorted(upto, rest * np.arange(parts) / parts, side="right"))
-    ends = [*(_before(attribute, float(values[one])) for one in starts[1:]), high]
+    ends = [*(_beside(attribute, float(values[one]), -1) for one in starts[1:]), high]
     counts = np.add.reduceat(rows, starts)
     firsts = [low, *values[starts[1:]].tolist()]
     return list(zip(firsts, ends, counts.tolist(), strict=True))
-
-
-def _before(attribute: NumericAttribute, value: float) -> float:
-    if attribute.scale is None:
-        return float(np.nextafter(np.asarray(value, dtype=str(attribute.dtype).lower()), -np.inf))
-    return _on_grid(attribute, round(value * attribute.scale) - 1)

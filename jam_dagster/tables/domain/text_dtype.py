@@ -30,6 +30,13 @@ def dtype_of(name: str) -> Any:
     return TEXT if name == "str" else name
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether Arrow has texts of a type."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def from_arrow(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table that holds no index as pandas, with texts of dtype `TEXT`.
 
@@ -40,10 +47,9 @@ def from_arrow(table: pa.Table) -> pd.DataFrame:
 
     frame: pd.DataFrame = table.to_pandas()
     for place, field in enumerate(table.schema):
-        text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
         if pa.types.is_decimal128(field.type):
             # Arrow gives them as objects.
             frame.isetitem(place, frame.iloc[:, place].astype(pd.ArrowDtype(field.type)).array)
-        if text and pd.api.types.is_object_dtype(frame.dtypes.iloc[place]):
+        if is_text(field.type) and pd.api.types.is_object_dtype(frame.dtypes.iloc[place]):
             frame.isetitem(place, frame.iloc[:, place].astype(TEXT).array)
     return frame

@@ -88,8 +88,7 @@ def draft_time(
     """Draft an attribute of dates or times; None where a column holds others.
 
     Where days and months cannot be told apart, `day_first` says which comes first, else the shorter
-    time from the first date to the last. What few texts a format does not read become missing.
-    Bins are days, weeks, months or years, so that a person can write other bounds in one line.
+    time from the first date to the last.
     """
     if pd.api.types.is_object_dtype(column.dtype):
         return None
@@ -124,6 +123,7 @@ def draft_time(
         width = int(min(bins, high - low + 1))
         return TimeAttribute(name, equal_unit_edges(low, high, width), **options)
     plain = NumericAttribute(name, (low, max(high, low + 0.5)), integer=True)
+    # In bins of days, weeks, months or years a person can write other bounds in one line.
     every = None if clock.kind == "duration" else _every(clock, low, high)
     if every is not None:
         draft = _in_units(name, clock, every, counts, options)
@@ -286,16 +286,12 @@ def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
         counts = [(clock.count_of(text), text) for text in texts]
         # Fractions of a second are not counted.
         return sum(
-            _FRACTION.sub(_zeros, text) == clock.values_of([count])[0]
+            _FRACTION.sub(lambda one: "." + "0" * len(one[1]), text) == clock.values_of([count])[0]
             for count, text in counts
             if not math.isnan(count)
         )
 
     return max(clocks, key=alike)
-
-
-def _zeros(fraction: re.Match[str]) -> str:
-    return f".{'0' * len(fraction[1])}"
 
 
 def has_fractions(attribute: TimeAttribute, column: pd.Series[Any]) -> bool:
@@ -391,10 +387,7 @@ def _every(clock: Clock, low: float, high: float) -> Unit | None:
 
 
 def shape_of(offsets: npt.NDArray[np.float64]) -> tuple[tuple[float, float, float], ...]:
-    """Return how often units lie how far after the beginning of a longer one.
-
-    Those that few rows have, of many, are spread over their neighbours.
-    """
+    """Return how often units lie how far after a longer one's beginning, rare ones spread out."""
     distinct, rows = np.unique(offsets, return_counts=True)
     most = _MOST_OFFSETS if len(offsets) >= _OFFSET_ROWS * len(distinct) else KEPT_VALUES
     if len(distinct) <= most:

@@ -124,9 +124,7 @@ _SEPARATORS = re.compile(r"[;\t\r\n]")
 def is_formula(cell: object) -> bool:
     """Return whether a spreadsheet would take a cell, or a part of it, for a formula.
 
-    Only texts are formulas, and no numbers.
-
-    A single ``-``, a common mark of a missing value, is no formula either.
+    Numbers are none, and neither is a single ``-``, a common mark of a missing value.
     """
     if not isinstance(cell, str):
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.sources.counted import ReadWhole
@@ -28,6 +28,9 @@ class AssetSource(ReadWhole):
 
     key: str
 
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
+
     def __post_init__(self) -> None:
         parts = self.key.split("/")
         if not all(part and part == part.strip() for part in parts):
@@ -39,11 +42,6 @@ class AssetSource(ReadWhole):
                 f"asset {self.key!r}: a partitioned release reads the asset's partitions by"
                 " itself; remove {partition} from its key"
             )
-
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Raise: an asset can only be loaded in a step of a Dagster run."""

@@ -10,6 +10,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Literal,
     Protocol,
     cast,
@@ -31,7 +32,6 @@ from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
-from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.spark import SparkSource
@@ -42,21 +42,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
-
-__all__ = [
-    "AssetSource",
-    "CsvSource",
-    "DemoSource",
-    "DuckDbSource",
-    "FrameSource",
-    "ParquetSource",
-    "Part",
-    "Source",
-    "SparkSource",
-    "SplitSource",
-    "SqlSource",
-    "source_from_config",
-]
 
 Part = Literal["private", "public"]
 
@@ -188,6 +173,9 @@ class DemoSource(ReadWhole):
     period: str = ""
     drift: float = 1.0
 
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
+
     def __post_init__(self) -> None:
         if self.table != "health_survey":
             raise SpecificationError(
@@ -197,11 +185,6 @@ class DemoSource(ReadWhole):
             _checked("demo", name, getattr(self, name), hint)
         if self.part == "public" and self.period:
             raise SpecificationError("the demo: period is for the private part; remove it")
-
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Simulate the table (see `Source.read`)."""
@@ -254,7 +237,8 @@ class SplitSource(ReadWhole):
     part: Part = "private"
 
     def __post_init__(self) -> None:
-        _check_part(self.part)
+        if self.part not in get_args(Part):
+            raise SpecificationError(f"part must be 'private' or 'public', got {self.part!r}")
         if isinstance(self.source, AssetSource):
             raise SpecificationError(
                 f"asset {self.source.key} cannot be split by a release, which would read the"
@@ -411,6 +395,13 @@ def path_of(source: object) -> str | None:
     return path if isinstance(path, str) else None
 
 
+def whole(source: Source) -> Source:
+    """Return a source, or what it is a part of."""
+    while isinstance(source, SplitSource):
+        source = source.source
+    return source
+
+
 def _source_of_path(path: str) -> Source:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if {".csv", ".txt"} & set(suffixes[-2:]):
@@ -438,8 +429,3 @@ def _checked(kind: str, name: str, value: Any, hint: Any) -> Any:
         expected = allowed(adapter_of(hint).json_schema())
         raise SpecificationError(f"source {kind!r}: {name} must be {expected}, got {value!r}")
     return given
-
-
-def _check_part(part: object) -> None:
-    if part not in get_args(Part):
-        raise SpecificationError(f"part must be 'private' or 'public', got {part!r}")

@@ -123,10 +123,7 @@ NO_TEXT = "\ufffd"
 
 
 def cell_text(value: object) -> str:
-    """Return a text that encodes as the cell does.
-
-    A text that cannot be stored has its lone surrogates escaped.
-    """
+    """Return a text that encodes as the cell does; its lone surrogates are escaped."""
     try:
         number = None if isinstance(value, str) else exact_number(value)
         text = str(number) if isinstance(number, int) else text_of(value)
@@ -154,10 +151,7 @@ def with_texts(table: pd.DataFrame) -> pd.DataFrame:
 def numbers_of(
     column: pd.Series[Any], written: NumberFormat | None = None
 ) -> npt.NDArray[np.float64]:
-    """Return the number of each value, NaN for missing and non-numeric values.
-
-    Texts are read by a format, where there is one, and else as plain numbers.
-    """
+    """Return the number of each value, by a format where texts have one; NaN for others."""
     return each_value(column, partial(_float, written=written), np.nan, np.float64)
 
 
@@ -173,12 +167,7 @@ def _float(value: Any, written: NumberFormat | None) -> float:
 
 
 def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
-    """Return a table of texts, such as a CSV file, with the types of its texts.
-
-    It reads whole columns, so it is for public tables only. A column of texts that are all numbers
-    becomes numeric, unless they are codes; one of texts that are all booleans
-    becomes boolean.
-    """
+    """Return a public table of texts with types: numbers, booleans, or texts that are codes."""
     typed = {
         name: column
         if name in keep or not isinstance(column.dtype, pd.StringDtype)
@@ -194,10 +183,7 @@ def texts_in(column: pd.Series[Any]) -> dict[str, int]:
 
 
 def has_codes(column: pd.Series[Any]) -> bool:
-    """Return whether a public column's texts look like numbers and are codes.
-
-    They are where one has a leading zero, or all are such as 1e3 or a telephone number.
-    """
+    """Return whether a public column's texts look like numbers and are codes."""
     texts = [one for one in column.dropna().unique() if isinstance(one, str)]
     padded = any(map(_ZERO_PADDED.match, texts))
     return padded or (bool(texts) and all(map(_CODE.fullmatch, texts)))
@@ -215,21 +201,12 @@ def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a public column of objects with a dtype that holds each value exactly.
-
-    Without a suitable dtype, as for texts among numbers, the column stays unchanged. A missing
-    value among integers or booleans leaves their type unchanged.
-    """
+    """Return a public column of objects with a dtype that holds each value exactly, if any."""
     kind = infer_dtype(column, skipna=True)
     gaps = bool(column.isna().any())
-    dtype: Any = None
-    if kind == "string":
-        dtype = TEXT
-    elif kind == "boolean":
-        dtype = "boolean" if gaps else "bool"
-    elif kind == "floating":
-        dtype = "float64"
-    elif kind == "integer":
+    plain = {"string": TEXT, "boolean": "boolean" if gaps else "bool", "floating": "float64"}
+    dtype: Any = plain.get(kind)
+    if kind == "integer":
         known = [value for value in column if not pd.isna(value)]
         for fits in ("int64", "uint64"):
             limits = np.iinfo(fits)
@@ -242,8 +219,7 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
         if exact_kind is not column:
             return exact_kind
         numbers = [exact_number(value) for value in column]
-        exact = all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers)
-        if exact:
+        if all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers):
             return pd.Series(numbers_of(column), index=column.index, name=column.name)
     return column if dtype is None else column.astype(dtype)
 
@@ -316,12 +292,15 @@ def with_arrow_types(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     return table
 
 
-def without_index(table: pd.DataFrame, stored: Callable[[list[str]], pd.DataFrame]) -> pd.DataFrame:
-    """Return a table of Arrow data with its named index as columns."""
-    index = table.index
+def without_index(rows: pa.Table, select: Callable[[list[str]], pa.Table]) -> pd.DataFrame:
+    """Return rows of Arrow as a frame, without loss, with their named index as columns."""
+    table: pd.DataFrame = rows.to_pandas(**ARROW_GAPS)
+    schema, index = rows.schema, table.index
+    del rows  # Its memory, where nobody else holds it.
     names = [str(name) for name in index.names if name is not None]
     if names and isinstance(index, pd.RangeIndex):
         table = table.reset_index()
     elif names:
-        table = pd.concat([stored(names), table.reset_index(drop=True)], axis=1)
-    return table.reset_index(drop=True)
+        stored = select(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
+        table = pd.concat([stored, table.reset_index(drop=True)], axis=1)
+    return with_gaps(table.reset_index(drop=True), schema)

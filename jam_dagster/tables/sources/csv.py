@@ -8,7 +8,7 @@ from csv import Error as CsvError
 from csv import reader
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -93,6 +93,9 @@ class CsvSource(ReadWhole):
     text: tuple[str, ...] = ()
     multiline: bool = False
 
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
+
     def __post_init__(self) -> None:
         # pandas reads longer ones as regular expressions, which break quoted fields.
         single = len(self.separator) == 1 and self.separator not in '"\r\n'
@@ -108,11 +111,6 @@ class CsvSource(ReadWhole):
             )
         if len(self.decimal) != 1:
             raise SpecificationError(f"decimal must be one character, got {self.decimal!r}")
-
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`).
@@ -133,23 +131,19 @@ class CsvSource(ReadWhole):
         SourceError
             The file cannot be found or read.
         """
+        return reading(self.describe(), False, lambda: self._names_in(opened(self.path)))
 
-        def header() -> pd.DataFrame:
-            options = self._options | {"encoding": self.encoding}
-            path = opened(self.path)
-            first: pd.DataFrame = pd.read_csv(path, header=None, nrows=1, **options)
-            return first
-
-        return [str(name) for name in reading(self.describe(), False, header).iloc[0]]
+    def _names_in(self, file: Any, encoding: str | None = None) -> list[str]:
+        options = self._options | {"encoding": encoding or self.encoding}
+        return [str(name) for name in pd.read_csv(file, header=None, nrows=1, **options).iloc[0]]
 
     def _read_file(self) -> pd.DataFrame:
         """Read a public file; its records may span several lines."""
         path = opened(self.path)
-        options = self._options | {"encoding": self.encoding}
         if cuts_at_nul():
             self._refuse_nul(path)
-        header = pd.read_csv(path, header=None, nrows=1, **options)
-        return self._parsed(path, header, options, private=False)
+        options = self._options | {"encoding": self.encoding}
+        return self._parsed(path, self._names_in(path), options, private=False)
 
     def _refuse_nul(self, path: str) -> None:
         with get_handle(path, "r", encoding=self.encoding, compression="infer") as handle:
@@ -161,9 +155,9 @@ class CsvSource(ReadWhole):
     def _read_records(self) -> pd.DataFrame:
         """Read a private file, record by record."""
         with self._records() as records:
-            header = pd.read_csv(BytesIO(records.header), header=None, **self._options)
+            names = self._names_in(BytesIO(records.header), "utf-8")
             # The parser reads the checked blocks, so exactly the checked bytes are parsed.
-            return self._parsed(cast(Any, records), header, self._options, private=True)
+            return self._parsed(cast(Any, records), names, self._options, private=True)
 
     @contextmanager
     def _records(self, *, checked: bool = True) -> Iterator[CsvRecords]:
@@ -223,9 +217,8 @@ class CsvSource(ReadWhole):
         }
 
     def _parsed(
-        self, file: Any, header: pd.DataFrame, options: dict[str, Any], *, private: bool
+        self, file: Any, names: list[str], options: dict[str, Any], *, private: bool
     ) -> pd.DataFrame:
-        names = [str(name) for name in header.iloc[0]]
         self._check_names(names, private)
         missing = list(self.missing)
         if len(names) == 1:
@@ -319,12 +312,10 @@ def unnamed_columns(source: object) -> str:
 
 
 def _one_column(lines: pd.DataFrame, name: str, missing: list[str], private: bool) -> pd.DataFrame:
-    """Return the column under a header, given every line of the file, including blank ones.
-
-    A public file may end in blank lines, which are none of its records.
-    """
+    """Return the column under a header, given every line of the file, including blank ones."""
     written = lines[0].fillna("")
     filled = np.flatnonzero(written != "")
+    # A public file may end in blank lines, which are none of its records.
     end = len(written) if private else filled[-1] + 1
     column = written.iloc[filled[0] + 1 : end].reset_index(drop=True)
     return pd.DataFrame({name: column.mask(column.isin([*missing, ""]))})

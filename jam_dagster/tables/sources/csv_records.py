@@ -62,10 +62,7 @@ def nul_fault(what: str) -> SourceError:
 
 @dataclass(frozen=True)
 class Form:
-    """The separation of a record's fields.
-
-    The separator is one ASCII character, or `BLANKS`.
-    """
+    """The separation of a record's fields, by one ASCII character or `BLANKS`."""
 
     separator: str
     skipinitialspace: bool = True

@@ -25,7 +25,13 @@ from jam_dagster.tables.sources.identity import (
     place_of,
     query_text,
 )
-from jam_dagster.tables.sources.reading import READ_ROWS, reading, reading_values
+from jam_dagster.tables.sources.reading import (
+    READ_ROWS,
+    check_unique,
+    quoted,
+    reading,
+    reading_values,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -60,16 +66,14 @@ class DuckDbSource:
 
     records_only: ClassVar[str] = "duckdb"
 
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
+
     def __post_init__(self) -> None:
         if is_address(self.path):
             raise SpecificationError(
                 "source 'duckdb' needs a database file on this machine, not a URL"
             )
-
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the whole table (see `Source.read`)."""
@@ -88,7 +92,7 @@ class DuckDbSource:
         """Read some columns, at most `READ_ROWS` rows at a time (see `ParquetSource.chunks`)."""
         with self._opened(private) as table:
             if set(columns) <= set(table.columns):
-                table = table.select(*map(_quoted, columns))
+                table = table.select(*map(quoted, columns))
             reader = reading_values(
                 self.describe(), private, lambda: table.to_arrow_reader(READ_ROWS)
             )
@@ -126,10 +130,7 @@ class DuckDbSource:
                 lambda: until_read.enter_context(_table(self.path, self.query)),
                 place=self.path,
             )
-            if len(set(table.columns)) < len(table.columns):
-                raise SourceError(
-                    f"{self.describe()} has two columns of the same name: give each one an alias"
-                )
+            check_unique(self.describe(), table.columns, "give each one an alias")
             yield table
 
     def describe(self) -> str:
@@ -163,7 +164,7 @@ def _table(path: str, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
             file = os.path.realpath(os.path.expanduser(place))
             # DuckDB's error for a missing file is its own.
             Path(file).stat()
-            connection.execute(f"ATTACH {_text(file)} AS given (READ_ONLY)")
+            connection.execute("ATTACH " + quoted(file, "'") + " AS given (READ_ONLY)")
             connection.execute("USE given")
             connection.execute("SET enable_external_access = false")
             if [one.type.name for one in duckdb.extract_statements(query)] != ["SELECT"]:
@@ -194,11 +195,3 @@ def _with_distinct_texts(rows: pa.RecordBatch | pa.Table) -> pa.Table:
         for column in rows.columns
     ]
     return pa.table(arrays, rows.schema.names)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

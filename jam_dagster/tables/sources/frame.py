@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,9 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.sources.columns import (
-    ARROW_GAPS,
     cell_text,
     each_value,
     exact_columns,
-    with_gaps,
     without_index,
 )
 from jam_dagster.tables.sources.counted import ReadWhole
@@ -58,6 +56,9 @@ class FrameSource(ReadWhole):
     table: Any = field(repr=False)
     name: str
 
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
+
     def __post_init__(self) -> None:
         if not hasattr(self.table, ARROW_STREAM):
             raise SpecificationError(
@@ -65,11 +66,6 @@ class FrameSource(ReadWhole):
                 f" of pyarrow, a path or a source. Another library's table needs {ARROW_STREAM};"
                 " without it, convert the table first"
             )
-
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Return the table (see `Source.read`)."""
@@ -95,7 +91,7 @@ class FrameSource(ReadWhole):
             if unit is None:
                 return int(arrow.num_rows)
             people = [name for name in arrow.column_names if name == unit.column]
-            return unit.count([_pandas_frame(_signed(arrow.select(people)))])
+            return unit.count([_frame_of(arrow.select(people))])
 
     def _of_arrow(self, private: bool) -> pd.DataFrame:
         import pyarrow as pa
@@ -103,9 +99,9 @@ class FrameSource(ReadWhole):
         if private:
             # A failed conversion, as of an instant that pandas does not reach, depends on values.
             with private_values():
-                return _pandas_frame(_signed(pa.table(self.table)))
+                return _frame_of(pa.table(self.table))
         try:
-            return _pandas_frame(_signed(pa.table(self.table)))
+            return _frame_of(pa.table(self.table))
         except Exception as error:  # Libraries raise exceptions of any type.
             reason = f"{type(error).__name__}: {error}"
         raise SourceError(
@@ -181,8 +177,8 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([*levels, columns], axis=1) if levels else columns
 
 
-def _signed(table: pa.Table) -> pa.Table:
-    """Return a table with signed codes of categories: Arrow before 23 converts no others."""
+def _frame_of(table: pa.Table) -> pd.DataFrame:
+    """Return a table of pandas, by signed codes of categories: Arrow before 23 takes no others."""
     import pyarrow as pa
 
     for place, one in enumerate(table.schema):
@@ -190,13 +186,4 @@ def _signed(table: pa.Table) -> pa.Table:
         if pa.types.is_dictionary(kind) and pa.types.is_unsigned_integer(kind.index_type):
             kind = pa.dictionary(pa.int64(), kind.value_type, kind.ordered)
             table = table.set_column(place, one.with_type(kind), table.column(place).cast(kind))
-    return table
-
-
-def _pandas_frame(table: pa.Table) -> pd.DataFrame:
-    def columns(names: list[str]) -> pd.DataFrame:
-        named: pd.DataFrame = table.select(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
-        return named
-
-    frame = without_index(table.to_pandas(**ARROW_GAPS), columns)
-    return with_gaps(frame, table.schema)
+    return without_index(table, table.select)

@@ -12,11 +12,15 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode
 
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.sources.reading import expand_variables
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 # As pandas tells addresses from names of files.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z0-9+.-]+)*://")
@@ -244,16 +248,19 @@ def _without_dots(path: str) -> str:
     return "/".join(kept)
 
 
-def database_of(url: str) -> dict[str, Any]:
-    """Return the database of a SQLAlchemy URL, independent of the driver."""
+def parsed_url(url: str) -> URL | None:
+    """Return the parts of a SQLAlchemy URL; None of a text that is none."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
-    expanded = expand_variables(url)
-    try:
-        parsed = make_url(expanded)
-    except (ArgumentError, ValueError):
-        parsed = None
+    with suppress(ArgumentError, ValueError):
+        return make_url(url)
+    return None
+
+
+def database_of(url: str) -> dict[str, Any]:
+    """Return the database of a SQLAlchemy URL, independent of the driver."""
+    parsed = parsed_url(expand_variables(url))
     if parsed is None:
         raise SourceError(
             "a source's sql is not a SQLAlchemy URL: write it as DIALECT://HOST/DATABASE, and"

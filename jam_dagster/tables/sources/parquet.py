@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 from pandas.io.common import (  # type: ignore[import-not-found]  # not in its stubs
@@ -18,18 +18,18 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.codes.privacy_unit import LimitedParquet
+from jam_dagster.tables.domain.text_dtype import is_text
 from jam_dagster.tables.sources.columns import (
     ARROW_GAPS,
     each_exact,
     exact_columns,
     frame_of,
     with_arrow_types,
-    with_gaps,
     without_index,
 )
 from jam_dagster.tables.sources.counted import check_limit
 from jam_dagster.tables.sources.identity import canonical, is_address, login_of, opened, place_of
-from jam_dagster.tables.sources.reading import READ_ROWS, reading, reading_values
+from jam_dagster.tables.sources.reading import READ_ROWS, check_unique, reading, reading_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,10 +55,8 @@ class ParquetSource:
 
     path: str
 
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`); a named index becomes columns."""
@@ -68,9 +66,14 @@ class ParquetSource:
             private,
             lambda: _downloaded(path) if is_url(path) else _dataset(path, private),
         )
-        table = reading_values(self.describe(), private, lambda: _read_parquet(dataset))
+        # Not by `pandas.read_parquet`: before pandas 3 it turns integers with a gap into floats.
+        table = reading_values(
+            self.describe(),
+            private,
+            lambda: without_index(dataset.read(use_pandas_metadata=True), dataset.read),
+        )
         table = table if private else exact_columns(with_arrow_types(table, dataset.schema))
-        self._check_unique(list(table.columns))
+        check_unique(self.describe(), table.columns, "rename one")
         return table
 
     def names(self) -> list[str]:
@@ -120,7 +123,7 @@ class ParquetSource:
         path = opened(self.path)
         dataset = reading(self.describe(), private, lambda: _dataset(path, private))
         names = list(dataset.schema.names)
-        self._check_unique(names)
+        check_unique(self.describe(), names, "rename one")
         missing = set(columns) - set(names)
         if missing and missing <= _numbered_index(dataset.schema):
             # A range index is not stored as a column.
@@ -151,10 +154,6 @@ class ParquetSource:
                 return self.rows(private=True)
             return unit.count(self.chunks([unit.column], private=True))
 
-    def _check_unique(self, names: Sequence[Any]) -> None:
-        if len(set(names)) < len(names):
-            raise SourceError(f"{self.describe()} has two columns of the same name: rename one")
-
     def describe(self) -> str:
         """Return ``Parquet file PATH``."""
         return f"Parquet file {self.path}"
@@ -166,16 +165,6 @@ class ParquetSource:
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
         return {"parquet": self.path}
-
-
-def _read_parquet(dataset: pq.ParquetDataset) -> pd.DataFrame:
-    # Not by `pandas.read_parquet`: before pandas 3 it turns integers with a gap into floats.
-    def columns(names: list[str]) -> pd.DataFrame:
-        stored: pd.DataFrame = dataset.read(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
-        return stored
-
-    table = dataset.read(use_pandas_metadata=True).to_pandas(**ARROW_GAPS)
-    return with_gaps(without_index(table, columns), dataset.schema)
 
 
 def _downloaded(url: str) -> pq.ParquetDataset:
@@ -247,9 +236,7 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
             metadata=fragment.metadata,
             # Each text once, with its indices.
             read_dictionary=[
-                one.name
-                for one in stored
-                if _is_text(fragment.physical_schema.field(one.name).type)
+                one.name for one in stored if is_text(fragment.physical_schema.field(one.name).type)
             ],
             pre_buffer=False,
             buffer_size=_BUFFER_BYTES,
@@ -272,15 +259,9 @@ def _array(batch: pa.RecordBatch, field: pa.Field, constants: Mapping[str, Any])
         value = constants.get(field.name)
         return pa.nulls(len(batch)) if value is None else pa.repeat(value, len(batch))
     array = batch.column(field.name)
-    if _is_text(field.type) and pa.types.is_dictionary(array.type):
+    if is_text(field.type) and pa.types.is_dictionary(array.type):
         return array
     return array if array.type == field.type else array.cast(field.type)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _numbered_index(schema: pa.Schema) -> set[str]:

@@ -9,7 +9,7 @@ import stat
 from typing import Any, TypeVar
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.sources.base import Source, SplitSource, path_of
+from jam_dagster.tables.sources.base import Source, path_of, whole
 from jam_dagster.tables.sources.identity import is_one_file, place_of
 from jam_dagster.tables.sources.public import PublicSources
 
@@ -48,8 +48,6 @@ def check_partition(partition: object) -> str:
 
 def is_partitioned(source: Source | PublicSources) -> bool:
     """Return whether any text of a source, such as its path or query, has ``{partition}``."""
-    if isinstance(source, PublicSources):
-        return any(is_partitioned(one) for one in source.tables.values())
     return any(
         PLACEHOLDER in value if isinstance(value, str) else is_partitioned(value)
         for value in _parts(source).values()
@@ -74,23 +72,19 @@ def at_partition(source: AnySource, partition: str) -> AnySource:
     if not is_partitioned(source):
         return source
     check_partition(partition)
-    if isinstance(source, PublicSources):
-        tables = {name: at_partition(one, partition) for name, one in source.tables.items()}
-        return dataclasses.replace(source, tables=tables)
     changed: dict[str, Any] = {
         name: value.replace(PLACEHOLDER, partition)
         if isinstance(value, str)
         else at_partition(value, partition)
         for name, value in _parts(source).items()
     }
+    if isinstance(source, PublicSources):
+        changed = {"tables": changed}
     return dataclasses.replace(source, **changed)  # type: ignore[type-var]  # it has fields
 
 
 def template_of(source: Source, partition: str) -> str:
-    """Return the identity of a source with its ``{partition}`` left open.
-
-    Empty where there is no partition, or files tell partitions apart (`is_one_file`).
-    """
+    """Return the identity with an open ``{partition}``; empty where files tell partitions apart."""
     if not partition or is_one_file(at_partition(source, partition).identity()):
         return ""
     return source.identity()
@@ -98,8 +92,7 @@ def template_of(source: Source, partition: str) -> str:
 
 def linked_file(source: Source) -> str:
     """Return the description of a local file that has a second name, by a hard link; else empty."""
-    while isinstance(source, SplitSource):
-        source = source.source
+    source = whole(source)
     path = path_of(source)
     if path is None:
         return ""
@@ -112,6 +105,8 @@ def linked_file(source: Source) -> str:
 
 def _parts(source: Any) -> dict[str, Any]:
     """Return the texts among a source's fields, and the sources within it."""
+    if isinstance(source, PublicSources):
+        return dict(source.tables)
     if not dataclasses.is_dataclass(source):
         return {}
     values = {one.name: getattr(source, one.name) for one in dataclasses.fields(source)}

@@ -21,6 +21,7 @@ from jam_dagster.tables.codes.ibis_codes import (
     counting_query,
     ibis_is_missing,
 )
+from jam_dagster.tables.sources.reading import quoted
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -168,11 +169,7 @@ def counting_queries(
     blocks: Sequence[Clique],
     unit: PrivacyUnit | None = None,
 ) -> Iterator[tuple[str, Sequence[Clique]]]:
-    """Yield the queries that count blocks, and which ones each of them counts.
-
-    The key that chooses the rows of a person is their parameter `KEY`. The errors are those of
-    `check_columns`.
-    """
+    """Yield queries, with the parameter `KEY` where rows are limited, and the blocks they count."""
     check_columns(found, domain, unit)
     types = dict(found)
     limit, most = "", None
@@ -185,7 +182,7 @@ def counting_queries(
         used = [one for one in domain.names if unit or any(one in block for block in part)]
         counting = counting_query(domain, kinds, types, part, "postgres", max_rows=most)
         read = ", ".join(
-            f"{_KINDS[types[name]][1].format(_doubled(_quoted(name)))} AS c{place}"
+            f"{_KINDS[types[name]][1].format(_doubled(quoted(name)))} AS c{place}"
             for place, name in enumerate(used)
         )
         source = f"{SOURCE} AS (SELECT {read}{limit} FROM jam_query)"  # noqa: S608
@@ -211,7 +208,7 @@ def _person(unit: PrivacyUnit, types: Mapping[str, str]) -> str:
             f" column of type {kind}: cast the column in the query, or let the source read rows,"
             " with `count: rows`. Nothing was charged"
         )
-    text = _PERSONS[kind].format(_doubled(_quoted(unit.column)))
+    text = _PERSONS[kind].format(_doubled(quoted(unit.column)))
     return f"encode(convert_to({text}, 'UTF8'), 'hex') COLLATE \"C\""
 
 
@@ -243,7 +240,3 @@ def _doubled(text: str) -> str:
 def subquery(query: str) -> str:
     """Return a query to stand within parentheses: it may end in semicolons and a comment."""
     return f"\n{_END.sub('', query.strip())}\n"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jam_dagster.errors import InputError, SourceError, SpecificationError
-from jam_dagster.tables.sources.base import Source, SplitSource, path_of
+from jam_dagster.tables.sources.base import Source, SplitSource, path_of, whole
 from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical, database_of, place_of
@@ -44,27 +44,25 @@ def same_rows(one: Source, other: Source) -> bool:
         split, another = one.to_dict(), other.to_dict()
         if split.pop("part") != another.pop("part") and split == another:
             return False
-    one, other = _whole(one), _whole(other)
+    one, other = whole(one), whole(other)
     if isinstance(one, FrameSource) and isinstance(other, FrameSource):
         return one.table is other.table
     ours, theirs = _rows_of(one), _rows_of(other)
     if ours == theirs:
         return True
-    if isinstance(one, DuckDbSource) and isinstance(other, DuckDbSource):
-        return _same_database_file(one, other)
-    if path_of(one) is None or path_of(other) is None:
+    if isinstance(one, _DATABASES) or isinstance(other, _DATABASES):
         return _same_database_file(one, other)
     return _within(ours, theirs) or _within(theirs, ours) or _one_file(ours, theirs)
 
 
 def snapshot_of(private: Source, public: Source) -> str | None:
     """Return the partition of a private table that a public one equals, by its path or query."""
-    template = _rows_of(_whole(private))
+    template = _rows_of(whole(private))
     if PLACEHOLDER not in template:
         return None
     first, *others = map(re.escape, template.split(PLACEHOLDER))
     pattern = "(?P=name)".join(others)
-    found = re.fullmatch(f"{first}(?P<name>[\\w.-]+){pattern}", _rows_of(_whole(public)))
+    found = re.fullmatch(f"{first}(?P<name>[\\w.-]+){pattern}", _rows_of(whole(public)))
     return None if found is None else found["name"]
 
 
@@ -82,7 +80,7 @@ def check_apart(private: Source, public: Source | PublicSources | None) -> None:
 def check_outside(public: Source | PublicSources | None, roots: Iterable[str], what: str) -> None:
     """Raise if a public table lies in a place of private files."""
     for name, one in tables_of(public).items():
-        place = _file_of(_whole(one))
+        place = _file_of(whole(one))
         if place is None:
             continue
         if any(_within(place, root) or _linked_from(place, root) for root in roots):
@@ -96,7 +94,7 @@ def restricted_folders(public: Source | PublicSources | None) -> list[str]:
     """Return the private folders of releases that contain a public table."""
     found = []
     for one in tables_of(public).values():
-        place = _file_of(_whole(one))
+        place = _file_of(whole(one))
         if place is None or "://" in place:
             continue
         found += [
@@ -120,12 +118,10 @@ def check_no_people(names: Iterable[Any], column: str | None, table: str = "") -
 
 
 def check_headers(public: Source | PublicSources | None, column: str | None) -> None:
-    """Raise the errors of `check_no_people`, from the headers of public files; no row is read.
-
-    The columns of a database or an asset are checked when it is read.
-    """
+    """Raise the errors of `check_no_people`, from the headers of public files; no row is read."""
     for name, one in tables_of(public).items():
-        source = _whole(one)
+        source = whole(one)
+        # The columns of a database or an asset are checked when it is read.
         names = getattr(source, "names", None)
         if column is not None and callable(names):
             check_no_people(names(), column, name)
@@ -133,12 +129,6 @@ def check_headers(public: Source | PublicSources | None, column: str | None) -> 
 
 def _called(name: str) -> str:
     return f"Public table {name!r}" if name else "The public table"
-
-
-def _whole(source: Source) -> Source:
-    while isinstance(source, SplitSource):
-        source = source.source
-    return source
 
 
 def _rows_of(source: Source) -> str:

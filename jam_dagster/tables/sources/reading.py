@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 import pandas as pd
@@ -33,6 +33,17 @@ def expand_variables(text: str) -> str:
         return value
 
     return re.sub(r"\$\{(\w+)\}", value_of, text)
+
+
+def quoted(name: str, mark: str = '"') -> str:
+    """Return a name between marks, as SQL has it."""
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
+
+
+def check_unique(what: str, names: Collection[str], remedy: str) -> None:
+    """Raise unless all columns of a table have names of their own."""
+    if len(set(names)) < len(names):
+        raise SourceError(f"{what} has two columns of the same name: {remedy}")
 
 
 def reading(

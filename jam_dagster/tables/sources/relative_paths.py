@@ -10,10 +10,7 @@ from jam_dagster.tables.sources.base import SOURCES
 
 
 def absolute_paths(config: Any, folder: Path) -> Any:
-    """Return a source's configuration with relative file paths made relative to a folder.
-
-    Paths with variables stay unchanged: they are expanded when the source is read.
-    """
+    """Return a source's configuration with its relative file paths made relative to a folder."""
     if isinstance(config, str):
         return _anchor(config, folder)
     if not isinstance(config, Mapping):
@@ -38,6 +35,7 @@ def absolute_paths(config: Any, folder: Path) -> Any:
 
 
 def _anchor(path: str, folder: Path) -> str:
+    # Variables are expanded when the source is read.
     if "://" in path or path.startswith(("${", "~")):
         return path
     return str(folder / path)

@@ -21,7 +21,13 @@ from jam_dagster.tables.codes.ibis_codes import counted_groups
 from jam_dagster.tables.sources.columns import exact_columns, frame_of
 from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.identity import canonical, query_text
-from jam_dagster.tables.sources.reading import expand_variables, reading, reading_values
+from jam_dagster.tables.sources.reading import (
+    check_unique,
+    expand_variables,
+    quoted,
+    reading,
+    reading_values,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,10 +64,8 @@ class SparkSource:
 
     records_only: ClassVar[str] = "spark"
 
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the whole table (see `Source.read`)."""
@@ -116,10 +120,7 @@ class SparkSource:
             rows = reading(
                 self.describe(), private, lambda: session.sql(self.query), place=self.address
             )
-            if len(set(rows.columns)) < len(rows.columns):
-                raise SourceError(
-                    f"{self.describe()} has two columns of the same name: give each one an alias"
-                )
+            check_unique(self.describe(), rows.columns, "give each one an alias")
             yield rows
 
     def describe(self) -> str:
@@ -162,7 +163,7 @@ def _versions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _counts(rows: DataFrame, domain: Domain, cliques: Sequence[Clique]) -> DataFrame:
     # A name of a column may be anything.
     plain = [f"c{place}" for place in range(len(domain.names))]
-    columns = rows.select(*map(_quoted, domain.names)).toDF(*plain)
+    columns = rows.select(*(quoted(name, "`") for name in domain.names)).toDF(*plain)
     counted = columns.mapInArrow(counting(domain, cliques), "block long, cell long, n long")
     return counted.groupBy("block", "cell").agg({"n": "sum"})
 
@@ -266,7 +267,3 @@ def _silence() -> None:
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

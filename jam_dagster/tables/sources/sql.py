@@ -8,20 +8,24 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.validation import changed_fields
-from jam_dagster.errors import SourceError
 from jam_dagster.tables.codes.ibis_codes import counted_groups, engine_blocks
 from jam_dagster.tables.sources import postgres
 from jam_dagster.tables.sources.columns import exact_columns
 from jam_dagster.tables.sources.counted import ReadWhole, check_limit
-from jam_dagster.tables.sources.identity import canonical, database_of, query_text
-from jam_dagster.tables.sources.reading import expand_variables, reading, reading_values
+from jam_dagster.tables.sources.identity import canonical, database_of, parsed_url, query_text
+from jam_dagster.tables.sources.reading import (
+    check_unique,
+    expand_variables,
+    reading,
+    reading_values,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -59,6 +63,9 @@ class SqlSource(ReadWhole):
     query: str
     count: Literal["rows"] | None = None
 
+    restricted_because: ClassVar[None] = None
+    """None: see `Source.restricted_because`."""
+
     @property
     def engine(self) -> str | None:
         """What counts the private table where it lies; None: its rows are read.
@@ -78,11 +85,6 @@ class SqlSource(ReadWhole):
         served = kind is not None and kind[1] == "postgresql" and kind[2] in _DRIVERS
         return served and self.count != "rows"
 
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
-
     def read(self, *, private: bool) -> pd.DataFrame:
         """Run the query (see `Source.read`); the database's errors are quoted for public rows only.
 
@@ -92,11 +94,7 @@ class SqlSource(ReadWhole):
         table = self._asked(private, lambda connection: _query(connection, self.query))
         if not private:
             table = exact_columns(table)
-        if not table.columns.is_unique:
-            raise SourceError(
-                f"{self.describe()}: the query returns two columns of the same name: give each one"
-                " an alias"
-            )
+        check_unique(self.describe(), table.columns, "give each one an alias")
         return table
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
@@ -170,7 +168,8 @@ class SqlSource(ReadWhole):
     @contextmanager
     def _connection(self, private: bool, snapshot: bool = False) -> Iterator[_Opened]:
         url = expand_variables(self.url)
-        secrets = [url, *_password(url)]
+        parsed = parsed_url(url)
+        secrets = [url, parsed.password] if parsed and parsed.password else [url]
         with ExitStack() as until_read:
             connection = reading(
                 self.describe(),
@@ -185,14 +184,10 @@ class SqlSource(ReadWhole):
 
     def describe(self) -> str:
         """Return the query's database without user, password and parameters."""
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import ArgumentError
-
         if re.fullmatch(r"\$\{\w+\}", self.url):
             return f"SQL query on {self.url}"
-        try:
-            url = make_url(self.url)
-        except (ArgumentError, ValueError):
+        url = parsed_url(self.url)
+        if url is None:
             return "SQL query"
         place = "/".join(part for part in (url.host, url.database) if part)
         return f"SQL query on {url.drivername}{' at ' if place else ''}{place}"
@@ -267,14 +262,3 @@ def _query(connection: Connection, query: str) -> pd.DataFrame:
 
 def _quoted(connection: Connection, column: str) -> str:
     return str(connection.dialect.identifier_preparer.quote_identifier(column))
-
-
-def _password(url: str) -> list[str]:
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        password = make_url(url).password
-    except (ArgumentError, ValueError):
-        return []
-    return [password] if password else []

@@ -15,7 +15,7 @@ import pandas as pd
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.text_dtype import from_arrow
+from jam_dagster.tables.domain.text_dtype import from_arrow, is_text
 from jam_dagster.tables.sources.columns import exact_columns, with_texts
 
 if TYPE_CHECKING:
@@ -39,14 +39,16 @@ class TableFile:
     path: Path | UPath
 
     def __len__(self) -> int:
-        with self.path.open("rb") as file:
-            return sum(_sizes(file))
+        return sum(self.sizes)
 
     @property
     def sizes(self) -> list[int]:
         """The number of rows of each chunk."""
+        import pyarrow.parquet as pq
+
         with self.path.open("rb") as file:
-            return _sizes(file)
+            stored = pq.ParquetFile(file).metadata
+            return [stored.row_group(group).num_rows for group in range(stored.num_row_groups)]
 
     @property
     def attrs(self) -> dict[Any, Any]:
@@ -78,13 +80,6 @@ def first_rows(table: pd.DataFrame | TableFile) -> pd.DataFrame:
     return next(table.chunks()) if isinstance(table, TableFile) else table
 
 
-def _sizes(file: Any) -> list[int]:
-    import pyarrow.parquet as pq
-
-    stored = pq.ParquetFile(file).metadata
-    return [stored.row_group(group).num_rows for group in range(stored.num_row_groups)]
-
-
 def _described(schema: pa.Schema) -> tuple[Any, ...]:
     """Return the columns, and all that a file says besides but for versions of libraries."""
     metadata = dict(schema.metadata or {})
@@ -95,12 +90,6 @@ def _described(schema: pa.Schema) -> tuple[Any, ...]:
         said = None
     fields = [(one.name, one.type, one.nullable, one.metadata) for one in schema]
     return fields, said, metadata
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _holds_group(stored: pq.ParquetFile, group: int, expected: pq.ParquetFile) -> bool:
@@ -140,10 +129,7 @@ def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True, eq=False)
 class ChunkFormat:
-    """The columns of a synthetic table in Parquet, with types that no chunk of its rows decides.
-
-    The table is marked with `attrs`, as a data frame is.
-    """
+    """The columns of a table with marks, in Parquet types that no chunk of its rows decides."""
 
     domain: Domain
     attrs: Mapping[Any, Any] = field(default_factory=dict)
@@ -182,7 +168,7 @@ class ChunkFormat:
             schema = pq.read_schema(file)
         if _described(schema) != _described(pq.read_schema(empty)):
             return False
-        texts = [one.name for one in schema if _is_text(one.type)]
+        texts = [one.name for one in schema if is_text(one.type)]
         with table.path.open("rb") as file:
             stored = pq.ParquetFile(file, read_dictionary=texts)
             for group, chunk in enumerate(chunks):

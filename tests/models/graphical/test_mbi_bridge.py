@@ -11,7 +11,7 @@ import pytest
 from jam_dagster.mechanisms import FittedModel, Measurement
 from jam_dagster.models.graphical.mbi_bridge import estimate, load_mbi, to_markov_random_field
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
-from jam_dagster.tables.domain.domain import ImpossibleCombination
+from jam_dagster.tables.domain.impossible import ImpossibleCombination
 
 
 def exact(table, *cliques):

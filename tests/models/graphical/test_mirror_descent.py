@@ -12,7 +12,7 @@ from jam_dagster.mechanisms import Measurement
 from jam_dagster.models.graphical.estimator import check_estimator
 from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.tables import Domain
-from jam_dagster.tables.domain.domain import ImpossibleCombination
+from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from tests.tiers import slow
 
 ALL = ["accelerated", *slow("mbi")]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
-from jam_dagster.tables.domain.domain import ImpossibleCombination
+from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from tests.examples import examples
 
 

@@ -13,7 +13,7 @@ from jam_dagster.models.graphical.junction_tree import cells_of, mask_of, triang
 from jam_dagster.models.graphical.mbi_bridge import load_mbi
 from jam_dagster.models.graphical.tractability import BLOCK_BYTES, TractabilityFilter
 from jam_dagster.tables import Domain, Workload
-from jam_dagster.tables.domain.domain import ImpossibleCombination
+from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from tests.examples import examples
 
 MB = 8 / 2**20

@@ -1,13 +1,12 @@
 from itertools import combinations, pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
+from jam_dagster.tables import Domain, EncodedTable, marginal_blocks
 from jam_dagster.tables.codes import marginals
 from jam_dagster.tables.codes.marginals import MarginalCounter
 
@@ -136,14 +135,3 @@ def test_marginals_that_are_refused(clique, message):
     table = random_table({"a": 2000, "b": 2000, "c": 2000}, rows=5)
     with pytest.raises(InputError, match=message):
         table.marginal(clique)
-
-
-@pytest.mark.parametrize("split", ["adult_pub025_01", "titanic", "salary"])
-def test_the_papers_splits_count_right(jam_data, split):
-    folder = jam_data / "paper" / split
-    domain = Domain.load(folder / "domain.json")
-    public = EncodedTable.from_frame(domain, pd.read_csv(folder / "pub.csv"))
-    cliques = Workload.all_k_way(domain, 3).downward_closure()
-    counted = public.marginals(cliques)
-    for clique in cliques[::37]:
-        assert np.array_equal(counted[clique], brute_force(public, clique))

@@ -112,13 +112,18 @@ def test_what_is_held_depends_on_the_size_of_the_codes(tmp_path):
     assert isinstance(encode_parquet(source, AB), EncodedTable)
 
 
-def test_what_will_be_asked_for_is_counted_as_the_table_is_checked(tmp_path, monkeypatch):
-    source = people(tmp_path / "t.parquet")
-    passes = []
-    read = ParquetSource.chunks
+@pytest.fixture
+def passes(monkeypatch):
+    """The passes over a file, which grow with each one."""
+    found, read = [], ParquetSource.chunks
     monkeypatch.setattr(
-        ParquetSource, "chunks", lambda *given, **rest: passes.append(1) or read(*given, **rest)
+        ParquetSource, "chunks", lambda *given, **rest: found.append(1) or read(*given, **rest)
     )
+    return found
+
+
+def test_what_will_be_asked_for_is_counted_as_the_table_is_checked(tmp_path, passes):
+    source = people(tmp_path / "t.parquet")
     table = encode_parquet(source, AB, [("a",), ("b",), ("a", "b")], limit=0)
     expected = encode_parquet(source, AB)
     assert len(passes) == 2
@@ -275,12 +280,7 @@ def test_chunks_of_another_number_of_rows_are_refused(tmp_path, records):
         encode_chunks(chunks, AB, records=records)
 
 
-def test_counts_are_kept_and_others_take_one_pass(tmp_path, monkeypatch):
-    passes = []
-    chunks = ParquetSource.chunks
-    monkeypatch.setattr(
-        ParquetSource, "chunks", lambda self, *a, **k: passes.append(1) or chunks(self, *a, **k)
-    )
+def test_counts_are_kept_and_others_take_one_pass(tmp_path, passes):
     table = encode_parquet(people(tmp_path / "t.parquet"), AB, limit=0)
     assert len(passes) == 1
     table.marginals([("a",)])

@@ -143,10 +143,6 @@ def test_texts_that_write_a_number_differently_are_different_persons():
     assert len(PrivacyUnit("who").limit(table(["7", "07", "7.0"]), KEY)) == 3
 
 
-def test_a_table_without_rows_stays_one():
-    assert PrivacyUnit("who").limit(table([]), KEY).empty
-
-
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 def test_rows_of_nobody_are_refused(missing):
     persons = table(pd.Series([SECRET, missing, SECRET], dtype="object"))
@@ -164,22 +160,18 @@ def test_the_column_must_be_there_and_only_once():
         PrivacyUnit("who").limit(twice, KEY)
 
 
-@pytest.mark.parametrize("rows", [0, -1, 1.5, True, "3"])
-def test_a_limit_is_a_whole_number(rows):
-    with pytest.raises(SpecificationError, match="max_rows must be a whole number of 1 or more"):
-        PrivacyUnit("who", rows)
-
-
-def test_a_limit_that_no_noise_could_serve_is_refused():
-    for rows in (1_000_001, 10**400):
-        with pytest.raises(SpecificationError, match="max_rows must be at most 1,000,000"):
-            PrivacyUnit("who", rows)
-
-
-@pytest.mark.parametrize("column", ["", None, 3])
-def test_a_unit_needs_a_column(column):
-    with pytest.raises(SpecificationError, match="name of the column"):
-        PrivacyUnit(column)
+@pytest.mark.parametrize(
+    ("unit", "message"),
+    [
+        *((("who", rows), "a whole number of 1 or more") for rows in (0, -1, 1.5, True, "3")),
+        # No noise could serve it.
+        *((("who", rows), "must be at most 1,000,000") for rows in (1_000_001, 10**400)),
+        *(((column,), "name of the column") for column in ("", None, 3)),
+    ],
+)
+def test_units_that_are_refused(unit, message):
+    with pytest.raises(SpecificationError, match=message):
+        PrivacyUnit(*unit)
 
 
 def test_the_column_cannot_be_an_attribute():
@@ -226,12 +218,6 @@ def test_a_file_that_changed_is_refused(parquet):
         changed.to_parquet(source.path)
         with pytest.raises((SourceError, InputError)):
             encode_parquet(limited, COLOURS)
-
-
-def test_a_file_without_the_column_is_refused(parquet):
-    _, source = parquet
-    with pytest.raises(InputError, match="no column 'person'"):
-        LimitedParquet.of(source, PrivacyUnit("person"), KEY)
 
 
 @examples(25)

@@ -54,10 +54,6 @@ def test_texts_that_a_spreadsheet_runs_become_other():
     )
 
 
-def test_decimals_among_texts_are_numbers():
-    assert draft([Decimal("1.5"), "x", Decimal(2), "y"]).values == (1.5, 2, "x", "y", "other")
-
-
 @pytest.mark.parametrize("name", ["other", "Other", "OTHER"])
 def test_an_other_in_the_table_is_used(name):
     attribute = draft(["a", name])
@@ -76,11 +72,40 @@ def test_categories_that_are_too_many_to_be_counted_well_are_remarked_on():
     assert wide_attributes(draft_domain(table, private=table)) == ""
 
 
-def test_booleans_need_no_other():
-    attribute = draft([True, None])
-    assert attribute.values == (False, True)
-    assert (attribute.other, attribute.unreadable) == (None, "missing")
-    assert draft(pd.Series([True, None], dtype=object)).dtype == "boolean"
+BOOLEANS = {"values": (False, True), "other": None, "unreadable": "missing"}
+
+
+@pytest.mark.parametrize(
+    ("column", "attribute"),
+    [
+        ([True, None], BOOLEANS | {"dtype": "boolean"}),
+        (pd.Series([True, None], dtype=object), BOOLEANS | {"dtype": "boolean"}),
+        ([Decimal("1.5"), "x", Decimal(2), "y"], {"values": (1.5, 2, "x", "y", "other")}),
+        ([1.0, np.nan, 3.0], {"integer": True, "dtype": "Int64", "labels": ("1", "3", "(null)")}),
+        ([1.0, 2.0], {"dtype": "float64"}),
+        ([0.1, 0.4, 0.2], {"decimals": 1, "labels": ("0.1", "0.2", "0.4", "(null)")}),
+        ([0.25, 100.5], {"decimals": 2}),
+        ([0.1, np.pi], {"decimals": None}),
+        (pd.Series([0.1, 7.3], dtype="float32"), {"decimals": 1}),
+        # Infinity is left to clipping.
+        ([0.0, 1.0, np.inf], {"bounds_text": ("0", "1"), "clip": True}),
+        # Metres are no minutes.
+        ([f"{one}m" for one in range(-20, 90)] * 2, {"format": "0m"}),
+        (["1h 5m", *(f"{one}m" for one in range(1, 60))] * 2, {"format": "1h 20m"}),
+        # Of few numbers, a text among them is a value.
+        ([*"12345"] * 20 + ["refused"] * 3, {"values": (*"12345", "refused", "other")}),
+        ([f"{one:04}" for one in range(60)] * 2 + ["x"], {"dtype": "str"}),
+        (
+            [20130601 + day for day in range(30)] * 2,
+            {"unit": "day", "format": "%Y%m%d", "dtype": "Int64"},
+        ),
+        ([20130601, 20139999] * 9, {"integer": True, "format": None}),
+    ],
+)
+def test_a_column_becomes_an_attribute(column, attribute):
+    drafted = draft(column)
+    assert {name: getattr(drafted, name) for name in attribute} == attribute
+    assert drafted.nullable
 
 
 def test_integers_get_a_bin_a_value_of_equal_width_where_these_are_few():
@@ -94,24 +119,6 @@ def test_integers_get_a_bin_a_value_of_equal_width_where_these_are_few():
     assert wide.bins == 32
     assert wide.edges[0] == 3
     assert wide.edges[-1] == 35
-
-
-def test_integers_with_gaps_are_integers_again():
-    attribute = draft([1.0, np.nan, 3.0])
-    assert attribute.integer
-    assert attribute.nullable
-    assert attribute.dtype == "Int64"
-    assert attribute.labels == ("1", "3", "(null)")
-    assert draft([1.0, 2.0]).dtype == "float64"
-
-
-def test_decimals_are_those_of_the_table():
-    attribute = draft([0.1, 0.4, 0.2])
-    assert attribute.decimals == 1
-    assert attribute.labels == ("0.1", "0.2", "0.4", "(null)")
-    assert draft([0.25, 100.5]).decimals == 2
-    assert draft([0.1, np.pi]).decimals is None
-    assert draft(pd.Series([0.1, 7.3], dtype="float32")).decimals == 1
 
 
 @pytest.mark.parametrize("bins", [1, 2, 5, 32, 100])
@@ -169,10 +176,6 @@ def test_a_common_real_number_gets_a_bin_of_its_own():
     domain = Domain((attribute,))
     decoded = decode(encode(pd.DataFrame({"a": values}), domain), rng)["a"]
     assert (decoded == np.pi).sum() == 100
-
-
-def test_infinity_is_left_to_clipping():
-    assert draft([0.0, 1.0, np.inf]).edges[-1] == 1.0
 
 
 @examples(40)
@@ -632,16 +635,6 @@ def test_decimals_that_floats_do_not_hold_are_noted():
     assert notes == {"a": "numbers of so many digits come out as floats, rounded"}
 
 
-def test_metres_are_no_minutes():
-    assert draft([f"{one}m" for one in range(-20, 90)] * 2).format == "0m"
-    assert draft(["1h 5m", *(f"{one}m" for one in range(1, 60))] * 2).format == "1h 20m"
-
-
-def test_few_numbers_with_a_text_among_them_stay_texts():
-    assert draft([*"12345"] * 20 + ["refused"] * 3).values == (*"12345", "refused", "other")
-    assert draft([f"{one:04}" for one in range(60)] * 2 + ["x"]).dtype == "str"
-
-
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
@@ -729,13 +722,6 @@ def test_fractions_of_a_second_are_noted():
     assert table["a"].str.fullmatch(r"2024-01-0[12] \d\d:\d\d:\d\d\.000").all()
 
 
-def test_integers_that_write_dates_are_dates():
-    attribute = draft([20130601 + day for day in range(30)] * 2)
-    assert (attribute.unit, attribute.format, attribute.dtype) == ("day", "%Y%m%d", "Int64")
-    assert attribute.clock.values_of(attribute.edges[:1]) == [20130601]
-    assert not hasattr(draft([20130601, 20139999] * 9), "unit")
-
-
 @pytest.mark.parametrize("bins", [0, -1, 2.5, True])
 def test_bins_that_are_refused(bins):
     with pytest.raises(SpecificationError, match="positive integer"):
@@ -779,14 +765,3 @@ def test_private_texts_are_read_like_the_public_columns():
     assert domain.attribute("t").values == ("01", "1", "x")
     with pytest.raises(PrivateValuesError):
         draft_domain(public, private=private.assign(n="many"))
-
-
-def test_no_number_is_drawn_where_the_public_table_has_a_gap():
-    """Times of day as numbers: there is no 12:75."""
-    rng = np.random.default_rng(0)
-    minutes = np.sort(rng.integers(5 * 60, 23 * 60, 5000))
-    times = pd.DataFrame({"time": 100 * (minutes // 60) + minutes % 60})
-    domain = draft_domain(times)
-    decoded = decode(encode(times, domain, private=False), rng)["time"]
-    assert (decoded % 100 < 60).all()
-    assert decoded.nunique() > 800
