@@ -57,6 +57,8 @@ _NUMBERS: tuple[Kind, ...] = ("integer", "float", "decimal")
 _IBIS = 12
 """The first version of ibis whose queries are counted by."""
 
+# MSSQL has neither NaN nor infinity, and sorts texts in its own way.
+_UNLIKE = ("mssql",)
 _MOST_COMPARED = 8
 """More values of an attribute are halved first."""
 _WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
@@ -98,9 +100,10 @@ def counting_query(
     if max_rows:
         types_of |= {PERSON: "string", KEY: "string"}
     source = ibis.table(types_of, name=SOURCE)
+    plain = dialect not in _UNLIKE
     codes = source.select(
         **{
-            name: _code(source[name], attribute, kind)
+            name: _code(source[name], attribute, kind, plain)
             for (name, kind), attribute in zip(columns.items(), used, strict=True)
         },
         **{name: source[name] for name in (PERSON, KEY) if max_rows},
@@ -234,17 +237,19 @@ def _refused(attribute: Attribute, kind: Kind) -> str | None:
     return None
 
 
-def _code(column: ibis.Column, attribute: Attribute, kind: Kind) -> ibis.expr.types.IntegerColumn:
+def _code(
+    column: ibis.Column, attribute: Attribute, kind: Kind, plain: bool
+) -> ibis.expr.types.IntegerColumn:
     """Return the code of each value; null if it does not lie in the domain."""
     ibis = _ibis()
     missing = column.isnull()
-    if kind in ("float", "decimal"):
+    if plain and kind in ("float", "decimal"):
         missing = missing | column.isnan()
     # A literal of its own, for null has no type.
     bad = ibis.null("int32")
     null = bad if attribute.null_code is None else attribute.null_code
     if isinstance(attribute, CategoricalAttribute):
-        code = _category_code(column, attribute, kind)
+        code = _category_code(column, attribute, kind, plain)
         return ibis.cases((missing, null), else_=code)
     if isinstance(attribute, TimeAttribute):
         cases, code = _time_cases(column, attribute, kind)
@@ -253,8 +258,13 @@ def _code(column: ibis.Column, attribute: Attribute, kind: Kind) -> ibis.expr.ty
     return ibis.cases((missing, null), *((case, bad) for case in cases), else_=code)
 
 
-def _category_code(column: ibis.Column, attribute: CategoricalAttribute, kind: Kind) -> ibis.Value:
-    """Return the code of each listed value, and that of all others, null if they have none."""
+def _category_code(
+    column: ibis.Column, attribute: CategoricalAttribute, kind: Kind, plain: bool
+) -> ibis.Value:
+    """Return the code of each listed value, and that of all others, null if they have none.
+
+    A value is looked for among the sorted ones, where the engine sorts as Python does.
+    """
     ibis = _ibis()
     rest = None if attribute.other is None else attribute.code_of(attribute.other)
     if rest is None and attribute.unreadable == "missing":
@@ -262,10 +272,10 @@ def _category_code(column: ibis.Column, attribute: CategoricalAttribute, kind: K
     codes = {value: attribute.code_of(value) for value in _listed(attribute, kind)}
     values = sorted(value for value, code in codes.items() if code not in (None, rest))
     others = ibis.null("int32") if rest is None else ibis.literal(rest, "int32")
+    most = _MOST_COMPARED if plain or kind != "text" else len(values)
 
     def among(listed: Sequence[Any]) -> Any:
-        # The engine sorts as Python does.
-        if len(listed) > _MOST_COMPARED:
+        if len(listed) > most:
             middle = len(listed) // 2
             before = column < _literal(listed[middle])
             return ibis.ifelse(before, among(listed[:middle]), among(listed[middle:]))

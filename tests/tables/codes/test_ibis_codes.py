@@ -1,4 +1,4 @@
-"""Counts that an engine made, and the query for one that is at hand."""
+"""Counts that an engine made, and the query for engines that no test runs: compiled, read over."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+import sqlglot
 
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables import Domain, encode
@@ -19,7 +20,18 @@ from jam_dagster.tables.codes.ibis_codes import (
     counting_query,
     engine_blocks,
 )
-from jam_dagster.tables.domain.clock import TIME
+
+DOMAIN = Domain.from_dict(
+    {
+        "attributes": {
+            "sex": {"values": ["f", "it's\\"], "nullable": True},
+            "age": {"edges": [0, 0.1, 10], "outside": "clip"},
+            "seen": {"bounds": ["2024-01-01", "2024-01-31"], "unit": "day", "zone": "Asia/Kolkata"},
+            "at": {"bounds": ["08:00", "09:59"], "unit": "hour", "dtype": "time64[us][pyarrow]"},
+        }
+    }
+)
+KINDS = {"sex": "text", "age": "decimal", "seen": "instant", "at": "time"}
 
 
 def test_groups_outside_the_domain_are_refused() -> None:
@@ -54,7 +66,6 @@ def test_blocks_of_different_rows_are_refused() -> None:
 def test_duckdb_counts_what_encode_gives() -> None:
     listed = [
         "",
-        "it's\\",
         " a",
         "A",
         "B",
@@ -96,12 +107,8 @@ def test_duckdb_counts_what_encode_gives() -> None:
                 "float": {"values": [*numbers, "others"], "nullable": True, **others},
                 "bin": {"edges": [0, 0.1, 5, 10], "outside": "clip", "nullable": True},
                 "flag": {"values": ["no", "yes"]},
-                "seen": {
-                    "bounds": ["2024-01-01", "2024-01-31"],
-                    "unit": "day",
-                    "zone": "Asia/Kolkata",
-                },
-                "clock": {"bounds": ["08:00", "09:59"], "unit": "hour", "dtype": TIME},
+                "seen": DOMAIN.to_dict()["attributes"]["seen"],
+                "clock": DOMAIN.to_dict()["attributes"]["at"],
             }
         }
     )
@@ -124,6 +131,29 @@ def test_duckdb_counts_what_encode_gives() -> None:
     counted, expected = counted_groups(groups, domain, blocks), encode(frame, domain)
     for clique in blocks:
         assert np.array_equal(counted.marginal(clique), expected.marginal(clique)), clique
+
+
+@pytest.mark.parametrize(
+    ("dialect", "texts", "instant"),
+    [
+        ("bigquery", r"'it\'s\\'", "TIMESTAMP('2023-12-31T18:30:00+00:00')"),
+        ("snowflake", r"'it\'s\\'", "TIMESTAMP_TZ_FROM_PARTS(2023, 12, 31, 18, 30, 0, 0, 'UTC')"),
+        ("trino", r"'it''s\'", "FROM_ISO8601_TIMESTAMP('2023-12-31T18:30:00+00:00')"),
+        ("mssql", r"'it''s\'", "2023"),
+        ("databricks", r"'it\'s\\'", "'2023-12-31T18:30:00+00:00'"),
+        ("duckdb", r"'it''s\'", "MAKE_TIMESTAMPTZ(2023, 12, 31, 18, 30, 0.0, 'UTC')"),
+    ],
+)
+def test_compiled_for_engines_that_are_not_run(dialect: str, texts: str, instant: str) -> None:
+    blocks = engine_blocks(DOMAIN, [("sex", "age"), ("seen", "at")])
+    query = counting_query(DOMAIN, KINDS, KINDS, blocks, dialect)
+    (parsed,) = sqlglot.parse(query, dialect=dialect.replace("mssql", "tsql"))
+    assert parsed is not None
+    assert query.count("COUNT") == len(blocks)
+    # No value is parsed or rounded but a float's shortest text.
+    for constant in (texts, "CAST('0.1' AS ", instant):
+        assert constant in query
+    assert ("NaN" in query or "NAN" in query) == (dialect != "mssql")
 
 
 @pytest.mark.parametrize(
