@@ -336,14 +336,14 @@ class Engine(Documents):
 
     def sample(self, run: ReleaseRun, path: Path) -> Sample:
         """Sample the synthetic table of a run, from its measurements alone: always the same one."""
-        chunks = release_rows(run.model, run.transcript)
+        form = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
+        chunks = release_rows(run.model, run.transcript, form=form)
         if run.transcript.chunk_rows is None:
             (whole,) = chunks
             return Sample(whole.codes, whole.table)
 
         def written() -> Iterator[EncodedTable]:
-            marked = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
-            with marked.writing(path) as write:
+            with form.writing(path) as write:
                 for chunk in chunks:
                     write(chunk.table)
                     yield chunk.codes

@@ -6,12 +6,14 @@ grow with them. The transcript says so, because the chunks decide which rows the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jam_dagster.common.worker_processes import cores, each_result, free_memory
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.loops.transcript import (
     Transcript,
@@ -25,6 +27,9 @@ from jam_dagster.tables.codes.repair import repaired
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
+
+    from jam_dagster.tables.sources.table_file import ChunkFormat
 
 MOST_AT_ONCE = 1_000_000
 """The most rows that are sampled at once, as the search for rows needs them."""
@@ -35,13 +40,22 @@ CHUNK_ROWS = 250_000
 LEAST_CHUNK_ROWS = 100
 """The least that a transcript may say: who verifies a release samples every chunk again."""
 
+# A process takes a second to start, and for a million rows; this one writes what eight make.
+_ROWS_A_PROCESS = 2_000_000
+_MOST_PROCESSES = 8
+
+# Of a process beside its chunk, and of a cell while its chunk is made, as Arrow's and as pandas's.
+_PROCESS_BYTES = 2**28
+_CELL_BYTES = 64
+_SHARE_OF_MEMORY = 0.5
+
 
 @dataclass(frozen=True)
 class SampledRows:
     """Some rows of a release, as they were sampled and repaired, and with their values."""
 
     codes: EncodedTable
-    table: pd.DataFrame
+    table: pd.DataFrame | pa.Table
 
 
 def with_search(
@@ -73,9 +87,11 @@ def with_chunks(transcript: Transcript) -> Transcript:
 
 
 def release_rows(
-    model: Model, transcript: Transcript, seed: int | None = None
+    model: Model, transcript: Transcript, seed: int | None = None, form: ChunkFormat | None = None
 ) -> Iterator[SampledRows]:
     """Yield the table of a run a chunk at a time: the same for the same transcript.
+
+    Many chunks are made in processes of their own, as cores and memory allow.
 
     Parameters
     ----------
@@ -83,6 +99,8 @@ def release_rows(
         Of the run.
     seed
         Of the generators; None: the release's own, `sampling_seed`.
+    form
+        Of the file that chunks are written to: their tables are Arrow's then.
 
     Raises
     ------
@@ -95,12 +113,35 @@ def release_rows(
         codes = sample_rows(model, transcript, rng)
         yield SampledRows(codes, decode(codes, rng))
         return
-    start = 0
-    for number, rows in enumerate(chunk_sizes(transcript)):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-        codes = sample_rows(model, transcript, rng, rows)
-        yield SampledRows(codes, decode(codes, rng, before=start))
-        start += rows
+    sizes = chunk_sizes(transcript)
+    chunks = _Chunks(model, transcript, seed, form, tuple(accumulate(sizes, initial=0)))
+    yield from each_result(chunks.made, len(sizes), _processes(model, sizes))
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """What makes each chunk of a table by itself, here or in another process."""
+
+    model: Model
+    transcript: Transcript
+    seed: int
+    form: ChunkFormat | None
+    starts: tuple[int, ...]
+
+    def made(self, number: int) -> SampledRows:
+        start, end = self.starts[number : number + 2]
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
+        codes = sample_rows(self.model, self.transcript, rng, end - start)
+        table = decode(codes, rng, before=start)
+        return SampledRows(codes, table if self.form is None else self.form.arrow(table))
+
+
+def _processes(model: Model, sizes: Sequence[int]) -> int:
+    """Return how many processes make chunks; one is this process."""
+    domain = model.domain
+    each = _PROCESS_BYTES + 3 * model.size_mb * 1e6 + max(sizes) * len(domain.columns) * _CELL_BYTES
+    suffices = int(_SHARE_OF_MEMORY * free_memory() / each)
+    return max(1, min(sum(sizes) // _ROWS_A_PROCESS, _MOST_PROCESSES, cores(), suffices))
 
 
 def chunk_sizes(transcript: Transcript) -> list[int]:
