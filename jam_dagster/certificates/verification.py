@@ -454,7 +454,7 @@ def _same_chunks(held: Held, seed: int | None) -> bool:
     certificate, here = held.certificate, environment()
     mark = run_digest(certificate.key, held.transcript)
     form = ChunkFormat(held.domain, {RUN_ATTRIBUTE: mark})
-    sampled = release_rows(held.model, held.transcript, seed, form)
+    sampled = release_rows(held.model, held.transcript, seed, form=form)
     chunks = (chunk.table for chunk in sampled)
     # A file has the versions of what wrote it.
     if any(certificate.made_with.get(name) != here[name] for name in ("pandas", "pyarrow")):

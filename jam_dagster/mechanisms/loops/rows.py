@@ -6,8 +6,9 @@ grow with them. The transcript says so, because the chunks decide which rows the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,9 @@ from jam_dagster.mechanisms.loops.transcript import (
 )
 from jam_dagster.models.base import Model
 from jam_dagster.models.row_search import RowSearch, search_rows
-from jam_dagster.tables import EncodedTable, Workload, decode
+from jam_dagster.tables import Clique, EncodedTable, Workload, decode
+from jam_dagster.tables.codes.block_counts import counted_blocks
+from jam_dagster.tables.codes.marginals import Columns, MarginalCounter, PackedCounts
 from jam_dagster.tables.codes.repair import repaired
 
 if TYPE_CHECKING:
@@ -49,13 +52,20 @@ _PROCESS_BYTES = 2**28
 _CELL_BYTES = 64
 _SHARE_OF_MEMORY = 0.5
 
+# It takes longer to send and add more of them than to count a chunk.
+_MOST_SENT_CELLS = 2**24
+
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Some rows of a release, as they were sampled and repaired, and with their values."""
+    """Some rows of a release, as they were sampled and repaired, and with their values.
+
+    They are counted where another process made them.
+    """
 
     codes: EncodedTable
     table: pd.DataFrame | pa.Table
+    counts: PackedCounts | None = None
 
 
 def with_search(
@@ -87,7 +97,12 @@ def with_chunks(transcript: Transcript) -> Transcript:
 
 
 def release_rows(
-    model: Model, transcript: Transcript, seed: int | None = None, form: ChunkFormat | None = None
+    model: Model,
+    transcript: Transcript,
+    seed: int | None = None,
+    *,
+    form: ChunkFormat | None = None,
+    counted: Collection[Clique] = (),
 ) -> Iterator[SampledRows]:
     """Yield the table of a run a chunk at a time: the same for the same transcript.
 
@@ -101,6 +116,8 @@ def release_rows(
         Of the generators; None: the release's own, `sampling_seed`.
     form
         Of the file that chunks are written to: their tables are Arrow's then.
+    counted
+        Marginals that will be counted of all chunks; other processes count their blocks.
 
     Raises
     ------
@@ -114,8 +131,14 @@ def release_rows(
         yield SampledRows(codes, decode(codes, rng))
         return
     sizes = chunk_sizes(transcript)
+    processes = _processes(model, sizes)
     chunks = _Chunks(model, transcript, seed, form, tuple(accumulate(sizes, initial=0)))
-    yield from each_result(chunks.made, len(sizes), _processes(model, sizes))
+    if counted and processes > 1:
+        blocks = counted_blocks(model.domain, counted)
+        if sum(map(model.domain.size, blocks)) <= _MOST_SENT_CELLS:
+            chunks = replace(chunks, blocks=tuple(blocks))
+    for columns, table, counts in each_result(chunks.made, len(sizes), processes):
+        yield SampledRows(EncodedTable(model.domain, tuple(columns)), table, counts)
 
 
 @dataclass(frozen=True)
@@ -127,13 +150,22 @@ class _Chunks:
     seed: int
     form: ChunkFormat | None
     starts: tuple[int, ...]
+    blocks: tuple[Clique, ...] = ()
 
-    def made(self, number: int) -> SampledRows:
+    def made(self, number: int) -> tuple[Columns, pd.DataFrame | pa.Table, PackedCounts | None]:
         start, end = self.starts[number : number + 2]
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
         codes = sample_rows(self.model, self.transcript, rng, end - start)
         table = decode(codes, rng, before=start)
-        return SampledRows(codes, table if self.form is None else self.form.arrow(table))
+        counts = None
+        if self.blocks:
+            self._counter.add(codes.columns)
+            counts = self._counter.packed()
+        return codes.columns, table if self.form is None else self.form.arrow(table), counts
+
+    @cached_property
+    def _counter(self) -> MarginalCounter:
+        return MarginalCounter(self.model.domain, self.blocks, records=self.transcript.records)
 
 
 def _processes(model: Model, sizes: Sequence[int]) -> int:

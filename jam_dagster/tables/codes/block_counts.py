@@ -13,7 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables.codes.marginals import HELD_CELLS, Columns, Counts, MarginalCounter
+from jam_dagster.tables.codes.marginals import (
+    HELD_CELLS,
+    Columns,
+    Counts,
+    MarginalCounter,
+    PackedCounts,
+)
 from jam_dagster.tables.domain.domain import Clique, Domain
 
 # Of a block of several marginals: its counts stay in the second-level cache while rows are added.
@@ -215,22 +221,32 @@ def counts_dtype(records: int) -> type[np.signedinteger[Any]]:
     return np.int32 if records <= np.iinfo(np.int32).max else np.int64
 
 
+def counted_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
+    """Return what `count_blocks` counts: the blocks, and the records."""
+    return [(), *covering_blocks(domain, cliques)]
+
+
 def count_blocks(
-    tables: Iterable[Codes],
+    tables: Iterable[Codes | PackedCounts],
     domain: Domain,
     cliques: Iterable[Clique],
     *,
     records: int = np.iinfo(np.int64).max,
 ) -> CountedTable:
-    """Count at most `records` records that come in chunks, in one pass; none is kept."""
-    blocks = covering_blocks(domain, cliques)
-    counter = MarginalCounter(domain, [(), *blocks], records=records)
+    """Count at most `records` records that come in chunks, in one pass; none is kept.
+
+    What a counter of `counted_blocks` packed may stand for a chunk.
+    """
+    counter = MarginalCounter(domain, counted_blocks(domain, cliques), records=records)
     for table in tables:
-        counter.add(table.columns)
+        if isinstance(table, PackedCounts):
+            counter.add_packed(table)
+        else:
+            counter.add(table.columns)
     counts = counter.counts()
     records = int(counts.pop(()))
     dtype = counts_dtype(records)
-    held = {one: counts[one].astype(dtype, copy=False) for one in blocks}
+    held = {one: block.astype(dtype, copy=False) for one, block in counts.items()}
     return CountedTable(domain, records, held)
 
 
