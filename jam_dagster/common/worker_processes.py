@@ -47,6 +47,15 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def free_cores() -> int:
+    """Return how many cores this process may use and others leave it, with the one it is on.
+
+    On a busy machine more processes would take longer than one.
+    """
+    idle = (os.cpu_count() or 1) - os.getloadavg()[0]
+    return min(cores(), max(0, round(idle)) + 1)
+
+
 def free_memory() -> int:
     """Return how many bytes this process may still take, by system and control group."""
     system = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

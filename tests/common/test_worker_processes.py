@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.common import worker_processes
-from jam_dagster.common.worker_processes import each_result, free_memory
+from jam_dagster.common.worker_processes import each_result, free_cores, free_memory
 
 
 @dataclass
@@ -70,6 +70,14 @@ def test_an_error_is_the_function_s_own() -> None:
 def test_a_function_that_cannot_be_sent_is_called_here(processes: int) -> None:
     found = each_result(lambda number: (number, os.getpid()), 2, processes)
     assert list(found) == [(0, os.getpid()), (1, os.getpid())]
+
+
+def test_cores_that_others_use_are_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(worker_processes, "cores", lambda: 8)
+    for load, left in ((0.0, 8), (40.0, 8), (60.0, 5), (64.0, 1), (90.0, 1)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        assert free_cores() == left
 
 
 def test_memory_is_limited_by_a_control_group(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.common.worker_processes import cores, each_result, free_memory
+from jam_dagster.common.worker_processes import each_result, free_cores, free_memory
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.loops.transcript import (
     Transcript,
@@ -173,7 +173,7 @@ def _processes(model: Model, sizes: Sequence[int]) -> int:
     domain = model.domain
     each = _PROCESS_BYTES + 3 * model.size_mb * 1e6 + max(sizes) * len(domain.columns) * _CELL_BYTES
     suffices = int(_SHARE_OF_MEMORY * free_memory() / each)
-    return max(1, min(sum(sizes) // _ROWS_A_PROCESS, _MOST_PROCESSES, cores(), suffices))
+    return max(1, min(sum(sizes) // _ROWS_A_PROCESS, _MOST_PROCESSES, free_cores(), suffices))
 
 
 def chunk_sizes(transcript: Transcript) -> list[int]:

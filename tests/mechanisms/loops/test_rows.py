@@ -117,7 +117,7 @@ def test_processes_make_the_same_chunks(made, monkeypatch):
 
 def test_processes_are_as_many_as_rows_cores_and_memory_allow(made, monkeypatch):
     def processes(millions, cores, free):
-        monkeypatch.setattr(rows, "cores", lambda: cores)
+        monkeypatch.setattr(rows, "free_cores", lambda: cores)
         monkeypatch.setattr(rows, "free_memory", lambda: free)
         return rows._processes(made.model, [250_000] * 4 * millions)
 
