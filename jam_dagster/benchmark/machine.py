@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import resource
 import sys
 from pathlib import Path
 from types import ModuleType
+
+from jam_dagster.common.worker_processes import cores
 
 _PROCESSORS = Path("/proc/cpuinfo")
 _STATUS = Path("/proc/self/status")
@@ -59,10 +60,3 @@ def peak_memory_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux counts in kilobytes, macOS in bytes.
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

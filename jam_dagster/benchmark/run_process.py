@@ -14,12 +14,13 @@ from jam_dagster.benchmark.data import Split, SplitFiles
 from jam_dagster.benchmark.results import Row
 from jam_dagster.benchmark.runs import Run
 from jam_dagster.benchmark.trial import describe
+from jam_dagster.common.worker_processes import ONE_THREAD
 from jam_dagster.errors import InputError
 
 # -P: no module of the working directory is run.
 _COMMAND = (sys.executable, "-P", "-m", "jam_dagster.benchmark.worker")
-_ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"),
+_ENVIRONMENT = {
+    **ONE_THREAD,
     # By default each process takes most of an accelerator's memory, which leaves none to others.
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
 }
@@ -47,7 +48,7 @@ class RunProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **_ONE_THREAD},
+            env={**os.environ, **_ENVIRONMENT},
             # An interrupt from the keyboard reaches the benchmark alone, which ends its runs.
             process_group=0,
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
-import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,13 @@ import numpy as np
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.runs import Run
 from jam_dagster.benchmark.trial import describe, run_trial
+from jam_dagster.common.worker_processes import end_with_parent
 from jam_dagster.errors import JamError
 
 
 def work(request: dict[str, Any]) -> None:
     """Make a run: print a line, then its row as JSON in another."""
-    threading.Thread(target=_end_with_parent, args=(request["parent"],), daemon=True).start()
+    end_with_parent(request["parent"])
     with os.fdopen(os.dup(1), "w") as answer:
         # What libraries print is no part of the answer.
         os.dup2(2, 1)
@@ -44,13 +43,6 @@ def why(error: Exception) -> str:
         return " ".join(f"{type(error).__name__}: {error}".split())
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {place.name}, {Path(place.filename).name}:{place.lineno}"
-
-
-def _end_with_parent(parent: int) -> None:
-    """End this process if its parent, which would take the row, is gone."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,6 @@ from jam_dagster.tables import PublicSources, Workload
 from jam_dagster.tables.sources.table_file import ChunkFormat
 
 if TYPE_CHECKING:
-    import pandas as pd
     from upath import UPath
 
     from jam_dagster.privacy import Ledger
@@ -440,22 +439,23 @@ def _table_faults(held: Held) -> Iterator[str]:
         if held.certificate.noise == "exact":
             yield "the table of a release must be sampled with the derived seed"
         seed = int(sampling.seed, 16)
-    sampled = release_rows(held.model, held.transcript, seed)
     if in_chunks:
-        same = _same_chunks(held, (chunk.table for chunk in sampled))
+        same = _same_chunks(held, seed)
     else:
-        (whole,) = sampled
+        (whole,) = release_rows(held.model, held.transcript, seed)
         same = table_digest(whole.table) == held.certificate.files["table"].sha256
     if not same:
         other = f" (made with another {', '.join(held.foreign)})" if held.foreign else ""
         yield f"sampling the model again gives another table than the published one{other}"
 
 
-def _same_chunks(held: Held, chunks: Iterator[pd.DataFrame]) -> bool:
+def _same_chunks(held: Held, seed: int | None) -> bool:
     """Return whether a table's file is what its chunks would be written to."""
     certificate, here = held.certificate, environment()
     mark = run_digest(certificate.key, held.transcript)
     form = ChunkFormat(held.domain, {RUN_ATTRIBUTE: mark})
+    sampled = release_rows(held.model, held.transcript, seed, form=form)
+    chunks = (chunk.table for chunk in sampled)
     # A file has the versions of what wrote it.
     if any(certificate.made_with.get(name) != here[name] for name in ("pandas", "pyarrow")):
         return form.holds(held.table, chunks)

@@ -109,9 +109,9 @@ def run(
     others are made, and the status is 1.
     """
     from jam_dagster.benchmark import load_grid, run_grid
-    from jam_dagster.benchmark.machine import cores
     from jam_dagster.benchmark.planning import plan
     from jam_dagster.benchmark.results import NOTICE, read_rows
+    from jam_dagster.common.worker_processes import cores
 
     console = stderr()
     chosen = load_grid(grid)

@@ -17,9 +17,10 @@ from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
 from jam_dagster.reports.release_report import ReportFacts, render_report
-from jam_dagster.tables import EncodedTable, MarginalSource, SqlSource
+from jam_dagster.tables import Clique, EncodedTable, MarginalSource, SqlSource
 from jam_dagster.tables.codes.block_counts import can_be_counted, count_blocks
 from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.codes.marginals import PackedCounts
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -168,10 +169,8 @@ class Documents:
         )
 
 
-def counts_in(
-    spec: ReleaseSpec, run: ReleaseRun, codes: Iterable[EncodedTable], *, evaluated: bool
-) -> MarginalSource:
-    """Count the chunks of a synthetic table: all marginals by which a release is told.
+def told_marginals(spec: ReleaseSpec, run: ReleaseRun, *, evaluated: bool) -> list[Clique]:
+    """Return all marginals by which a release is told, to be counted; none where codes are kept.
 
     The workload is counted where it is `evaluated`, or bounds need it. Codes are kept where
     classifiers learn from rows, or the marginals are too many.
@@ -181,10 +180,23 @@ def counts_in(
     if evaluated or has_bounds(run.transcript):
         told += spec.workload.build(domain).downward_closure()
     learned = evaluated and spec.evaluation.target is not None
-    if not learned and can_be_counted(domain, told):
-        return count_blocks(codes, domain, told, records=run.transcript.records)
-    columns = zip(*(chunk.columns for chunk in codes), strict=True)
-    return EncodedTable(domain, tuple(map(np.concatenate, columns)))
+    return told if not learned and can_be_counted(domain, told) else []
+
+
+def counts_in(
+    spec: ReleaseSpec,
+    run: ReleaseRun,
+    chunks: Iterable[EncodedTable | PackedCounts],
+    *,
+    evaluated: bool,
+) -> MarginalSource:
+    """Count the chunks of a synthetic table: all `told_marginals`, or keep their codes."""
+    domain = run.model.domain
+    told = told_marginals(spec, run, evaluated=evaluated)
+    if told:
+        return count_blocks(chunks, domain, told, records=run.transcript.records)
+    columns = (chunk.columns for chunk in chunks if isinstance(chunk, EncodedTable))
+    return EncodedTable(domain, tuple(map(np.concatenate, zip(*columns, strict=True))))
 
 
 def counts_of(

@@ -21,7 +21,13 @@ from jam_dagster.evaluation.utility import target_utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
-from jam_dagster.release.documents import ROWS, Documents, counts_in, keep_counts
+from jam_dagster.release.documents import (
+    ROWS,
+    Documents,
+    counts_in,
+    keep_counts,
+    told_marginals,
+)
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
@@ -47,6 +53,7 @@ if TYPE_CHECKING:
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
+    from jam_dagster.tables.codes.marginals import PackedCounts
 
 _INSTALL = "pip install 'jam-dagster[warehouse]'"
 
@@ -337,17 +344,18 @@ class Engine(Documents):
 
     def sample(self, run: ReleaseRun, path: Path) -> Sample:
         """Sample the synthetic table of a run, from its measurements alone: always the same one."""
-        chunks = release_rows(run.model, run.transcript)
         if run.transcript.chunk_rows is None:
-            (whole,) = chunks
+            (whole,) = release_rows(run.model, run.transcript)
             return Sample(whole.codes, whole.table)
+        form = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
+        told = told_marginals(self.spec, run, evaluated=True)
+        chunks = release_rows(run.model, run.transcript, form=form, counted=told)
 
-        def written() -> Iterator[EncodedTable]:
-            marked = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
-            with marked.writing(path) as write:
+        def written() -> Iterator[EncodedTable | PackedCounts]:
+            with form.writing(path) as write:
                 for chunk in chunks:
                     write(chunk.table)
-                    yield chunk.codes
+                    yield chunk.codes if chunk.counts is None else chunk.counts
 
         counts = counts_in(self.spec, run, written(), evaluated=True)
         table = TableFile(path)

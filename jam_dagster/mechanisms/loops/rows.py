@@ -6,12 +6,15 @@ grow with them. The transcript says so, because the chunks decide which rows the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jam_dagster.common.worker_processes import each_result, free_cores, free_memory
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.loops.transcript import (
     Transcript,
@@ -20,11 +23,16 @@ from jam_dagster.mechanisms.loops.transcript import (
 )
 from jam_dagster.models.base import Model
 from jam_dagster.models.row_search import RowSearch, search_rows
-from jam_dagster.tables import EncodedTable, Workload, decode
+from jam_dagster.tables import Clique, EncodedTable, Workload, decode
+from jam_dagster.tables.codes.block_counts import counted_blocks
+from jam_dagster.tables.codes.marginals import Columns, MarginalCounter, PackedCounts
 from jam_dagster.tables.codes.repair import repaired
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
+
+    from jam_dagster.tables.sources.table_file import ChunkFormat
 
 MOST_AT_ONCE = 1_000_000
 """The most rows that are sampled at once, as the search for rows needs them."""
@@ -35,13 +43,29 @@ CHUNK_ROWS = 250_000
 LEAST_CHUNK_ROWS = 100
 """The least that a transcript may say: who verifies a release samples every chunk again."""
 
+# A process takes a second to start, and for a million rows; this one writes what eight make.
+_ROWS_A_PROCESS = 2_000_000
+_MOST_PROCESSES = 8
+
+# Of a process beside its chunk, and of a cell while its chunk is made, as Arrow's and as pandas's.
+_PROCESS_BYTES = 2**28
+_CELL_BYTES = 64
+_SHARE_OF_MEMORY = 0.5
+
+# It takes longer to send and add more of them than to count a chunk.
+_MOST_SENT_CELLS = 2**24
+
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Some rows of a release, as they were sampled and repaired, and with their values."""
+    """Some rows of a release, as they were sampled and repaired, and with their values.
+
+    They are counted where another process made them.
+    """
 
     codes: EncodedTable
-    table: pd.DataFrame
+    table: pd.DataFrame | pa.Table
+    counts: PackedCounts | None = None
 
 
 def with_search(
@@ -73,9 +97,16 @@ def with_chunks(transcript: Transcript) -> Transcript:
 
 
 def release_rows(
-    model: Model, transcript: Transcript, seed: int | None = None
+    model: Model,
+    transcript: Transcript,
+    seed: int | None = None,
+    *,
+    form: ChunkFormat | None = None,
+    counted: Collection[Clique] = (),
 ) -> Iterator[SampledRows]:
     """Yield the table of a run a chunk at a time: the same for the same transcript.
+
+    Many chunks are made in processes of their own, as cores and memory allow.
 
     Parameters
     ----------
@@ -83,6 +114,10 @@ def release_rows(
         Of the run.
     seed
         Of the generators; None: the release's own, `sampling_seed`.
+    form
+        Of the file that chunks are written to: their tables are Arrow's then.
+    counted
+        Marginals that will be counted of all chunks; other processes count their blocks.
 
     Raises
     ------
@@ -95,12 +130,50 @@ def release_rows(
         codes = sample_rows(model, transcript, rng)
         yield SampledRows(codes, decode(codes, rng))
         return
-    start = 0
-    for number, rows in enumerate(chunk_sizes(transcript)):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-        codes = sample_rows(model, transcript, rng, rows)
-        yield SampledRows(codes, decode(codes, rng, before=start))
-        start += rows
+    sizes = chunk_sizes(transcript)
+    processes = _processes(model, sizes)
+    chunks = _Chunks(model, transcript, seed, form, tuple(accumulate(sizes, initial=0)))
+    if counted and processes > 1:
+        blocks = counted_blocks(model.domain, counted)
+        if sum(map(model.domain.size, blocks)) <= _MOST_SENT_CELLS:
+            chunks = replace(chunks, blocks=tuple(blocks))
+    for columns, table, counts in each_result(chunks.made, len(sizes), processes):
+        yield SampledRows(EncodedTable(model.domain, tuple(columns)), table, counts)
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """What makes each chunk of a table by itself, here or in another process."""
+
+    model: Model
+    transcript: Transcript
+    seed: int
+    form: ChunkFormat | None
+    starts: tuple[int, ...]
+    blocks: tuple[Clique, ...] = ()
+
+    def made(self, number: int) -> tuple[Columns, pd.DataFrame | pa.Table, PackedCounts | None]:
+        start, end = self.starts[number : number + 2]
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
+        codes = sample_rows(self.model, self.transcript, rng, end - start)
+        table = decode(codes, rng, before=start)
+        counts = None
+        if self.blocks:
+            self._counter.add(codes.columns)
+            counts = self._counter.packed()
+        return codes.columns, table if self.form is None else self.form.arrow(table), counts
+
+    @cached_property
+    def _counter(self) -> MarginalCounter:
+        return MarginalCounter(self.model.domain, self.blocks, records=self.transcript.records)
+
+
+def _processes(model: Model, sizes: Sequence[int]) -> int:
+    """Return how many processes make chunks; one is this process."""
+    domain = model.domain
+    each = _PROCESS_BYTES + 3 * model.size_mb * 1e6 + max(sizes) * len(domain.columns) * _CELL_BYTES
+    suffices = int(_SHARE_OF_MEMORY * free_memory() / each)
+    return max(1, min(sum(sizes) // _ROWS_A_PROCESS, _MOST_PROCESSES, free_cores(), suffices))
 
 
 def chunk_sizes(transcript: Transcript) -> list[int]:

@@ -18,6 +18,7 @@ from jam_dagster.tables.codes.marginals import (
     Columns,
     Counts,
     MarginalCounter,
+    PackedCounts,
     counts_dtype,
     places_of,
 )
@@ -213,22 +214,32 @@ class Codes(Protocol):
         """One array of codes per attribute."""
 
 
+def counted_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
+    """Return what `count_blocks` counts: the blocks, and the records."""
+    return [(), *covering_blocks(domain, cliques)]
+
+
 def count_blocks(
-    tables: Iterable[Codes],
+    tables: Iterable[Codes | PackedCounts],
     domain: Domain,
     cliques: Iterable[Clique],
     *,
     records: int = np.iinfo(np.int64).max,
 ) -> CountedTable:
-    """Count at most `records` records that come in chunks, in one pass; none is kept."""
-    blocks = covering_blocks(domain, cliques)
-    counter = MarginalCounter(domain, [(), *blocks], records=records)
+    """Count at most `records` records that come in chunks, in one pass; none is kept.
+
+    What a counter of `counted_blocks` packed may stand for a chunk.
+    """
+    counter = MarginalCounter(domain, counted_blocks(domain, cliques), records=records)
     for table in tables:
-        counter.add(table.columns)
+        if isinstance(table, PackedCounts):
+            counter.add_packed(table)
+        else:
+            counter.add(table.columns)
     counts = counter.counts()
     records = int(counts.pop(()))
     dtype = counts_dtype(records)
-    held = {one: counts[one].astype(dtype, copy=False) for one in blocks}
+    held = {one: block.astype(dtype, copy=False) for one, block in counts.items()}
     return CountedTable(domain, records, held)
 
 

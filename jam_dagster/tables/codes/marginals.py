@@ -118,6 +118,14 @@ def marginal_blocks(
         yield source.marginals(block)
 
 
+@dataclass(frozen=True)
+class PackedCounts:
+    """What a `MarginalCounter` counted of some records, for another of the same marginals."""
+
+    records: int
+    cells: npt.NDArray[np.unsignedinteger[Any]]
+
+
 class MarginalCounter:
     """Counts marginals of records that come in chunks.
 
@@ -159,6 +167,25 @@ class MarginalCounter:
                 # allocates all cells for every block.
                 np.add.at(self._flat[places], codes, ones[: len(codes)])
         self._seen += rows
+
+    def packed(self) -> PackedCounts:
+        """Return the counts of all added records, and begin anew."""
+        most = max((int(flat.max()) for flat in self._flat.values()), default=0)
+        cells = np.concatenate(
+            [flat.astype(np.min_scalar_type(most)) for flat in self._flat.values()]
+        )
+        for flat in self._flat.values():
+            flat[:] = 0
+        seen, self._seen = self._seen, 0
+        return PackedCounts(seen, cells)
+
+    def add_packed(self, packed: PackedCounts) -> None:
+        """Add what a counter of the same marginals and as many records counted."""
+        start = 0
+        for flat in self._flat.values():
+            flat += packed.cells[start : start + flat.size]
+            start += flat.size
+        self._seen += packed.records
 
     def counts(self) -> dict[Clique, Counts]:
         """Return the counts of all added records, by clique in the given order.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # By which pages of another version of a library may be larger.
 _SLACK_BYTES = 4096
 _WITH_GAPS = {"bool": "boolean", "int64": "Int64", "uint64": "UInt64"}
+
+
+Chunk: TypeAlias = "pd.DataFrame | pa.Table"
 
 
 @dataclass(frozen=True)
@@ -135,27 +138,33 @@ class ChunkFormat:
     attrs: Mapping[Any, Any] = field(default_factory=dict)
 
     @contextmanager
-    def writing(self, path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    def writing(self, path: Path) -> Iterator[Callable[[Chunk], None]]:
         """Yield what writes the next chunk of a table, which is there once all were written."""
         import pyarrow.parquet as pq
 
         part = path.with_name(f"{path.name}.part")
         try:
             with pq.ParquetWriter(part, self._schema) as writer:
-                yield lambda chunk: writer.write_table(self._arrow(chunk, self._schema))
+                yield lambda chunk: writer.write_table(self.arrow(chunk))
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
 
-    def write(self, chunks: Iterable[pd.DataFrame], file: IO[bytes]) -> None:
+    def write(self, chunks: Iterable[Chunk], file: IO[bytes]) -> None:
         """Write chunks as `writing` does."""
         import pyarrow.parquet as pq
 
         with pq.ParquetWriter(file, self._schema) as writer:
             for chunk in chunks:
-                writer.write_table(self._arrow(chunk, self._schema))
+                writer.write_table(self.arrow(chunk))
 
-    def holds(self, table: TableFile, chunks: Iterable[pd.DataFrame]) -> bool:
+    def arrow(self, chunk: Chunk) -> pa.Table:
+        """Return a chunk as it is written; one of Arrow is."""
+        import pyarrow as pa
+
+        return chunk if isinstance(chunk, pa.Table) else self._arrow(chunk, self._schema)
+
+    def holds(self, table: TableFile, chunks: Iterable[Chunk]) -> bool:
         """Return whether a file that another version of a library wrote has these chunks alone.
 
         What is read of it is bounded by what the chunks take themselves.

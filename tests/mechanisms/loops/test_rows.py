@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,8 @@ from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.models.row_search import RowSearch
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
+from jam_dagster.tables.codes.block_counts import count_blocks
+from jam_dagster.tables.sources.table_file import ChunkFormat
 
 
 @pytest.fixture
@@ -87,6 +90,43 @@ def test_many_rows_come_in_chunks_of_their_own_seeds(made, tmp_path, monkeypatch
     seed = np.random.SeedSequence(sampling_seed(again), spawn_key=(1,))
     alone = sample_rows(made.model, again, np.random.default_rng(seed), sizes[1])
     assert chunks[1].codes.to_frame().equals(alone.to_frame())
+
+
+def test_processes_make_the_same_chunks(made, monkeypatch):
+    """Two are started, for what they import and compute is what is compared."""
+    transcript = replace(made.transcript, chunk_rows=made.transcript.records // 3)
+    monkeypatch.setattr(rows, "LEAST_CHUNK_ROWS", 1)
+    monkeypatch.setattr(rows, "_processes", lambda model, sizes: 2)
+    form = ChunkFormat(made.model.domain)
+    told = Workload.all_k_way(made.model.domain, 2).cliques
+    found = list(release_rows(made.model, transcript, form=form, counted=told))
+    monkeypatch.setattr(rows, "_processes", lambda model, sizes: 1)
+    monkeypatch.setattr(subprocess, "Popen", pytest.fail)
+    here = list(release_rows(made.model, transcript, form=form, counted=told))
+    assert len(found) > 2
+    for one, other in zip(found, here, strict=True):
+        assert one.codes.to_frame().equals(other.codes.to_frame())
+        assert one.table.equals(other.table)
+        assert one.table.schema.equals(other.table.schema, check_metadata=True)
+    counts, again = (
+        count_blocks(chunks, made.model.domain, told, records=transcript.records)
+        for chunks in ([one.counts for one in found], [one.codes for one in here])
+    )
+    assert counts.contents() == again.contents()
+
+
+def test_processes_are_as_many_as_rows_cores_and_memory_allow(made, monkeypatch):
+    def processes(millions, cores, free):
+        monkeypatch.setattr(rows, "free_cores", lambda: cores)
+        monkeypatch.setattr(rows, "free_memory", lambda: free)
+        return rows._processes(made.model, [250_000] * 4 * millions)
+
+    assert processes(3, 64, 2**40) == 1
+    assert processes(10, 64, 2**40) == 5
+    assert processes(10, 2, 2**40) == 2
+    assert processes(100, 64, 2**40) == 8
+    assert processes(100, 64, 2**31) == 3
+    assert processes(100, 64, 0) == 1
 
 
 @pytest.mark.parametrize("chunk_rows", [True, 0, 99, 10**7, "many"])

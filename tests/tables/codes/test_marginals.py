@@ -57,6 +57,21 @@ def test_chunks_of_records_add_up(table, cuts):
         assert np.array_equal(counts, whole[clique])
 
 
+def test_packed_counts_stand_for_their_records():
+    domain = Domain.from_sizes({"a": 2, "b": 3})
+    cliques = [(), ("a", "b"), ("b",)]
+    one, other = (MarginalCounter(domain, cliques, records=700) for _ in range(2))
+    for code, rows in ((0, 300), (1, 400)):
+        one.add([np.full(rows, code)] * 2)
+        packed = one.packed()
+        assert (packed.records, packed.cells.dtype) == (rows, np.uint16)
+        other.add_packed(packed)
+    counts = other.counts()
+    assert counts[("a", "b")].tolist() == [[300, 0, 0], [0, 400, 0]]
+    assert (counts[("b",)].tolist(), int(counts[()])) == ([300, 400, 0], 700)
+    assert not any(found.any() for found in one.counts().values())
+
+
 def test_blocks_of_rows_and_large_marginals_add_up(monkeypatch):
     monkeypatch.setattr(marginals, "_BLOCK_ROWS", 64)
     table = random_table({"a": 3, "b": 7, "c": 300, "d": 2}, rows=1000)

@@ -1,0 +1,120 @@
+"""Results that other processes make. Each test starts one or two, which import little."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jam_dagster.common import worker_processes
+from jam_dagster.common.worker_processes import each_result, free_cores, free_memory
+
+
+@dataclass
+class Made:
+    """Says which process makes an array; some numbers end one that is no parent."""
+
+    parent: int
+    ends: int = -1
+    fails: int = -1
+
+    def __call__(self, number: int) -> tuple[int, np.ndarray]:
+        if number == self.fails:
+            raise ValueError(f"there is no {number}")
+        if number == self.ends and os.getpid() != self.parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        sys.stdout.write("what libraries print")
+        return os.getpid(), np.full((2, 3), number)
+
+
+def test_processes_make_results_in_order_and_end() -> None:
+    found = list(each_result(Made(os.getpid()), 5, 2))
+    assert [int(array[0, 0]) for _, array in found] == [0, 1, 2, 3, 4]
+    assert all(array.shape == (2, 3) and array.flags.writeable for _, array in found)
+    pids = [pid for pid, _ in found]
+    assert len(set(pids)) == 2
+    assert pids[::2] == pids[:1] * 3
+    assert not any(map(alive, pids))
+
+
+def test_processes_end_where_no_more_results_are_taken() -> None:
+    results = each_result(Made(os.getpid()), 1000, 2)
+    pid, _ = next(results)
+    assert alive(pid)
+    results.close()  # type: ignore[attr-defined]
+    assert not alive(pid)
+
+
+def test_what_a_killed_process_would_make_is_made_here() -> None:
+    found = list(each_result(Made(os.getpid(), ends=2), 6, 2))
+    assert [int(array[0, 0]) for _, array in found] == [0, 1, 2, 3, 4, 5]
+    assert [pid == os.getpid() for pid, _ in found] == [False, False, True, False, True, False]
+
+
+def test_an_error_is_the_function_s_own() -> None:
+    results = each_result(Made(os.getpid(), fails=1), 3, 2)
+    assert next(results)[0] != os.getpid()
+    with pytest.raises(ValueError, match="there is no 1") as raised:
+        next(results)
+    assert raised.traceback[-1].name == "__call__"
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_function_that_cannot_be_sent_is_called_here(processes: int) -> None:
+    found = each_result(lambda number: (number, os.getpid()), 2, processes)
+    assert list(found) == [(0, os.getpid()), (1, os.getpid())]
+
+
+def test_cores_that_others_use_are_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(worker_processes, "cores", lambda: 8)
+    for load, left in ((0.0, 8), (40.0, 8), (60.0, 5), (64.0, 1), (90.0, 1)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        assert free_cores() == left
+
+
+def test_memory_is_limited_by_a_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert free_memory() > 0
+    most, used = tmp_path / "max", tmp_path / "current"
+    monkeypatch.setattr(worker_processes, "_GROUPS", [(most, used)])
+    used.write_text("1000\n")
+    most.write_text("max\n")
+    assert free_memory() > 2000
+    most.write_text("3000\n")
+    assert free_memory() == 2000
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
+def test_a_process_ends_with_the_one_that_would_take_its_results(tmp_path: Path) -> None:
+    starts = (
+        "import os, subprocess, sys; "
+        "work = 'from time import sleep; import jam_dagster.common.worker_processes as w; '"
+        "f'w.end_with_parent({os.getpid()}); sleep(600)'; "
+        "print(subprocess.Popen([sys.executable, '-c', work], stdout=2).pid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", starts], capture_output=True, text=True, check=True
+    )
+
+    stat = Path(f"/proc/{done.stdout.strip()}/stat")
+    due = time.monotonic() + 60
+    while stat.exists() and stat.read_text().split()[2] != "Z" and time.monotonic() < due:
+        time.sleep(0.1)
+    assert time.monotonic() < due
