@@ -84,7 +84,8 @@ def test_draws_on_other_data_are_refused_before_any_charge(
     drawn(engine(tmp_path, ledger))
     events = ledger.events()
 
-    with pytest.raises(InputError, match=f"the folder of the draws holds draws .* with another {what}"):
+    refused = f"the folder of the draws holds draws .* with another {what}"
+    with pytest.raises(InputError, match=refused):
         drawn(engine(tmp_path, ledger, **changes))
     assert ledger.events() == events
     kept = list((tmp_path / "closed").rglob("*.json"))

@@ -288,3 +288,36 @@ def test_a_day_has_one_spelling(name: str) -> None:
 def test_a_seed_with_exact_noise_is_refused_though_both_are_options(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"privacy\.seed goes with privacy\.noise numpy only"):
         release_spec(written(tmp_path, private="p.csv"), noise="exact", seed=3)
+
+
+def test_a_release_is_reported_unless_not_wanted() -> None:
+    tables = {"private": CsvSource("priv.csv"), "public": CsvSource("pub.csv")}
+    made = {
+        (noise, report): SynthesisRequest.of(
+            **tables, out=Path("out"), epsilon=1, noise=noise, report=report
+        ).with_report
+        for noise in ("exact", "numpy")
+        for report in (None, True, False)
+    }
+
+    assert made == {
+        ("exact", None): True,
+        ("exact", True): True,
+        ("exact", False): False,
+        ("numpy", None): False,
+        ("numpy", True): True,
+        ("numpy", False): False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "order"),
+    [
+        (PartitionsSpec("monthly", "2025-11"), ["2025-11", "2025-12", "2026-01"]),
+        (PartitionsSpec("weekly", "2026-01-01"), ["2026-01-05", "2026-01-12"]),
+        (PartitionsSpec("daily", "2026-02-28"), ["2026-02-28", "2026-03-01"]),
+        (PartitionsSpec(static=("b", "a", "c")), ["b", "a", "c"]),
+    ],
+)
+def test_the_partition_before(spec: PartitionsSpec, order: list[str]) -> None:
+    assert [spec.before(one) for one in order] == [None, *order[:-1]]
