@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import yaml
 from typer.testing import CliRunner, Result
 
 from jam_dagster.cli import app
@@ -53,11 +57,53 @@ def run_cli(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+def run_process(
+    *arguments: object, program: tuple[str, ...] = ("-m", "jam_dagster.cli"), **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in the working directory, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, *program, *map(str, arguments)],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def synthesize(*options: object, **tables: str) -> list[object]:
     """Return the arguments of a small synthesis; options given later override."""
     named = {"private": "priv.csv", "public": "pub.csv", "domain": "domain.json", **tables}
     given = [part for name, value in named.items() for part in (f"--{name}", value)]
     return ["synthesize", *given, "--epsilon", "1", "--out", "out", *QUICK, *options]
+
+
+def without(arguments: list[object], *options: str) -> list[object]:
+    """Return arguments without some options or settings, each with its value."""
+    kept = list(arguments)
+    for option in options:
+        # A setting's value comes after `--setting`, which goes with it.
+        at = kept.index(option) - ("=" in option)
+        del kept[at : at + 2]
+    return kept
+
+
+def definition(**attributes: object) -> Path:
+    """Write a component's file beside the tables."""
+    content = {
+        "type": "jam_dagster.SyntheticRelease",
+        "attributes": {
+            "release": "people",
+            "dataset": "people",
+            "private": "priv.csv",
+            "public": "pub.csv",
+            "domain": "domain.json",
+            "privacy": {"epsilon": 0.5},
+            **attributes,
+        },
+    }
+    path = Path("defs.yaml")
+    path.write_text(yaml.safe_dump(content))
+    return path
 
 
 RESEARCH = ("--noise", "numpy")

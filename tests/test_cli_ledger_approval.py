@@ -13,6 +13,11 @@ from tests.cli_bench import NOISY, RELEASE, Run, lines, synthesize
 
 DIGEST = "3f" * 32
 APPROVE = ("ledger", "approve", "--ledger", "ledger.db", "--dataset", "people")
+PLAN = (
+    *("plan", "--public", "pub.csv", "--domain", "domain.json", "--epsilon", "0.4"),
+    *("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2"),
+    *("--records", "200", "--seeds", "1", "--epsilons", "0.4"),
+)
 ONE = ("--release", "out", "--specification", DIGEST, "--reason", "asked for")
 
 
@@ -35,22 +40,7 @@ def test_a_release_waits_is_approved_by_the_line_it_shows_and_is_then_made(run: 
     assert "is not approved" in line
     assert not Path("out").exists()
     command = shlex.split(line.partition("approves it by: ")[2])
-    planned = json.loads(
-        run(
-            *("plan", "--public", "pub.csv", "--domain", "domain.json", "--epsilon", "0.4"),
-            *(
-                "--setting",
-                "rounds=2",
-                "--setting",
-                "iterations=20",
-                "--degree",
-                "2",
-                "--records",
-                "200",
-            ),
-            *("--seeds", "1", "--epsilons", "0.4", "--json"),
-        ).stdout
-    )
+    planned = json.loads(run(*PLAN, "--json").stdout)
     assert planned["specification"] == command[command.index("--specification") + 1]
 
     approved = run(*command[1:])
@@ -81,20 +71,7 @@ def test_a_release_waits_is_approved_by_the_line_it_shows_and_is_then_made(run: 
 def test_a_plan_says_that_the_release_waits(run: Run) -> None:
     wait_for_approval(run)
 
-    shown = run(
-        *("plan", "--public", "pub.csv", "--domain", "domain.json", "--epsilon", "0.4"),
-        *(
-            "--setting",
-            "rounds=2",
-            "--setting",
-            "iterations=20",
-            "--degree",
-            "2",
-            "--records",
-            "200",
-        ),
-        *("--seeds", "1", "--epsilons", "0.4", "--ledger", "ledger.db", "--dataset", "people"),
-    )
+    shown = run(*PLAN, "--ledger", "ledger.db", "--dataset", "people")
 
     assert shown.exit_code == 0, shown.output
     assert "Specification" in shown.stdout
@@ -149,15 +126,3 @@ def test_what_is_not_one_approval_is_refused(run: Run, given: tuple[str, ...], s
     assert result.exit_code == 2
     assert says in lines(result)[-1]
     assert Ledger("ledger.db").events() == before
-
-
-@pytest.mark.slow
-def test_a_dataset_that_needs_no_approval(run: Run) -> None:
-    result = run(*APPROVE, *ONE)
-
-    assert result.exit_code == 2
-    assert "need no approval" in lines(result)[0]
-    assert "--approval required" in lines(result)[0]
-    budget = ("--dataset", "people", "--epsilon", 1, "--delta", 1e-9)
-    perhaps = run("ledger", "grant", "--ledger", "ledger.db", *budget, "--approval", "perhaps")
-    assert "one of none, required" in lines(perhaps)[0]

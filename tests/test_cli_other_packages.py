@@ -11,7 +11,7 @@ import pytest
 
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.privacy import Ledger
-from tests.cli_bench import NOISY, RELEASE, RESEARCH, Run, synthesize
+from tests.cli_bench import NOISY, RELEASE, RESEARCH, Run, synthesize, without
 from tests.other_package import HALVES, install, known
 
 HALVED = ("--mechanism", "halves")
@@ -26,9 +26,7 @@ def installed(tmp_path: Path) -> Iterator[None]:
 
 
 def asked(*options: str) -> list[object]:
-    given = synthesize(*HALVED, *options)
-    place = given.index("rounds=2") - 1
-    return [*given[:place], *given[place + 2 :]]
+    return without(synthesize(*HALVED, *options), "rounds=2")
 
 
 def document() -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 from jam_dagster.tables import ParquetSource, encode_parquet
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.cli_bench import RESEARCH, Run, synthesize
+from tests.test_cli_privacy_unit import UNIT, persons
 
 LIMITS = pytest.mark.parametrize("limit", [0, 1_000_000], ids=["streamed", "held"])
 
@@ -25,27 +26,22 @@ def _limit(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     monkeypatch.setattr(parquet_source, "READ_ROWS", 30)
 
 
-def _as_parquet(last_job: int | None = None) -> str:
-    frame = pd.read_csv("priv.csv")
-    if last_job is not None:
-        frame.loc[len(frame) - 1, "job"] = last_job
-    frame.to_parquet("priv.parquet", row_group_size=50)
-    return "priv.parquet"
-
-
 @pytest.mark.slow
 @LIMITS
+@pytest.mark.parametrize("options", [(), UNIT], ids=["records", "persons"])
 def test_the_release_is_that_of_the_same_table_in_a_csv_file(
-    run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
+    run: Run, monkeypatch: pytest.MonkeyPatch, limit: int, options: tuple[str, ...]
 ) -> None:
     _limit(monkeypatch, limit)
-    wanted = json.loads(run(*synthesize(*RESEARCH, "--json")).stdout)
+    persons().to_parquet("priv.parquet", row_group_size=50)
+    asked = (*RESEARCH, *options, "--json")
+    wanted = json.loads(run(*synthesize(*asked)).stdout)
 
-    result = run(*synthesize(*RESEARCH, "--out", "again", "--json", private=_as_parquet()))
+    result = run(*synthesize(*asked, "--out", "again", private="priv.parquet"))
 
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
-    assert made["rows"] == 200
+    assert (made["rows"] == 200) == (options == ())
     assert made["workload_error"] == wanted["workload_error"]
     assert Path("again/synthetic.csv").read_bytes() == Path("out/synthetic.csv").read_bytes()
 
@@ -63,7 +59,8 @@ def test_a_large_table_is_never_read_whole(run: Run, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ParquetSource, "chunks", counted)
     monkeypatch.setattr(ParquetSource, "read", lambda *_, **__: pytest.fail("read whole"))
 
-    result = run(*synthesize(*RESEARCH, private=_as_parquet()))
+    pd.read_csv("priv.csv").to_parquet("priv.parquet", row_group_size=50)
+    result = run(*synthesize(*RESEARCH, private="priv.parquet"))
 
     assert result.exit_code == 0, result.output
     # Validated, then counted for the mechanism, for the independent table, for the errors, for

@@ -13,17 +13,22 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
 from jam_dagster.errors import InputError
 from jam_dagster.planning import PlanRequest, planner
 from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
 from jam_dagster.tables import CsvSource, Domain
-from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
+from tests.cli_bench import PEOPLE, RELEASE, Run, definition, lines, synthesize
 
 PLAN = ("--public", "pub.csv", "--domain", "domain.json", "--epsilon", "1")
 SMALL = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--records", "200")
 ONCE = ("--epsilons", "1")
+DRAFTED: dict[str, object] = {
+    "public": "raw-pub.csv",
+    "domain": {"identify": "public", "bins": 4},
+    "mechanism": {"rounds": 2, "iterations": 20},
+    "workload": {"degree": 2},
+}
 PAID = ("--ledger", "ledger.db", "--dataset", "people")
 
 
@@ -40,27 +45,6 @@ def files() -> dict[str, str]:
         for path in Path().rglob("*")
         if stat.S_ISREG(path.lstat().st_mode)
     }
-
-
-def definition(private: object, **attributes: object) -> Path:
-    """Write a component's file beside the tables."""
-    content = {
-        "type": "jam_dagster.SyntheticRelease",
-        "attributes": {
-            "release": "people",
-            "dataset": "people",
-            "private": private,
-            "public": "raw-pub.csv",
-            "domain": {"identify": "public", "bins": 4},
-            "privacy": {"epsilon": 0.5},
-            "mechanism": {"rounds": 2, "iterations": 20},
-            "workload": {"degree": 2},
-            **attributes,
-        },
-    }
-    path = Path("defs.yaml")
-    path.write_text(yaml.safe_dump(content))
-    return path
 
 
 @pytest.mark.slow
@@ -80,7 +64,7 @@ def test_the_private_table_is_never_opened_and_the_ledger_never_changed(run: Run
         "print([name for name in opened if name.endswith(('priv.csv', 'pub.csv'))])\n"
         "print('dagster' in sys.modules)\n"
     )
-    arguments = ["plan", str(definition("priv.csv")), "--ledger", "ledger.db", *ONCE]
+    arguments = ["plan", str(definition(**DRAFTED)), "--ledger", "ledger.db", *ONCE]
     ran = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
@@ -164,16 +148,12 @@ def test_what_would_be_left_is_what_is_left(run: Run) -> None:
     asked = ("--public", "pub.csv", "--domain", "domain.json", *options, *ONCE)
     promised = json.loads(run("plan", *asked, "--json").stdout)["ledger"]
 
-    Ledger("ledger.db").open_release(_key(), {"mechanism": _rho(0.4)}, run_id="test")
+    other = ReleaseKey("people", "another", "0" * 64)
+    Ledger("ledger.db").open_release(other, {"mechanism": _rho(0.4)}, run_id="test")
     balance = Ledger("ledger.db").balance("people")
 
     assert promised["after"] == balance.remaining
     assert promised["after_epsilon"] == balance.remaining_epsilon
-
-
-def _key() -> ReleaseKey:
-
-    return ReleaseKey("people", "another", "0" * 64)
 
 
 def _rho(epsilon: float) -> float:
@@ -259,9 +239,9 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
     ledger.open_release(taken, {"mechanism": _rho(0.9)}, run_id="test")
     Path("june-pub.csv").write_bytes(Path("raw-pub.csv").read_bytes())
     Path("may-pub.csv").write_bytes(Path("raw-pub.csv").read_bytes())
-    path = definition(
-        "priv-{partition}.csv", public="{partition}-pub.csv", partitions="monthly", start="2026-01"
-    )
+    months = {"partitions": "monthly", "start": "2026-01"}
+    tables = {"private": "priv-{partition}.csv", "public": "{partition}-pub.csv"}
+    path = definition(**DRAFTED | tables | months)
 
     may, june = (
         json.loads(
@@ -291,7 +271,7 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
 def test_a_partition_is_named_where_there_are_some(
     run: Run, attributes: dict[str, object], options: tuple[str, ...], expected: str
 ) -> None:
-    result = run("plan", definition("priv.csv", **attributes), *options)
+    result = run("plan", definition(**DRAFTED | attributes), *options)
 
     assert result.exit_code == 2
     assert expected in lines(result)[0]
@@ -346,16 +326,3 @@ def test_a_plan_of_nothing_says_what_it_needs(run: Run) -> None:
 
     assert result.exit_code == 2
     assert "--public" in lines(result)[0]
-
-
-@pytest.mark.slow
-def test_a_definition_and_options_are_one_release(run: Run) -> None:
-    path = definition("nowhere.csv", evaluation={"mode": "private", "share": 0.2})
-
-    made = json.loads(run("plan", path, *ONCE, "--json", "--setting", "rounds=3").stdout)
-
-    assert made["epsilon"] == 0.5
-    assert made["rho"]["evaluation"] == pytest.approx(0.2 * _rho(0.5), rel=1e-6)
-    assert [point["epsilon"] for point in made["simulation"]["curve"]] == [0.5, 1.0]
-    assert sum(made["simulation"]["curve"][0]["picks"].values()) == 3
-    assert made["records"]["assumed"] is True

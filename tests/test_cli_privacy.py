@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -19,7 +17,7 @@ from jam_dagster.privacy.ledger import sqlite as ledger_file
 from jam_dagster.release import documents
 from jam_dagster.release import engine as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
-from tests.cli_bench import NOISY, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
+from tests.cli_bench import NOISY, QUICK, RELEASE, RESEARCH, Run, lines, run_process, synthesize
 from tests.tiers import first_quick
 
 # --- one folder, two kinds of noise
@@ -55,12 +53,6 @@ def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None
     spent = json.loads(result.stdout)["rho"]["spent"]
     assert spent > 0
     assert Ledger("new.db").balance("people").spent == pytest.approx(spent)
-
-
-# --- what makes a release another one
-
-
-# --- what may leave
 
 
 # --- sentinels: private values are looked for wherever a run leaves something
@@ -104,12 +96,7 @@ def _assert_nothing_leaked(*said: str) -> None:
 def test_a_release_leaks_no_value(run: Run, evaluate: str) -> None:
     _write_secret()
 
-    ran = subprocess.run(
-        [sys.executable, "-m", "jam_dagster.cli", *ARGUMENTS, "--evaluate", evaluate, "--report"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = run_process(*ARGUMENTS, "--evaluate", evaluate, "--report")
 
     assert ran.returncode == 0, ran.stderr
     assert Path("out/report.html").exists()

@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ import pytest
 
 from jam_dagster.mechanisms import JamPgm, jam_pgm
 from jam_dagster.privacy import Kind, Ledger
-from jam_dagster.tables import encode_parquet
 from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
-from jam_dagster.tables.sources import parquet as parquet_source
-from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
+from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, Run, synthesize
 from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling, tells_rows
 from tests.tiers import first_quick, gate_rows
 
@@ -28,7 +25,7 @@ UNIT = ("--privacy-unit", "who", "--max-rows", "2")
 PERSONS = 90
 
 
-def _persons(rows: int = 200) -> pd.DataFrame:
+def persons(rows: int = 200) -> pd.DataFrame:
     """Write and return the private table with a column that identifies 90 persons."""
     table = pd.read_csv("priv.csv").head(rows)
     who = np.random.default_rng(2).integers(0, PERSONS, len(table))
@@ -47,8 +44,8 @@ def _transcript(folder: str = "out") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("neighbours", first_quick(["replace_one", "add_remove"]))
-def test_a_release_of_persons(run: Run, neighbours: str) -> None:
-    _persons()
+def test_a_release_ofpersons(run: Run, neighbours: str) -> None:
+    persons()
     command = synthesize(*RELEASE, *NOISY, *UNIT, "--neighbours", neighbours, "--json")
 
     result = run(*command)
@@ -93,7 +90,7 @@ def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
 def test_what_cannot_be_is_refused_for_nothing(
     run: Run, options: tuple[str, ...], said: str
 ) -> None:
-    table = _persons()
+    table = persons()
     table.assign(gaps=table["who"].where(table.index != 5)).to_csv("priv.csv", index=False)
 
     result = run(*synthesize(*RELEASE, *NOISY, *options))
@@ -106,24 +103,6 @@ def test_what_cannot_be_is_refused_for_nothing(
     left = [path for path in Path("out").rglob("*") if path.is_file()]
     assert [path.parent.as_posix() for path in left] == ["out/restricted/failures"] * len(left)
     assert len(left) == ("always the same" in said)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", [0, 1_000_000], ids=["streamed", "held"])
-def test_a_parquet_file_gives_what_the_same_csv_file_gives(
-    run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
-) -> None:
-    monkeypatch.setattr(
-        "jam_dagster.tables.sources.parquet.encode_parquet", partial(encode_parquet, limit=limit)
-    )
-    monkeypatch.setattr(parquet_source, "READ_ROWS", 30)
-    _persons().to_parquet("priv.parquet", row_group_size=50)
-    assert run(*synthesize(*RESEARCH, *UNIT)).exit_code == 0
-
-    result = run(*synthesize(*RESEARCH, *UNIT, "--out", "again", private="priv.parquet"))
-
-    assert result.exit_code == 0, result.output
-    assert Path("again/synthetic.csv").read_bytes() == Path("out/synthetic.csv").read_bytes()
 
 
 def _stop_in_the_last_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +132,7 @@ def _watch_tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_a_release_that_stopped_goes_on_with_the_rows_that_it_kept(
     run: Run, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    table = _persons()
+    table = persons()
     seen = _watch_tables(monkeypatch)
     with monkeypatch.context() as patch:
         _stop_in_the_last_round(patch)

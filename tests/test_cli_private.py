@@ -136,10 +136,3 @@ def test_what_cannot_be_looked_for(run: Run, given: tuple[str, ...], says: str) 
     result = run("private", *given)
     assert result.exit_code == 2
     assert says in lines(result)[0]
-
-
-@pytest.mark.slow
-def test_a_time_before_now_is_bad_input(run: Run) -> None:
-    result = run(*synthesize(*RELEASE, "--epsilon", "0.4", "--retention-days", "-1"))
-    assert result.exit_code == 2
-    assert "retention_days must be a whole number, at least 0" in lines(result)[0]

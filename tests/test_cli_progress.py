@@ -107,6 +107,8 @@ def test_a_file_gets_a_line_a_round() -> None:
     lines = shown(4, terminal=False).splitlines()
 
     assert [line.split(":")[0] for line in lines] == [f"round {n}/10" for n in range(1, 5)]
+    # Of a mechanism whose rounds the data decide.
+    assert shown(1, terminal=False, rounds=None).startswith("round 1: ")
 
 
 def a_trial(epsilon: float) -> Trial:

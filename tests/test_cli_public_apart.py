@@ -8,20 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 
-from tests.cli_bench import NOISY, RELEASE, Run, synthesize
+from tests.cli_bench import NOISY, RELEASE, Run, definition, synthesize, without
 
 
 def ledger() -> bytes:
     return Path("ledger.db").read_bytes()
-
-
-def as_private(*options: str) -> list[str]:
-    """Return the command with something else as its public table."""
-    command = list(synthesize(*RELEASE, *NOISY))
-    at = command.index("--public")
-    return [*command[:at], *command[at + 2 :], *options]
 
 
 @pytest.mark.parametrize("spelling", ["path", "hard link", "url", "named", "json"])
@@ -38,7 +30,8 @@ def test_synthesize(run: Run, spelling: str) -> None:
     Path("priv.csv").chmod(0)
     granted = ledger()
 
-    result = run(*as_private("--public", *public))
+    given = without(synthesize(*RELEASE, *NOISY), "--public")
+    result = run(*given, "--public", *public)
 
     assert result.exit_code == 2
     assert "is the private table" in result.stderr
@@ -48,18 +41,7 @@ def test_synthesize(run: Run, spelling: str) -> None:
 
 @pytest.mark.slow
 def test_plan(run: Run) -> None:
-    content = {
-        "type": "jam_dagster.SyntheticRelease",
-        "attributes": {
-            "release": "people",
-            "dataset": "people",
-            "private": "priv.csv",
-            "public": "pub.csv",
-            "domain": "domain.json",
-            "privacy": {"epsilon": 0.5, "unit": {"column": "a"}},
-        },
-    }
-    Path("defs.yaml").write_text(yaml.safe_dump(content))
+    definition(privacy={"epsilon": 0.5, "unit": {"column": "a"}})
     Path("priv.csv").chmod(0)
 
     result = run("plan", "defs.yaml", "--public", "./priv.csv")
@@ -68,10 +50,7 @@ def test_plan(run: Run) -> None:
 
     frame = pd.read_csv("pub.csv")
     frame.assign(a=1, who=1).to_csv("persons.csv", index=False)
-    result = run(
-        "plan",
-        *("--public", "persons.csv", "--domain", "domain.json", "--epsilon", "1"),
-        *("--privacy-unit", "who"),
-    )
+    table = ("--public", "persons.csv", "--domain", "domain.json", "--epsilon", "1")
+    result = run("plan", *table, "--privacy-unit", "who")
     assert result.exit_code == 2
     assert "identifies a person" in result.stderr

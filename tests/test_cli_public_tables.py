@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.mechanisms import Transcript
-from tests.cli_bench import RELEASE, RESEARCH, Run, synthesize
+from tests.cli_bench import QUICK, RELEASE, RESEARCH, Run, synthesize, without
 
 SEVERAL = ("--public", "census=part.csv", "--public", "survey=pub.csv")
 
@@ -18,9 +18,7 @@ def several(*options: object) -> list[object]:
     """Return the arguments of a synthesis with two public tables, the first without income."""
     frame = pd.read_csv("pub.csv")
     frame.drop(columns="income").to_csv("part.csv", index=False)
-    given = synthesize(*options)
-    place = given.index("--public")
-    return [*given[:place], *SEVERAL, *given[place + 2 :]]
+    return [*without(synthesize(*options), "--public"), *SEVERAL]
 
 
 @pytest.mark.slow
@@ -63,8 +61,7 @@ def test_one_public_table_that_lacks_attributes(run: Run) -> None:
     assert "--public NAME=TABLE" in refused.stderr
     # What weighs the records of one whole table takes none by name.
     given = synthesize(*RESEARCH, "--mechanism", "pmw_pub", public="part.csv")
-    place = given.index("iterations=20") - 1
-    weighs = run(*given[:place], *given[place + 2 :])
+    weighs = run(*without(given, "iterations=20"))
     assert "income" in weighs.stderr
     assert "NAME=TABLE" not in weighs.stderr
 
@@ -101,24 +98,13 @@ def test_what_is_wrong_with_a_table_is_told(
 @pytest.mark.slow
 def test_a_plan_is_tried_on_the_first_that_has_all_attributes(run: Run) -> None:
     several()
-    public = ("--public", "census=part.csv", "--public", "survey=pub.csv")
-    quick = (
-        "--setting",
-        "rounds=2",
-        "--setting",
-        "iterations=20",
-        "--degree",
-        "2",
-        "--epsilon",
-        "1",
-        "--json",
-    )
-    result = run("plan", *public, "--domain", "domain.json", "--seeds", "1", *quick)
+    quick = (*QUICK[:-1], "--epsilon", "1", "--json")
+    result = run("plan", *SEVERAL, "--domain", "domain.json", "--seeds", "1", *quick)
 
     assert result.exit_code == 0, result.output
     assert any("tables survey was tried" in note for note in json.loads(result.stdout)["notes"])
 
-    result = run("plan", *public[:2], "--domain", "domain.json", *quick)
+    result = run("plan", *SEVERAL[:2], "--domain", "domain.json", *quick)
     assert result.exit_code == 2
     assert "none has them of census" in " ".join(result.stderr.split())
 
@@ -137,9 +123,7 @@ def test_a_path_that_looks_like_a_name_and_a_table(run: Run) -> None:
 
 @pytest.mark.slow
 def test_a_model_made_of_several_tables_is_refitted_with_them(run: Run) -> None:
-    arguments = several(*RELEASE, "--mechanism", "gem_pub")
-    for option in ("--setting", "iterations=20", "--setting", "rounds=2"):
-        arguments.remove(option)
+    arguments = without(several(*RELEASE, "--mechanism", "gem_pub"), "iterations=20", "rounds=2")
     given = {"rounds": 2, "iterations": 20, "pretraining_iterations": 20}
     settings = [f"--setting={key}={value}" for key, value in given.items()]
     made = run(*arguments, *settings)
@@ -153,23 +137,10 @@ def test_a_model_made_of_several_tables_is_refitted_with_them(run: Run) -> None:
 
 @pytest.mark.slow
 def test_a_release_without_a_public_table(run: Run) -> None:
-    given = synthesize(
-        *RELEASE,
-        "--mechanism",
-        "aim",
-        "--setting",
-        "rounds=8",
-        "--evaluate",
-        "exact",
-        "--report",
-        "--json",
-    )
-    place = given.index("--public")
-    without = [*given[:place], *given[place + 2 :]]
-    place = without.index("rounds=2") - 1
-    del without[place : place + 2]
+    options = ("--mechanism", "aim", "--setting", "rounds=8", "--evaluate", "exact", "--report")
+    arguments = without(synthesize(*RELEASE, *options, "--json"), "--public", "rounds=2")
 
-    result = run(*without)
+    result = run(*arguments)
 
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
@@ -177,4 +148,4 @@ def test_a_release_without_a_public_table(run: Run) -> None:
     assert made["workload_error"]["independent"] is not None
     assert "public table" not in Path("out/report.html").read_text()
     assert run("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
-    assert run(*without).exit_code == 0
+    assert run(*arguments).exit_code == 0

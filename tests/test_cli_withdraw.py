@@ -74,16 +74,6 @@ def test_a_withdrawal_cannot_be_taken_out_of_the_document(released: Run) -> None
 
 
 @pytest.mark.slow
-def test_another_release_is_not_withdrawn(released: Run) -> None:
-    other = (*RELEASE, *NOISY, "--out", "other", "--epsilon", "0.2")
-    made = released(*synthesize(*other))
-    assert made.exit_code == 0, made.output
-    released(*WITHDRAW)
-    verified = released("certificate", "verify", "other", "--ledger", "ledger.db")
-    assert verified.exit_code == 0, verified.output
-
-
-@pytest.mark.slow
 def test_what_cannot_be_withdrawn(released: Run) -> None:
     before = Ledger("ledger.db").events()
     assert "--reason" in lines(released(*WITHDRAW[:-1], " "))[0]

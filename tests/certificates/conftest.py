@@ -10,21 +10,37 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from jam_dagster.certificates import (
     Certificate,
     FileHash,
+    Issuer,
+    ReleaseTerms,
+    certify,
     refitting,
     render_certificate,
     verify,
+    write_table,
 )
 from jam_dagster.certificates.issue import sha256_of
-from jam_dagster.mechanisms import Transcript
+from jam_dagster.certificates.refitting import distance
+from jam_dagster.mechanisms import (
+    FittedModel,
+    MechanismResult,
+    Model,
+    Transcript,
+    load_model,
+    sample_rows,
+    sampling_generator,
+)
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
-from tests.cli_bench import RELEASE, run_cli, synthesize, write_tables
+from jam_dagster.privacy.shares import EVALUATION
+from jam_dagster.tables import decode
+from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
 from tests.moved import bind_again
 
 
@@ -78,6 +94,13 @@ class Released:
             if page.is_file():
                 page.write_text(render_certificate(certificate))
 
+    def sample_from(self, model: Model, transcript: Transcript) -> None:
+        """Put the model in place, and the table that is sampled from it."""
+        model.save(self.folder / "model")
+        rng = sampling_generator(transcript)
+        table = decode(sample_rows(model, transcript, rng), rng)
+        write_table(table, self.folder / "synthetic.csv")
+
     def rewrite(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
         """Change a JSON file of the release."""
         path = self.folder / name
@@ -93,10 +116,18 @@ def no_other_processor(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
         monkeypatch.setattr(refitting, "PROCESSORS", ())
 
 
+def copied(folder: Path, tmp_path: Path) -> Released:
+    """Copy a release, to be tampered with."""
+    shutil.copytree(folder, tmp_path / "copy")
+    return Released(tmp_path / "copy")
+
+
 @pytest.fixture
 def made(tmp_path: Path, release_folder: Path) -> Released:
-    shutil.copytree(release_folder, tmp_path / "copy")
-    return Released(tmp_path / "copy")
+    return copied(release_folder, tmp_path)
+
+
+MWEM = ("--mechanism", "mwem_pgm")
 
 
 def released(folder: Path, *options: str, granted: float = 1.0, **tables: str) -> Path:
@@ -122,3 +153,53 @@ def public_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if any(one.source == "public" for one in rounds):
             return folder
     raise AssertionError("no round of nine releases chose the public table")
+
+
+@pytest.fixture(scope="session")
+def private_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release all of whose rounds measured the private table."""
+    for _ in range(9):
+        folder = released(tmp_path_factory.mktemp("private"), *NOISY, *MWEM)
+        rounds = Transcript.load(folder / "out" / "transcript").rounds
+        # A test gives what was measured of one of these the name of the other.
+        if any({"sex", "income"} & set(one.clique) for one in rounds):
+            return folder
+    raise AssertionError("no round of nine releases measured sex or income")
+
+
+def certified_again(
+    made: Released, was: Certificate | None = None, fitted: Model | None = None
+) -> Certificate:
+    """Issue the certificate of the files as they are, as a repeat of the release does."""
+    was = was or made.certificate
+    places = {name: made.folder / file.path for name, file in was.files.items()}
+    return certify(
+        made.folder,
+        places,
+        MechanismResult(
+            fitted or load_model(made.folder / "model"),
+            Transcript.load(made.folder / "transcript"),
+        ),
+        ReleaseTerms(key=was.key, specification=was.specification, asked=was.asked),
+        evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
+        fresh=fitted is not None,
+        issuer=Issuer(made.ledger),
+    )
+
+
+def bend(made: Released, by: float) -> None:
+    """Store a model that lies that far from the transcript's, and sample the table from it."""
+    model = load_model(made.folder / "model")
+    assert isinstance(model, FittedModel)
+    uniform = FittedModel(
+        model.domain, model.total, {q: np.zeros_like(one) for q, one in model.potentials.items()}
+    )
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        bent = replace(
+            model, potentials={q: (1 - middle) * one for q, one in model.potentials.items()}
+        ).recalibrated()
+        low, high = (middle, high) if distance(bent, model, model.domain) < by else (low, middle)
+    assert distance(uniform, model, model.domain) > by
+    made.sample_from(bent, Transcript.load(made.folder / "transcript"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,58 +12,32 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import Result
 
 from jam_dagster.certificates import (
     Certificate,
     Entry,
     Finding,
-    Issuer,
-    ReleaseTerms,
-    certify,
-    issue,
     verify,
-    write_table,
 )
 from jam_dagster.certificates.facts import STORED, PaidDraw
 from jam_dagster.certificates.outcome_faults import compare_outcomes
-from jam_dagster.certificates.refitting import Refit, distance
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import (
-    FittedModel,
     Measurement,
-    MechanismResult,
-    Model,
     Round,
     Transcript,
-    load_model,
     mechanism_class,
     refit,
-    sample_rows,
-    sampling_generator,
 )
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING_HELPS, measurements_hash
-from jam_dagster.privacy import Draws, Event, Kind, Ledger, UnledgeredAccount
-from jam_dagster.privacy.shares import EVALUATION
-from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
-from tests.certificates.conftest import Released, released
+from jam_dagster.privacy import Draws, Event, Kind, UnledgeredAccount
+from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload
+from tests.certificates.conftest import MWEM, Released, certified_again, copied
 from tests.certificates.test_verification import ISSUED
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
 from tests.mechanisms.conftest import ScriptedNoise
-
-MWEM = ("--mechanism", "mwem_pgm")
-
-
-@pytest.fixture(scope="module")
-def private_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release all of whose rounds measured the private table."""
-    for _ in range(9):
-        folder = released(tmp_path_factory.mktemp("private"), *NOISY, *MWEM)
-        rounds = Transcript.load(folder / "out" / "transcript").rounds
-        # A test gives what was measured of one of these the name of the other.
-        if any({"sex", "income"} & set(one.clique) for one in rounds):
-            return folder
-    raise AssertionError("no round of nine releases measured sex or income")
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +56,7 @@ def unchosen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def made(tmp_path: Path, private_folder: Path) -> Released:
-    shutil.copytree(private_folder, tmp_path / "copy")
-    return Released(tmp_path / "copy")
+    return copied(private_folder, tmp_path)
 
 
 def encoded(made: Released, name: str) -> EncodedTable:
@@ -112,10 +84,7 @@ def put_rounds(made: Released, *rounds: Round, ended: str | None = None) -> None
     transcript = Transcript.load(made.folder / "transcript")
     forged = replace(transcript, rounds=rounds, ended=ended or transcript.ended)
     forged.save(made.folder / "transcript")
-    model = refit(forged, Domain.load(made.folder / "domain.yaml"))
-    model.save(made.folder / "model")
-    rng = sampling_generator(forged)
-    write_table(decode(sample_rows(model, forged, rng), rng), made.folder / "synthetic.csv")
+    made.sample_from(refit(forged, Domain.load(made.folder / "domain.yaml")), forged)
     measured = measurements_hash(forged).hexdigest()
     made.forge(
         lambda it: replace(
@@ -225,8 +194,7 @@ def public_copy(one: Round, index: int) -> Round:
 
 def test_rounds_that_draws_are_not_looked_for_in(tmp_path: Path, unchosen_folder: Path) -> None:
     """Dummies stand where the draws' rounds should, and invented values behind them."""
-    shutil.copytree(unchosen_folder, tmp_path / "copy")
-    made = Released(tmp_path / "copy")
+    made = copied(unchosen_folder, tmp_path)
     assert made.failed() == set()
     invent(made, exact(made))
     invented = rounds_of(made)
@@ -267,8 +235,7 @@ def test_a_measurement_that_was_never_drawn(made: Released) -> None:
 
 def test_public_data_that_no_draw_chose(tmp_path: Path, public_folder: Path) -> None:
     """True counts of the public table, which the mechanism would have had to choose."""
-    shutil.copytree(public_folder, tmp_path / "copy")
-    made = Released(tmp_path / "copy")
+    made = copied(public_folder, tmp_path)
     rounds = rounds_of(made)
     (public, *_) = (one for one in rounds if one.source == "public")
     put_rounds(made, *rounds, public_copy(public, len(rounds)))
@@ -313,110 +280,6 @@ def test_another_spelling_of_a_step_is_of_no_round(made: Released) -> None:
         assert _place_of(step) is None
 
 
-def certified_again(
-    made: Released, was: Certificate | None = None, fitted: Model | None = None
-) -> Certificate:
-    """Issue the certificate of the files as they are, as a repeat of the release does."""
-    was = was or made.certificate
-    places = {name: made.folder / file.path for name, file in was.files.items()}
-    return certify(
-        made.folder,
-        places,
-        MechanismResult(
-            fitted or load_model(made.folder / "model"),
-            Transcript.load(made.folder / "transcript"),
-        ),
-        ReleaseTerms(key=was.key, specification=was.specification, asked=was.asked),
-        evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
-        fresh=fitted is not None,
-        issuer=Issuer(made.ledger),
-    )
-
-
-def bend(made: Released, by: float) -> None:
-    """Store a model that lies that far from the transcript's, and sample the table from it."""
-    model = load_model(made.folder / "model")
-    assert isinstance(model, FittedModel)
-    uniform = FittedModel(
-        model.domain, model.total, {q: np.zeros_like(one) for q, one in model.potentials.items()}
-    )
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        bent = replace(
-            model, potentials={q: (1 - middle) * one for q, one in model.potentials.items()}
-        ).recalibrated()
-        low, high = (middle, high) if distance(bent, model, model.domain) < by else (low, middle)
-    assert distance(uniform, model, model.domain) > by
-    bent.save(made.folder / "model")
-    transcript = Transcript.load(made.folder / "transcript")
-    rng = sampling_generator(transcript)
-    write_table(decode(sample_rows(bent, transcript, rng), rng), made.folder / "synthetic.csv")
-
-
-@pytest.mark.parametrize("planted", [False, True])
-def test_a_model_that_is_almost_the_transcripts_is_not_certified(
-    made: Released, planted: bool
-) -> None:
-    """Another machine could only tell that it is as close as rounding may bring it."""
-    bend(made, 0.04)
-    if planted:
-        # As if another kernel had fitted it.
-        other = {**made.certificate.made_with, "kernels": "NumPy"}
-        made.forge(lambda it: replace(it, made_with=other))
-        assert "the model, refitted" not in made.failed()
-    before = made.ledger.events()
-    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
-        certified_again(made)
-    assert made.ledger.events() == before
-
-
-def test_a_planted_certificate_over_a_domain_from_private_data_is_not_known(
-    made: Released, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The ledger keeps no certificate of such a domain, so it cannot tell one from another."""
-    bend(made, 0.04)
-    made.forge(lambda it: replace(it, domain=replace(it.domain, identified_from="private")))
-    events = [one for one in made.ledger.events() if one.kind != Kind.CERTIFIED]
-    monkeypatch.setattr(Ledger, "events", lambda *_: events)
-    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
-        certified_again(made)
-
-
-def test_a_model_that_was_fitted_here_is_certified_without_another_fit(
-    made: Released, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted = load_model(made.folder / "model")
-    was = made.certificate
-    (made.folder / "certificate.json").unlink()
-    monkeypatch.setattr(issue, "Refit", lambda *_: pytest.fail("it was fitted again"))
-    assert certified_again(made, was, fitted=fitted).to_dict() == was.to_dict()
-    bend(made, 0.04)
-    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
-        certified_again(made, was, fitted=fitted)
-
-
-def test_a_model_of_a_known_certificate_is_not_fitted_again(
-    made: Released, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(issue, "Refit", lambda *_: pytest.fail("it was fitted again"))
-    assert certified_again(made).to_dict() == made.certificate.to_dict()
-
-
-def test_a_model_of_another_processor_is_certified_as_its_own(
-    made: Released, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The steps of a release may run on several machines."""
-    was = made.certificate
-    (made.folder / "certificate.json").unlink()
-
-    class Elsewhere(Refit):
-        closest = (0.0, "Nehalem")
-
-    monkeypatch.setattr(issue, "Refit", Elsewhere)
-    assert certified_again(made, was).made_with == {**was.made_with, "blas": "Nehalem"}
-
-
 def test_errors_that_were_changed(made: Released) -> None:
     made.rewrite("errors.json", lambda it: it["synthetic"].update(mean=0.001))
     assert "file: errors" in made.failed(ledger=False)
@@ -427,8 +290,7 @@ def test_errors_that_were_changed(made: Released) -> None:
 def test_public_measurements_that_are_no_counts_of_the_public_table(
     tmp_path: Path, public_folder: Path
 ) -> None:
-    shutil.copytree(public_folder, tmp_path / "copy")
-    made = Released(tmp_path / "copy")
+    made = copied(public_folder, tmp_path)
     table = CsvSource(str(made.home / "same.csv"))
     without = found(made)["the public measurements"]
     assert (without.passed, without.checked) == (True, False)
@@ -466,43 +328,41 @@ def test_a_file_whose_hash_fails_is_not_read(
         assert "was altered" in shown[finding].message
 
 
-def change_draw(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def change_draw(made: Released, step: str, change: Callable[[dict[str, Any]], None]) -> Result:
+    """Change a stored draw; run the mechanism again, from what is stored."""
+    path = made.folder / "draws" / f"{step.replace('/', '-')}.npz"
     with np.load(path) as stored:
         content = {name: stored[name] for name in stored.files}
     change(content)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **content)
     path.write_bytes(buffer.getvalue())
+    (made.folder / "transcript" / "transcript.json").unlink()
+    return run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
+
+
+def choose(content: dict[str, Any], index: int) -> None:
+    scalars = {**json.loads(str(content["scalars"])), "index": index}
+    content["scalars"] = np.array(json.dumps(scalars))
 
 
 def drawn(made: Released) -> list[Event]:
     return [event for event in made.ledger.events() if event.kind in (Kind.CHARGED, Kind.STORED)]
 
 
-def without_transcript(made: Released) -> None:
-    """The mechanism is run again, from the stored draws."""
-    (made.folder / "transcript" / "transcript.json").unlink()
-
-
 @pytest.mark.parametrize("step", ["round-001/measure", "round-001/select", "evaluation/means"])
 def test_a_stored_draw_that_was_swapped_is_refused_and_named(
     made: Released, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = made.folder / "draws" / f"{step.replace('/', '-')}.npz"
-
     def swap(content: dict[str, Any]) -> None:
         if "values" in content:
             content["values"] = content["values"] + 1
         else:
-            scalars = json.loads(str(content["scalars"]))
-            scalars["index"] = 0 if scalars["index"] else 1
-            content["scalars"] = np.array(json.dumps(scalars))
+            choose(content, 0 if json.loads(str(content["scalars"]))["index"] else 1)
 
-    change_draw(path, swap)
-    without_transcript(made)
-    before = drawn(made)
     made.move_in(monkeypatch)
-    again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
+    before = drawn(made)
+    again = change_draw(made, step, swap)
     assert again.exit_code != 0
     assert step in " ".join(again.output.split())
     assert drawn(made) == before
@@ -511,15 +371,8 @@ def test_a_stored_draw_that_was_swapped_is_refused_and_named(
 def test_a_choice_that_there_is_not_is_refused(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def swap(content: dict[str, Any]) -> None:
-        content["scalars"] = np.array(
-            json.dumps({**json.loads(str(content["scalars"])), "index": 10**6})
-        )
-
-    change_draw(made.folder / "draws" / "round-001-select.npz", swap)
-    without_transcript(made)
     made.move_in(monkeypatch)
-    again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
+    again = change_draw(made, "round-001/select", lambda content: choose(content, 10**6))
     assert again.exit_code != 0
     assert "chooses a candidate that does not exist" in again.output
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +12,14 @@ from jam_dagster.certificates import released_files, reliance
 from jam_dagster.certificates.refitting import Refit
 from jam_dagster.mechanisms import Measurement, Transcript, load_model, refit
 from jam_dagster.tables import Domain, EncodedTable
-from tests.certificates.conftest import Released
+from tests.certificates.conftest import Released, copied
 
 ANOTHER_MODEL = "its model is not the one that its transcript gives on this machine"
 
 
 @pytest.fixture
 def made(tmp_path: Path, public_folder: Path) -> Released:
-    shutil.copytree(public_folder, tmp_path / "copy")
-    return Released(tmp_path / "copy")
+    return copied(public_folder, tmp_path)
 
 
 def faults(made: Released) -> list[str]:

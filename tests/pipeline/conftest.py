@@ -17,14 +17,17 @@ import pytest
 
 from jam_dagster.pipeline import (
     DatasetBudget,
+    DomainSpec,
     EvaluationSpec,
     LedgerResource,
     MechanismSpec,
     PrivacySpec,
+    ReleaseSpec,
     ReleaseStoreResource,
     WorkloadSpec,
     build_synthetic_release,
 )
+from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.privacy import Event, Ledger
 from jam_dagster.tables import Domain, source_from_config
 
@@ -45,6 +48,13 @@ DOMAIN = Domain.from_dict(
     }
 )
 
+AS_DAGSTER_WARNS = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
+]
+"""Dagster marks its own use of these as beta."""
+
 UP_TO_SYNTHETIC = [
     "public_records",
     "domain",
@@ -58,6 +68,24 @@ UP_TO_SYNTHETIC = [
 
 GIVEN = ["public_records", "domain", "public_discretized"]
 """What the step that opens the private table takes from the store."""
+
+
+def up_to_synthetic(mechanism: str) -> list[str]:
+    """Return the names of what leads to the synthetic table by a mechanism."""
+    return [mechanism if name == "jam_pgm" else name for name in UP_TO_SYNTHETIC]
+
+
+def specification(**changes: Any) -> ReleaseSpec:
+    """Return the specification of a release whose tables nobody reads."""
+    given: dict[str, Any] = {
+        "release": "people",
+        "dataset": "people",
+        "private": source_from_config("a.csv"),
+        "public": source_from_config("b.csv"),
+        "domain": DomainSpec(declared=DOMAIN),
+        "privacy": PrivacySpec(epsilon=2.0),
+    }
+    return ReleaseSpec(**given | changes)
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:
@@ -140,7 +168,16 @@ class Bench:
         self, selection: list[str] | None = None, *, partition: str | None = None, **changes: Any
     ) -> dg.ExecuteInProcessResult:
         """Run some assets, all unless some are named, each with those that its step makes too."""
-        definitions = self.definitions(**changes)
+        return self.launch(self.definitions(**changes), selection, partition=partition)
+
+    def launch(
+        self,
+        definitions: dg.Definitions,
+        selection: Iterable[str | dg.AssetKey] | None = None,
+        *,
+        partition: str | None = None,
+    ) -> dg.ExecuteInProcessResult:
+        """Run the same of other definitions."""
         return definitions.resolve_job_def("people_release").execute_in_process(
             instance=self.instance,
             raise_on_error=False,
@@ -150,10 +187,10 @@ class Bench:
         )
 
 
-def together(definitions: dg.Definitions, names: Iterable[str]) -> list[dg.AssetKey]:
+def together(definitions: dg.Definitions, names: Iterable[str | dg.AssetKey]) -> list[dg.AssetKey]:
     """Return the keys of some assets, and of those that their steps make too."""
     graph = definitions.resolve_asset_graph()
-    keys = (dg.AssetKey(["people", name]) for name in names)
+    keys = (dg.AssetKey(["people", one]) if isinstance(one, str) else one for one in names)
     return sorted({one for key in keys for one in graph.get(key).execution_set_asset_keys})
 
 
@@ -162,6 +199,18 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
     assert not result.success
     failures = [event for event in result.all_events if event.is_step_failure]
     return "\n".join(str(event.step_failure_data.error) for event in failures)
+
+
+def check_of(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:
+    """Return what a run found by the check of that name."""
+    (found,) = (one for one in result.get_asset_check_evaluations() if one.check_name == name)
+    return found
+
+
+def labels_of(definitions: dg.Definitions) -> dict[str, str]:
+    """Return the label of each asset."""
+    specs = definitions.resolve_all_asset_specs()
+    return {spec.key.path[-1]: spec.tags[LABEL_TAG] for spec in specs}
 
 
 def told(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:

@@ -29,6 +29,7 @@ from jam_dagster.pipeline import build_benchmark, check_definitions
 from tests.benchmark.conftest import data as data
 from tests.benchmark.test_run_process import ENDED, KILLED
 from tests.benchmark.test_running import without_times
+from tests.pipeline.conftest import AS_DAGSTER_WARNS
 
 GRID = """
 splits: [small]
@@ -45,6 +46,8 @@ epsilons: [1]
 degree: 2
 baselines: false
 """
+
+pytestmark = AS_DAGSTER_WARNS
 
 
 @pytest.fixture
@@ -121,19 +124,18 @@ def test_every_run_of_a_grid_is_a_partition() -> None:
         assert len(job.partitions_def.get_partition_keys()) == len(set(grid.runs()))
 
 
-@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-@pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated")
-def test_the_component_finds_its_files_beside_it() -> None:
+def component(**attributes: object) -> tuple[Path, dg.Definitions]:
+    """Load a benchmark from the YAML file of a project that has its grid beside it."""
     with create_defs_folder_sandbox() as sandbox:
-        contents = {
-            "type": "jam_dagster.Benchmark",
-            "attributes": {"grid": "mine.yaml", "out": "results", "name": "peers"},
-        }
+        contents = {"type": "jam_dagster.Benchmark", "attributes": attributes}
         path = sandbox.scaffold_component(component_cls=Benchmark, defs_yaml_contents=contents)
         (path / "mine.yaml").write_text(GRID)
         with sandbox.build_component_tree() as tree:
-            made = tree.build_defs(path)
+            return path, tree.build_defs(path)
 
+
+def test_the_component_finds_its_files_beside_it() -> None:
+    _, made = component(grid="mine.yaml", out="results", name="peers")
     job = made.resolve_job_def("peers_runs")
     assert job.partitions_def is not None
     assert len(job.partitions_def.get_partition_keys()) == 2
@@ -253,8 +255,6 @@ def test_a_folder_that_is_none_is_refused(
         build_benchmark(load_grid(grid_file), **folders)
 
 
-@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-@pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated")
 def test_the_component_takes_folders_of_the_environment_and_a_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -265,15 +265,7 @@ def test_the_component_takes_folders_of_the_environment_and_a_limit(
         "build_benchmark",
         lambda grid, **expected: made.update(expected) or dg.Definitions(),
     )
-    attributes = {"grid": "smoke", "out": "${MY_OUT}/x", "data": "tables", "limit": 60}
-    with create_defs_folder_sandbox() as sandbox:
-        path = sandbox.scaffold_component(
-            component_cls=Benchmark,
-            defs_yaml_contents={"type": "jam_dagster.Benchmark", "attributes": attributes},
-        )
-        with sandbox.build_component_tree() as tree:
-            tree.build_defs(path)
-
+    path, _ = component(grid="smoke", out="${MY_OUT}/x", data="tables", limit=60)
     assert made["out"] == tmp_path / "there" / "x"
     assert made["data"] == path / "tables"
     assert made["limit_s"] == 60

@@ -17,19 +17,25 @@ from jam_dagster.pipeline import (
     DatasetBudget,
     DomainSpec,
     EvaluationSpec,
-    LedgerResource,
     MechanismSpec,
     PrivacySpec,
 )
 from jam_dagster.pipeline.assets.metadata import column_schema
-from jam_dagster.pipeline.budget.labels import LABEL_TAG
-from jam_dagster.pipeline.storage.store_place import holds_draws_of, stored_draws
+from jam_dagster.pipeline.storage.store_place import stored_draws
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain, encode
 from tests.moved import bind_again
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, Full, failure, told
+from tests.pipeline.conftest import (
+    DOMAIN,
+    UP_TO_SYNTHETIC,
+    Bench,
+    Full,
+    failure,
+    labels_of,
+    told,
+)
 from tests.tiers import slow_rows
 
 GROUPS = {"schema", "values", "constraints", "measured_marginals"}
@@ -246,17 +252,6 @@ def test_missing_table_is_refused_and_nothing_is_charged(bench: Bench, side: str
     assert set(bench.kinds()) <= {"reserved"}
 
 
-@pytest.mark.slow
-def test_a_corrected_table_finds_the_reservation_again(bench: Bench) -> None:
-    good = bench.private.read_text()
-    change(bench.private, lambda t: t.assign(sex="X"))
-    failure(bench.run())
-    assert bench.kinds() == ["reserved"]
-    bench.private.write_text(good)
-    assert bench.run(UP_TO_SYNTHETIC).success
-    assert bench.kinds().count("reserved") == 1
-
-
 def test_workload_that_fits_no_model_is_refused_before_anything_is_reserved(bench: Bench) -> None:
     # Without an impossible combination, whose clique the model holds from the start.
     domain = Domain(DOMAIN.attributes)
@@ -346,18 +341,6 @@ def test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot(drawn: Bench) -> 
 
 
 @pytest.mark.slow
-def test_ledger_of_a_variable_that_is_not_set_is_refused(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(bench.home)
-    url = "${JAM_LEDGER_THAT_NOBODY_SET}/ledger.sqlite"
-    resource = LedgerResource(url=url, budgets={"people": DatasetBudget(epsilon=5.0, delta=1e-9)})
-    with pytest.raises(SpecificationError, match=r"JAM_LEDGER_THAT_NOBODY_SET.*is not set"):
-        resource.open("people")
-    assert not any("JAM_LEDGER" in path.name for path in bench.home.iterdir())
-
-
-@pytest.mark.slow
 def test_draws_that_lie_behind_a_link_are_remembered(drawn: Bench) -> None:
     store = drawn.resources()["releasable_io_manager"].open()
     archive = drawn.releases / "people" / "archive"
@@ -385,45 +368,6 @@ def test_ledger_that_was_lost_grants_no_second_budget(drawn: Bench, edition: str
     assert drawn.events() == []
     (drawn.home / "lost.sqlite").rename(drawn.home / "ledger.sqlite")
     assert drawn.run(["privacy_budget"], privacy=privacy).success
-
-
-@pytest.mark.slow
-def test_draws_of_another_dataset_stand_in_no_grants_way(drawn: Bench) -> None:
-    store = drawn.resources()["releasable_io_manager"].open()
-    assert holds_draws_of("people", store)
-    assert not holds_draws_of("others", store)
-
-
-@pytest.mark.slow
-def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from jam_dagster.models.graphical.mirror_descent import MirrorDescent
-
-    fit, fits = MirrorDescent.add, []
-
-    def fails_in_the_second_round(*args: Any) -> Any:
-        fits.append(1)
-        if len(fits) == 2:
-            raise ValueError("SENTINEL")
-        return fit(*args)
-
-    monkeypatch.setattr(MirrorDescent, "add", fails_in_the_second_round)
-    message = failure(bench.run(UP_TO_SYNTHETIC))
-    assert "PrivateStepError" in message
-    assert "SENTINEL" not in message
-    charged = [event for event in bench.events() if event.kind.value == "charged"]
-    assert len(charged) >= 2
-    assert "returned" not in bench.kinds()
-
-    monkeypatch.setattr(MirrorDescent, "add", fit)
-    result = bench.run(UP_TO_SYNTHETIC)
-    assert result.success, failure(result)
-    steps = [event.step for event in bench.events() if event.kind.value == "charged"]
-    assert len(set(steps)) == len(steps)
-    assert steps[: len(charged)] == [event.step for event in charged]
-    assert bench.kinds().count("reserved") == 1
-    assert bench.ledger.balance("people").spent <= 0.0561305018
 
 
 # Research -------------------------------------------------------------------------------------
@@ -466,11 +410,7 @@ def test_domain_identified_from_public_data(bench: Bench) -> None:
 @pytest.mark.slow
 def test_a_domain_drafted_from_private_data_is_restricted(bench: Bench) -> None:
     changes = {"domain": replace(DOMAIN, identified_from="private"), "evaluation": OFF}
-    labels = {
-        spec.key.path[-1]: spec.tags[LABEL_TAG]
-        for spec in bench.definitions(**changes).resolve_all_asset_specs()
-    }
-    assert labels == {
+    assert labels_of(bench.definitions(**changes)) == {
         "public_records": "public",
         "domain": "restricted",
         "privacy_budget": "public",

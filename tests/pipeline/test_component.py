@@ -16,13 +16,9 @@ from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import DomainSpec, SyntheticRelease
 from jam_dagster.privacy import Protection
 from jam_dagster.tables import PrivacyUnit
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
-# Dagster marks its own use of these as beta.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
-]
+pytestmark = AS_DAGSTER_WARNS
 
 ATTRIBUTES: dict[str, Any] = {
     "release": "people",
@@ -41,12 +37,14 @@ ATTRIBUTES: dict[str, Any] = {
 
 @contextmanager
 def loaded(
-    bench: Bench, attributes: dict[str, Any], component: type[SyntheticRelease] = SyntheticRelease
+    bench: Bench, attributes: dict[str, Any]
 ) -> Iterator[tuple[SyntheticRelease, dg.Definitions]]:
     """Load a release from the YAML file of a project that has its tables beside it."""
     with create_defs_folder_sandbox() as sandbox:
         contents = {"type": "jam_dagster.SyntheticRelease", "attributes": attributes}
-        path = sandbox.scaffold_component(component_cls=component, defs_yaml_contents=contents)
+        path = sandbox.scaffold_component(
+            component_cls=SyntheticRelease, defs_yaml_contents=contents
+        )
         DOMAIN.save(path / "people.yaml")
         for name in ("private.csv", "public.csv"):
             (path / name).write_bytes((bench.home / name).read_bytes())
@@ -71,13 +69,7 @@ def test_package_exports_the_component() -> None:
 def test_release_from_yaml_runs(bench: Bench) -> None:
     with loaded(bench, ATTRIBUTES) as (component, definitions):
         assert component.privacy.delta == 1e-9
-        result = definitions.resolve_job_def("people_release").execute_in_process(
-            instance=bench.instance,
-            raise_on_error=False,
-            asset_selection=[
-                dg.AssetKey(["people", name]) for name in (*UP_TO_SYNTHETIC, "workload_error")
-            ],
-        )
+        result = bench.launch(definitions, [*UP_TO_SYNTHETIC, "workload_error"])
         assert result.success, failure(result)
     assert (bench.releases / "people" / "synthetic_records.csv").exists()
 
@@ -115,14 +107,11 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
         lambda a: a.update(evaluation="exact"),
         ["evaluation must be a mapping of mode, share", "got 'exact'"],
     ),
-    "unknown source key": (lambda a: a["public"].update(sep=";"), ["sep", "separator"]),
     "missing key": (lambda a: a["privacy"].pop("epsilon"), ["privacy", "epsilon", "required"]),
-    "missing file": (lambda a: a.update(domain="none.yaml"), ["none.yaml"]),
     "unit that is an attribute": (
         lambda a: a["privacy"].update(unit={"column": "town"}),
         ["'town' identifies a person"],
     ),
-    "workload": (lambda a: a.update(workload={"cliques": [["twon"]]}), ["twon", "town"]),
     "own label": (lambda a: a.update(tags={"jam/privacy": "public"}), ["jam/privacy"]),
 }
 
@@ -151,44 +140,17 @@ def test_whom_it_protects_is_read_from_yaml(bench: Bench) -> None:
         assert component.privacy.protection == wanted
 
 
-def test_bare_off_switches_the_evaluation_off(bench: Bench) -> None:
-    attributes = {**ATTRIBUTES, "evaluation": yaml.safe_load("mode: off")}
-    with loaded(bench, attributes) as (_, definitions):
-        names = {key.path[-1] for key in definitions.resolve_all_asset_keys()}
-    assert "workload_error" not in names
-
-
-class Conventions(SyntheticRelease):
-    def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
-        return spec.merge_attributes(tags={"cost_centre": "42"})
-
-
 class Careless(SyntheticRelease):
     def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
         return spec.replace_attributes(tags={**spec.tags, "jam/privacy": "public"})
 
 
-def component(kind: type[SyntheticRelease], bench: Bench) -> dg.Definitions:
-    made = kind.from_attributes_dict(
-        attributes={
-            **ATTRIBUTES,
-            "private": str(bench.private),
-            "public": str(bench.public),
-            "domain": DOMAIN.to_dict(),
-        }
-    )
-    return made.build_defs(dg.ComponentTree.for_test().load_context)
-
-
-def test_subclass_puts_its_conventions_on_every_asset(bench: Bench) -> None:
-    definitions = component(Conventions, bench)
-    for spec in (spec for one in definitions.assets or () for spec in one.specs):  # type: ignore[union-attr]
-        assert spec.tags["cost_centre"] == "42"
-
-
 def test_label_check_looks_at_what_a_subclass_made(bench: Bench) -> None:
+    tables = {"private": str(bench.private), "public": str(bench.public)}
+    attributes = {**ATTRIBUTES, **tables, "domain": DOMAIN.to_dict()}
+    made = Careless.from_attributes_dict(attributes=attributes)
     with pytest.raises(PrivacyLabelError):
-        component(Careless, bench)
+        made.build_defs(dg.ComponentTree.for_test().load_context)
 
 
 def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
@@ -242,3 +204,24 @@ def test_what_only_loading_finds_names_file_and_line(
         place = f":{number} - attributes.{key}: "
     assert f"defs.yaml{place}" in text
     assert expected in text
+
+
+def test_each_release_depends_on_the_one_before_it(bench: Bench) -> None:
+    attributes = {
+        **ATTRIBUTES,
+        "private": str(bench.home / "private_{partition}.csv"),
+        "public": {"previous_release": {"first": str(bench.public), "first_share": 0.25}},
+        "partitions": "monthly",
+        "start": "2026-01",
+    }
+    with loaded(bench, attributes) as (_, definitions):
+        node = definitions.resolve_asset_graph().get(dg.AssetKey(["people", "public_discretized"]))
+        before = dg.AssetKey(["people", "previous_release"])
+        assert before in node.parent_keys
+        (mapping,) = [
+            dep.partition_mapping
+            for spec in definitions.resolve_all_asset_specs()
+            for dep in spec.deps
+            if dep.asset_key == before
+        ]
+        assert (mapping.start_offset, mapping.end_offset) == (-1, -1)

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, told
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, check_of, failure, told
 
 SEEDED: dict[str, Any] = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy", seed=7)}
 IDENTIFIED: dict[str, Any] = {"domain": replace(DOMAIN, identified_from="private")}
@@ -89,11 +89,7 @@ def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench
     assert shown["workload_error"]["note"] == "restricted: exact statistics of private data"
     assert shown["workload_error"]["synthetic_mean"] > 0
     assert "preview" not in shown["synthetic_records"]
-    (check,) = (
-        one
-        for one in result.get_asset_check_evaluations()
-        if one.check_name == "better_than_public"
-    )
+    check = check_of(result, "better_than_public")
     assert check.metadata["restricted"].value is True
     assert "Restricted: exact statistics of private data" in (check.description or "")
     # Dagster prints descriptions.

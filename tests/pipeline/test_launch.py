@@ -23,7 +23,6 @@ from dagster._core.workspace.context import IWorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
-from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import (
     DatasetBudget,
     LedgerResource,
@@ -33,6 +32,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import (
+    AS_DAGSTER_WARNS,
     GIVEN,
     UP_TO_SYNTHETIC,
     Bench,
@@ -43,11 +43,7 @@ from tests.pipeline.conftest import (
 )
 from tests.tiers import first_but_gate
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 ROOT = Path(__file__).parents[2]
 KEYS = ("ledger", "private_io_manager", "releasable_io_manager")
@@ -118,14 +114,19 @@ def by_materialize(bench: Bench, config: dict[str, Any]) -> None:
     )
 
 
+def as_asked(bench: Bench, job: dg.JobDefinition, tick: Any) -> None:
+    """Run what a tick asks for."""
+    (asked,) = tick.run_requests or ()
+    job.execute_in_process(instance=bench.instance, run_config=dict(asked.run_config) | QUIET)
+
+
 def by_a_schedule(bench: Bench, config: dict[str, Any]) -> None:
     job = bench.definitions().resolve_job_def("people_release")
     schedule = dg.ScheduleDefinition(
         name="monthly", job=job, cron_schedule="0 0 1 * *", run_config=config
     )
     tick = schedule.evaluate_tick(dg.build_schedule_context(instance=bench.instance))
-    (asked,) = tick.run_requests or ()
-    job.execute_in_process(instance=bench.instance, run_config=dict(asked.run_config) | QUIET)
+    as_asked(bench, job, tick)
 
 
 def by_a_sensor(bench: Bench, config: dict[str, Any]) -> None:
@@ -136,8 +137,7 @@ def by_a_sensor(bench: Bench, config: dict[str, Any]) -> None:
         return dg.RunRequest(run_config=config)
 
     tick = asking.evaluate_tick(dg.build_sensor_context(instance=bench.instance))
-    (asked,) = tick.run_requests or ()
-    job.execute_in_process(instance=bench.instance, run_config=dict(asked.run_config) | QUIET)
+    as_asked(bench, job, tick)
 
 
 def of_resources_in_yaml(bench: Bench, config: dict[str, Any]) -> None:
@@ -323,37 +323,12 @@ def test_the_ledger_must_be_one(bench: Bench) -> None:
     assert "ledger is a str; make it a LedgerResource" in attempt(bench, made, {}, *RESERVING)
 
 
-@pytest.mark.slow
-def test_steps_and_functions_take_the_resources_by_their_types(bench: Bench) -> None:
-    seen: list[object] = []
-
-    class Reader(dg.ConfigurableResource[Any]):
-        books: dg.ResourceDependency[LedgerResource]
-
-    @dg.asset
-    def reading(ledger: dg.ResourceParam[LedgerResource], reader: Reader) -> None:
-        seen.extend((ledger, reader.books))
-
-    ledger = bench.resources()["ledger"]
-    made = dg.materialize([reading], resources={"ledger": ledger, "reader": Reader(books=ledger)})
-    assert made.success
-    assert seen == [ledger, ledger]
-
-
-COMMANDS = {
-    "dg launch --job": ["dg", "launch", "-m", "LOCATION", "--job", "people_release"],
-    "dg launch --assets": ["dg", "launch", "-m", "LOCATION", "--assets", "group:people"],
-    "dagster job execute": ["dagster", "job", "execute", "-m", "LOCATION", "-j", "people_release"],
-    "dagster asset materialize": [
-        "dagster",
-        "asset",
-        "materialize",
-        "-m",
-        "LOCATION",
-        "--select",
-        "group:people",
-    ],
-}
+COMMANDS = (
+    "dg launch -m LOCATION --job people_release",
+    "dg launch -m LOCATION --assets group:people",
+    "dagster job execute -m LOCATION -j people_release",
+    "dagster asset materialize -m LOCATION --select group:people",
+)
 
 
 def everything_elsewhere(home: Path) -> dict[str, Any]:
@@ -366,10 +341,9 @@ def everything_elsewhere(home: Path) -> dict[str, Any]:
 def test_no_command_moves_the_ledger_or_a_store(tmp_path: Path, command: str) -> None:
     write_tables(tmp_path)
     (tmp_path / "dagster").mkdir()
-    program, *words = COMMANDS[command]
-    words = ["tests.pipeline.launch_location" if one == "LOCATION" else one for one in words]
+    program, *words = command.replace("LOCATION", "tests.pipeline.launch_location").split()
     config = everything_elsewhere(tmp_path)
-    if command == "dagster job execute":
+    if command.startswith("dagster job execute"):
         file = tmp_path / "run.json"
         file.write_text(json.dumps(config))
         words += ["-c", str(file)]
@@ -512,43 +486,3 @@ def test_no_backfill_moves_the_ledger_or_a_store(
     assert_refused(said, key)
     assert not any(run.is_success for run in instance.get_runs())
     assert_nothing_happened(tmp_path)
-
-
-def test_the_places_are_checked_where_they_are_written() -> None:
-    for wrong in (None, "", 3, Path("/x")):
-        with pytest.raises(SpecificationError, match="the ledger's url must be a path or URL"):
-            LedgerResource(url=wrong)  # type: ignore[arg-type]
-        with pytest.raises(SpecificationError, match="the store's root must be a path or URL"):
-            ReleaseStoreResource(root=wrong)  # type: ignore[arg-type]
-    with pytest.raises(SpecificationError, match="private must be True or False"):
-        ReleaseStoreResource(root="/x", private="no")  # type: ignore[arg-type]
-    with pytest.raises(SpecificationError, match="options must be a mapping"):
-        ReleaseStoreResource(root="/x", options=["anon"])  # type: ignore[arg-type]
-    with pytest.raises(SpecificationError, match=r"budgets\.people must be a DatasetBudget"):
-        LedgerResource(url="/x", budgets={"people": 3.0})  # type: ignore[dict-item]
-    with pytest.raises(SpecificationError, match="budgets must be a mapping"):
-        LedgerResource(url="/x", budgets=3.0)  # type: ignore[arg-type]
-    budgets: Any = {"people": {"epsilon": 1.0, "delta": 1e-9}}
-    assert LedgerResource(url="/x", budgets=budgets).budgets["people"].epsilon == 1.0
-
-
-def test_variables_of_dagster_s_are_variables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert LedgerResource(url=dg.EnvVar("JAM_L")).url == "${JAM_L}"
-    store = ReleaseStoreResource(
-        root=dg.EnvVar("JAM_R"), options={"deep": [dg.EnvVar("JAM_O"), dg.EnvVar.int("JAM_N")]}
-    )
-    assert store.root == "${JAM_R}"
-    with pytest.raises(SpecificationError, match=r"the store's root names \$\{JAM_R\}"):
-        store.open()
-    monkeypatch.setenv("JAM_R", "memory://somewhere")
-    with pytest.raises(SpecificationError, match=r"the store's options name \$\{JAM_O\}"):
-        store.open()
-    monkeypatch.setenv("JAM_O", "o")
-    monkeypatch.setenv("JAM_N", "7")
-    assert store.open().root.storage_options == {"deep": ["o", 7]}
-    for field in ("period", "epsilon"):
-        budget: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, field: dg.EnvVar.int("JAM_N")}
-        with pytest.raises(ValueError, match=r"\$\{JAM_N\}"):
-            DatasetBudget(**budget)

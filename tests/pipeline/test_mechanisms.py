@@ -15,7 +15,7 @@ from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.tables import source_from_config
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+from tests.pipeline.conftest import DOMAIN, Bench, failure, up_to_synthetic
 from tests.small_runs import REFUSING_IMPOSSIBLE, SYNTHESIZING, small
 from tests.tiers import gate
 
@@ -23,10 +23,6 @@ ALWAYS = ("jam_pgm", "tilt")
 """The paper's, and the one that is recommended; the command line certifies each kind of model."""
 
 every_mechanism = pytest.mark.parametrize("name", SYNTHESIZING)
-
-
-def up_to_synthetic(name: str) -> list[str]:
-    return [name if one == "jam_pgm" else one for one in UP_TO_SYNTHETIC]
 
 
 @pytest.mark.slow

@@ -21,15 +21,18 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.tables import source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, together, told
+from tests.pipeline.conftest import (
+    AS_DAGSTER_WARNS,
+    UP_TO_SYNTHETIC,
+    Bench,
+    failure,
+    people,
+    together,
+    told,
+)
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 
-# Dagster marks its own use of these as beta.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
-]
+pytestmark = AS_DAGSTER_WARNS
 
 JANUARY, FEBRUARY, MARCH = "2026-01", "2026-02", "2026-03"
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
@@ -291,8 +294,7 @@ def test_there_is_no_schedule_unless_it_is_asked_for(months: Months) -> None:
     assert not months.definitions().schedules
 
 
-@pytest.mark.slow
-def test_partitions_from_yaml_are_released(bench: Bench) -> None:
+def test_partitions_and_a_schedule_come_from_yaml(bench: Bench) -> None:
     attributes = {
         **ATTRIBUTES,
         "private": {"sql": "${PEOPLE}", "query": "select * from people where wave = '{partition}'"},
@@ -312,15 +314,6 @@ def test_partitions_from_yaml_are_released(bench: Bench) -> None:
     with loaded(bench, monthly) as (_, definitions):
         made = definitions.resolve_schedule_def("people_release_schedule")
         assert made.cron_schedule == "0 6 3 * *"
-        people(600, seed=3).to_csv(bench.home / f"private_{JANUARY}.csv", index=False)
-        result = definitions.resolve_job_def("people_release").execute_in_process(
-            instance=bench.instance,
-            partition_key=JANUARY,
-            asset_selection=together(definitions, UP_TO_SYNTHETIC),
-            raise_on_error=False,
-        )
-        assert result.success, failure(result)
-    assert (bench.releases / "people" / "synthetic_records" / f"{JANUARY}.csv").exists()
 
 
 def test_a_start_in_yaml_needs_no_quotes() -> None:

@@ -15,7 +15,6 @@ import pytest
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops import base as rounds
 from jam_dagster.pipeline import (
-    DomainSpec,
     EvaluationSpec,
     PrivacySpec,
     ReleaseSpec,
@@ -34,7 +33,15 @@ from jam_dagster.tables import (
     SplitSource,
     source_from_config,
 )
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people, told
+from tests.pipeline.conftest import (
+    DOMAIN,
+    UP_TO_SYNTHETIC,
+    Bench,
+    failure,
+    people,
+    specification,
+    told,
+)
 from tests.tiers import gate, slow
 
 PERSONS, ROWS = 250, 600
@@ -98,14 +105,7 @@ def kept_of(table: pd.DataFrame, k: int) -> int:
 
 
 def spec(**privacy: Any) -> ReleaseSpec:
-    return ReleaseSpec(
-        "people",
-        "people",
-        source_from_config("a.csv"),
-        source_from_config("b.csv"),
-        DomainSpec(declared=DOMAIN),
-        PrivacySpec(epsilon=2.0, **privacy),
-    )
+    return specification(privacy=PrivacySpec(epsilon=2.0, **privacy))
 
 
 def test_a_release_that_protects_records_keeps_its_name() -> None:
@@ -144,14 +144,7 @@ def test_a_split_table_protects_records_only() -> None:
     split = SplitSource(source_from_config("a.csv"), "sex", "F", 0.5, 0.1)
     for privacy in ({"unit": UnitSpec("who")}, {"neighbours": "add_remove"}):
         with pytest.raises(SpecificationError, match="a split table protects only single records"):
-            ReleaseSpec(
-                "people",
-                "people",
-                split,
-                source_from_config("b.csv"),
-                DomainSpec(declared=DOMAIN),
-                PrivacySpec(epsilon=2.0, **privacy),
-            )
+            specification(private=split, privacy=PrivacySpec(epsilon=2.0, **privacy))
 
 
 # --- what is kept, and what is told

@@ -14,9 +14,7 @@ from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
     ("private", "releasable", "expected"),
     [
         ({"root": "closed"}, {"root": "releases"}, "without private=True"),
-        ({"root": "one", "private": True}, {"root": "one"}, "share a place"),
         ({"root": "one/closed", "private": True}, {"root": "one"}, "share a place"),
-        ({"root": "closed", "private": True}, {"root": "x", "private": True}, "with private=True"),
     ],
 )
 def test_open_store_is_refused_before_the_private_table_is_read(

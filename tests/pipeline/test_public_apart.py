@@ -14,7 +14,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.keys import UnitSpec
 from jam_dagster.pipeline import PrivacySpec
 from jam_dagster.tables import PreviousRelease, PublicSources, source_from_config
-from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure, together
+from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure
 from tests.tiers import first_quick
 
 STATIC = {"static": ["wave1", "wave2"]}
@@ -91,13 +91,8 @@ def test_a_link_that_was_made_since_is_refused_when_it_runs(bench: Bench) -> Non
     assert bench.run(GIVEN, public=later).success
     (bench.home / "later.csv").unlink()
     os.link(bench.private, bench.home / "later.csv")
-    job = definitions.resolve_job_def("people_release")
     for selection in ([], ["privacy_budget"], ["private_records"], ["public_records"]):
-        result = job.execute_in_process(
-            instance=bench.instance,
-            raise_on_error=False,
-            asset_selection=together(definitions, selection) or None,
-        )
+        result = bench.launch(definitions, selection)
         assert_nothing_opened(bench, result)
         assert "is the private table" in failure(result)
 

@@ -17,16 +17,19 @@ from jam_dagster.privacy import Kind
 from jam_dagster.tables import CsvSource, DemoSource, PreviousRelease, source_from_config
 from tests.pipeline.assets.test_opening import attempts, said
 from tests.pipeline.assets.test_source_assets import FROM_ASSETS, PEOPLE, SURVEY, Project
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, told, write_tables
+from tests.pipeline.conftest import (
+    AS_DAGSTER_WARNS,
+    Bench,
+    failure,
+    told,
+    up_to_synthetic,
+    write_tables,
+)
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, Months
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-]
+pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.slow]
 
-PRIOR = [name.replace("jam_pgm", "public_prior") for name in UP_TO_SYNTHETIC]
+PRIOR = up_to_synthetic("public_prior")
 OFF = EvaluationSpec(mode="off")
 MEASURED = EvaluationSpec(mode="private", share=0.5)
 

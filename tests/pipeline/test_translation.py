@@ -12,7 +12,6 @@ from jam_dagster.pipeline import (
     EvaluationSpec,
     MechanismSpec,
     PartitionsSpec,
-    PrivacySpec,
     ReleaseSpec,
     SyntheticRelease,
     WorkloadSpec,
@@ -22,16 +21,11 @@ from jam_dagster.pipeline import (
     build_release_schedule,
     check_definitions,
 )
-from jam_dagster.release.sections import DomainSpec
 from jam_dagster.tables import source_from_config
-from tests.pipeline.conftest import DOMAIN, Bench, failure, people
+from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, Bench, failure, people, specification
 from tests.pipeline.test_component import ATTRIBUTES
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
-]
+pytestmark = AS_DAGSTER_WARNS
 
 
 class Official(SyntheticRelease):
@@ -89,9 +83,7 @@ def test_renamed_assets_are_released(bench: Bench) -> None:
         assert spec.description is not None
         assert spec.description.startswith("Of the office.")
         assert all(dep.asset_key.path[0] == "office" for dep in spec.deps)
-    result = definitions.resolve_job_def("people_release").execute_in_process(
-        instance=bench.instance, raise_on_error=False
-    )
+    result = bench.launch(definitions)
     assert result.success, failure(result)
     checks = result.get_asset_check_evaluations()
     assert {one.asset_key for one in checks} >= {key("synthetic"), key("release_certificate")}
@@ -110,11 +102,7 @@ def test_renamed_assets_are_released(bench: Bench) -> None:
     assert [one for one in verify(certified, ledger=bench.ledger) if not one.passed] == []
     assert bench.kinds().count("reserved") == 2  # a share each
     spent = bench.events()
-    again = definitions.resolve_job_def("people_release").execute_in_process(
-        instance=bench.instance,
-        raise_on_error=False,
-        asset_selection=[*map(key, STEP)],
-    )
+    again = bench.launch(definitions, map(key, STEP))
     assert again.success, failure(again)
     assert bench.events() == spent
 
@@ -134,12 +122,8 @@ def test_renamed_snapshots_have_schedule_and_partitions(bench: Bench) -> None:
     definitions = official(bench, private=private, **months)
     people(300, seed=3).to_csv(bench.home / "private_2026-01.csv", index=False)
     assert definitions.resolve_schedule_def("people_release_schedule")
-    result = definitions.resolve_job_def("people_release").execute_in_process(
-        instance=bench.instance,
-        partition_key="2026-01",
-        raise_on_error=False,
-        asset_selection=[*map(key, ("public", "domain", "public_discretized", *STEP))],
-    )
+    names = ("public", "domain", "public_discretized", *STEP)
+    result = bench.launch(definitions, map(key, names), partition="2026-01")
     assert result.success, failure(result)
     assert (bench.releases / "office" / "PEOPLE" / "synthetic" / "2026-01.parquet").exists()
 
@@ -154,7 +138,7 @@ def all_one(spec: dg.AssetSpec) -> dg.AssetSpec:
 
 def test_releases_share_a_group(bench: Bench) -> None:
     both = [
-        build_release_assets(specification(bench, release=name), group="shared")
+        build_release_assets(quick(bench, release=name), group="shared")
         for name in ("adults", "children")
     ]
     definitions = dg.Definitions(assets=[*both[0], *both[1]], resources=bench.resources())
@@ -183,25 +167,21 @@ def test_translations_that_cannot_hold_are_refused(
 # The pieces -----------------------------------------------------------------------------------
 
 
-def specification(bench: Bench, **changes: Any) -> ReleaseSpec:
+def quick(bench: Bench, **changes: Any) -> ReleaseSpec:
     given: dict[str, Any] = {
-        "release": "people",
-        "dataset": "people",
         "private": source_from_config(str(bench.private)),
         "public": source_from_config(str(bench.public)),
-        "domain": DomainSpec(declared=DOMAIN),
-        "privacy": PrivacySpec(epsilon=2.0),
         "mechanism": MechanismSpec(rounds=2, iterations=20),
         "workload": WorkloadSpec(degree=2),
         "evaluation": EvaluationSpec(mode="off"),
     }
-    return ReleaseSpec(**given | changes)
+    return specification(**given | changes)
 
 
 @pytest.mark.slow
 def test_assets_stand_alone(bench: Bench) -> None:
     made = dg.materialize(
-        build_release_assets(specification(bench)),
+        build_release_assets(quick(bench)),
         resources=bench.resources(),
         instance=bench.instance,
         raise_on_error=False,
@@ -218,8 +198,8 @@ def test_labels_of_the_pieces_are_checked(bench: Bench) -> None:
         return spec.replace_attributes(tags={"jam/privacy": "public"})
 
     with pytest.raises(PrivacyLabelError):
-        build_release_assets(specification(bench), translate=careless)
-    assets = build_release_assets(specification(bench))
+        build_release_assets(quick(bench), translate=careless)
+    assets = build_release_assets(quick(bench))
 
     @dg.asset(deps=[dg.AssetKey(["people", "private_records"])], tags={"jam/privacy": "dp"})
     def leak() -> None: ...
@@ -229,7 +209,7 @@ def test_labels_of_the_pieces_are_checked(bench: Bench) -> None:
 
 
 def test_pieces_together_are_the_release(bench: Bench) -> None:
-    spec = specification(
+    spec = quick(
         bench,
         private=source_from_config(str(bench.home / "private_{partition}.csv")),
         partitions=PartitionsSpec("monthly", "2026-01-01"),

@@ -11,9 +11,15 @@ import pytest
 from jam_dagster.certificates import Certificate
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec
-from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from tests.other_package import PACKAGE, install, known
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+from tests.pipeline.conftest import (
+    DOMAIN,
+    UP_TO_SYNTHETIC,
+    Bench,
+    failure,
+    labels_of,
+    specification,
+)
 
 MADE = ["halves", "synthetic_records", "workload_error", "release_certificate", "release_report"]
 WHOLE = [*UP_TO_SYNTHETIC[:6], *MADE[:4]]
@@ -31,8 +37,7 @@ def asked(**more: Any) -> dict[str, Any]:
 
 
 def labels(bench: Bench, **more: Any) -> dict[str, str]:
-    specs = bench.definitions(**asked(**more)).resolve_all_asset_specs()
-    return {spec.key.path[-1]: spec.tags[LABEL_TAG] for spec in specs}
+    return labels_of(bench.definitions(**asked(**more)))
 
 
 def test_labels_follow_from_trust_before_anything_runs(bench: Bench) -> None:
@@ -49,21 +54,9 @@ def test_labels_follow_from_trust_before_anything_runs(bench: Bench) -> None:
 
 
 def test_trust_is_no_part_of_what_is_reserved() -> None:
-    from jam_dagster.pipeline import DomainSpec, PrivacySpec, ReleaseSpec
-    from jam_dagster.tables import DemoSource
-
     digests = set()
     for trusted in ((), (PACKAGE,)):
-        spec = ReleaseSpec(
-            release="demo",
-            dataset="demo",
-            private=DemoSource(),
-            public=DemoSource(part="public"),
-            domain=DomainSpec(declared=DOMAIN),
-            privacy=PrivacySpec(epsilon=1.0),
-            mechanism=MechanismSpec("halves"),
-            trusted_mechanisms=trusted,
-        )
+        spec = specification(mechanism=MechanismSpec("halves"), trusted_mechanisms=trusted)
         assert spec.releasable == bool(trusted)
         digests.add(spec.digest(DOMAIN))
     assert len(digests) == 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, Policy, ReleaseKey
 from tests.postgres import PostgresServer
 from tests.tiers import gate
 
@@ -41,3 +42,30 @@ def ledger(url: str) -> Ledger:
 @pytest.fixture
 def key() -> ReleaseKey:
     return ReleaseKey("people", "yearly", "d1gest")
+
+
+@pytest.fixture
+def either(each_url: str) -> Ledger:
+    """The ledger, on SQLite and on PostgreSQL."""
+    ledger = Ledger(each_url)
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    return ledger
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, *when: int) -> None:
+        self.set(*when)
+
+    def set(self, *when: int) -> None:
+        self.when = datetime(*when, tzinfo=UTC)  # type: ignore[misc, arg-type]
+
+    def __call__(self) -> datetime:
+        return self.when
+
+
+def grant_disjoint(ledger: Ledger) -> None:
+    """Grant a budget of which only the largest partition counts."""
+    policy = Policy(partitions="disjoint", ground="membership public and fixed")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy)

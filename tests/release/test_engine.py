@@ -151,12 +151,12 @@ def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:
     tables = []
     for _ in range(2):
         engine = research(spec)
-        run, _ = engine.run(engine.encode(DOMAIN), None if spec.public is None else _public(spec))
+        run, _ = engine.run(engine.encode(DOMAIN), public_of(spec))
         tables.append(next(release_rows(run.model, run.transcript)).table)
 
     pd.testing.assert_frame_equal(*tables)
     other = research(specification(seed=4))
-    run, _ = other.run(other.encode(DOMAIN), _public(spec))
+    run, _ = other.run(other.encode(DOMAIN), public_of(spec))
     assert not next(release_rows(run.model, run.transcript)).table.equals(tables[0])
 
 
@@ -164,7 +164,7 @@ def test_rows_are_searched_where_the_specification_asks_for_it() -> None:
     tables, runs = [], []
     for search in (True, False):
         engine = research(specification(search=search))
-        run, _ = engine.run(engine.encode(DOMAIN), _public(engine.spec))
+        run, _ = engine.run(engine.encode(DOMAIN), public_of(engine.spec))
         runs.append(run)
         tables.append(next(release_rows(run.model, run.transcript)).codes)
     searched, alone = tables
@@ -182,7 +182,7 @@ def test_rows_are_searched_where_the_specification_asks_for_it() -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_a_table_stays_as_it_was_made_whatever_the_setting_is_later(first: bool) -> None:
     engine = research(specification(search=first))
-    private, public = engine.encode(DOMAIN), _public(engine.spec)
+    private, public = engine.encode(DOMAIN), public_of(engine.spec)
     run, _ = engine.run(private, public)
     notified: list[str] = []
     progress = Progress(notify=notified.append)
@@ -197,13 +197,13 @@ def test_a_table_stays_as_it_was_made_whatever_the_setting_is_later(first: bool)
     assert "sampling.search counts for the next edition" in notified[-1]
 
 
-def _public(spec: ReleaseSpec) -> Any:
+def public_of(spec: ReleaseSpec) -> Any:
     return public_codes(spec, public_records(spec), DOMAIN)
 
 
 def test_a_run_that_ended_is_found_again() -> None:
     engine = research(specification())
-    private, public = engine.encode(DOMAIN), _public(engine.spec)
+    private, public = engine.encode(DOMAIN), public_of(engine.spec)
 
     first, again = engine.run(private, public)
     second, free = engine.run(private, public)
@@ -222,7 +222,7 @@ def test_the_release_is_reserved_before_the_table_is_opened_and_drawn_after(
     assert [event.kind for event in ledger.events()] == [Kind.GRANTED, *[Kind.RESERVED] * 2]
     with engine.opened("making the release"):
         private = engine.encode(DOMAIN)
-        engine.run(private, _public(spec))
+        engine.run(private, public_of(spec))
 
     kinds = [event.kind for event in ledger.events()]
     assert Kind.CHARGED in kinds
@@ -233,14 +233,14 @@ def test_a_release_that_does_not_fit_opens_nothing(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = charged(specification(noise="exact", epsilon=2.0), ledger, RememberingPlace())
-    monkeypatch.setattr(FrameSource, "read", _never)
+    monkeypatch.setattr(FrameSource, "read", never)
 
     with pytest.raises(BudgetExceededError):
         engine.reserve()
     assert [event.kind for event in ledger.events()] == [Kind.GRANTED]
 
 
-def _never(*_: Any, **__: Any) -> None:
+def never(*_: Any, **__: Any) -> None:
     raise AssertionError("opened")
 
 
@@ -289,7 +289,7 @@ def test_an_older_copy_of_the_ledger_pays_for_what_it_has_charged_alone(ledger: 
     """A release that it knows repeats for nothing, and draws nothing more."""
     engine = charged(specification(noise="exact", epsilon=0.5), ledger, RememberingPlace())
     engine.reserve()
-    engine.run(engine.encode(DOMAIN), _public(engine.spec))
+    engine.run(engine.encode(DOMAIN), public_of(engine.spec))
     again = charged(engine.spec, ledger, Older())
 
     with pytest.raises(BudgetError, match="older copy"):
@@ -303,7 +303,7 @@ def test_draws_that_are_gone_are_not_drawn_again(ledger: Ledger) -> None:
     spec = specification(noise="exact", epsilon=0.5)
     engine = charged(spec, ledger, RememberingPlace())
     engine.reserve()
-    engine.run(engine.encode(DOMAIN), _public(spec))
+    engine.run(engine.encode(DOMAIN), public_of(spec))
     spent = ledger.balance("people").spent
 
     with pytest.raises(BudgetError, match=r"already charged .* not in memory"):

@@ -153,6 +153,12 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
     assert planned.spec.public == DemoSource(part="public")
 
 
+@pytest.mark.parametrize("key", ["warehouse/survey", ""])
+def test_a_plan_asks_for_a_table_in_the_place_of_an_asset(tmp_path: Path, key: str) -> None:
+    with pytest.raises(InputError, match="a table that stands for it with --public"):
+        PlanRequest.of(written(tmp_path, public={"asset": key}))
+
+
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [
@@ -161,17 +167,26 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
         ({"mechanism": {"name": "aim", "round": 2}}, "mechanism.round is no setting of aim"),
         ({"mechanism": "{{ env.HOW }}"}, "mechanism is a template"),
         ({"mechanism": {"alpha": "{{ env.ALPHA }}"}}, "mechanism.alpha is a template"),
-        ({"public": {"asset": "warehouse/survey"}}, "a table that stands for it with --public"),
-        ({"public": {"asset": ""}}, "--public"),
+        ({"privacy": {"epsilon": 1, "edition": "{{ env.E }}"}}, "privacy.edition is a template"),
+        (
+            {"privacy": {"epsilon": 1, "unit": {"column": "{{ env.C }}"}}},
+            "privacy.unit.column is a template",
+        ),
+        ({"domain": "{{ project_root }}/domain.yaml"}, "domain is a template"),
+        ({"privacy": "{{ privacy }}"}, "privacy is a template"),
+        ({"trusted_mechanisms": ["{{ env.P }}"]}, "trusted_mechanisms is a template"),
+        ({"partitions": "{{ env.P }}"}, "partitions is a template"),
+        ({"release": "r r/../x"}, "release must start with a letter"),
+        ({"privacy": {"epsilon": 1, "edition": "a b"}}, "privacy.edition must be of letters"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file(
     tmp_path: Path, attributes: dict[str, Any], expected: str
 ) -> None:
-    path = written(tmp_path, **attributes)
+    path = written(tmp_path, **{"private": "people.csv", **attributes})
 
     with pytest.raises(InputError) as caught:
-        PlanRequest.of(path)
+        SynthesisRequest.of(path, out=tmp_path)
 
     assert expected in str(caught.value)
     assert str(path) in str(caught.value)
@@ -199,31 +214,6 @@ def test_a_plan_takes_the_first_table_where_releases_follow_each_other(tmp_path:
     planned = PlanRequest.of(written(tmp_path, public=given))
 
     assert planned.spec.public == CsvSource(str(tmp_path / "pub.csv"))
-
-
-@pytest.mark.parametrize(
-    ("attributes", "words"),
-    [
-        ({"privacy": {"epsilon": 1, "edition": "{{ env.E }}"}}, "privacy.edition is a template"),
-        (
-            {"privacy": {"epsilon": 1, "unit": {"column": "{{ env.C }}"}}},
-            "privacy.unit.column is a template",
-        ),
-        ({"domain": "{{ project_root }}/domain.yaml"}, "domain is a template"),
-        ({"privacy": "{{ privacy }}"}, "privacy is a template"),
-        ({"trusted_mechanisms": ["{{ env.P }}"]}, "trusted_mechanisms is a template"),
-        ({"partitions": "{{ env.P }}"}, "partitions is a template"),
-        ({"release": "r r/../x"}, "release must start with a letter"),
-        ({"privacy": {"epsilon": 1, "edition": "a b"}}, "privacy.edition must be of letters"),
-    ],
-)
-def test_a_file_for_the_command_line_says_what_dagster_would_read(
-    tmp_path: Path, attributes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(InputError) as refused:
-        SynthesisRequest.of(written(tmp_path, private="people.csv", **attributes), out=tmp_path)
-
-    assert words in str(refused.value)
 
 
 def test_what_an_option_says_is_no_template(tmp_path: Path) -> None:
@@ -288,3 +278,36 @@ def test_a_day_has_one_spelling(name: str) -> None:
 def test_a_seed_with_exact_noise_is_refused_though_both_are_options(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"privacy\.seed goes with privacy\.noise numpy only"):
         release_spec(written(tmp_path, private="p.csv"), noise="exact", seed=3)
+
+
+def test_a_release_is_reported_unless_not_wanted() -> None:
+    tables = {"private": CsvSource("priv.csv"), "public": CsvSource("pub.csv")}
+    made = {
+        (noise, report): SynthesisRequest.of(
+            **tables, out=Path("out"), epsilon=1, noise=noise, report=report
+        ).with_report
+        for noise in ("exact", "numpy")
+        for report in (None, True, False)
+    }
+
+    assert made == {
+        ("exact", None): True,
+        ("exact", True): True,
+        ("exact", False): False,
+        ("numpy", None): False,
+        ("numpy", True): True,
+        ("numpy", False): False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "order"),
+    [
+        (PartitionsSpec("monthly", "2025-11"), ["2025-11", "2025-12", "2026-01"]),
+        (PartitionsSpec("weekly", "2026-01-01"), ["2026-01-05", "2026-01-12"]),
+        (PartitionsSpec("daily", "2026-02-28"), ["2026-02-28", "2026-03-01"]),
+        (PartitionsSpec(static=("b", "a", "c")), ["b", "a", "c"]),
+    ],
+)
+def test_the_partition_before(spec: PartitionsSpec, order: list[str]) -> None:
+    assert [spec.before(one) for one in order] == [None, *order[:-1]]

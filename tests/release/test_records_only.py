@@ -37,6 +37,8 @@ from tests.release.test_engine import (
     RememberingPlace,
     charged,
     ledger,  # noqa: F401 - a fixture
+    never,
+    public_of,
     research,
     specification,
     table,
@@ -58,16 +60,6 @@ def prior(private: pd.DataFrame | None = None, **options: Any) -> ReleaseSpec:
     return specification(private, **{**given, "public": FrameSource(PUBLIC, "survey"), **options})
 
 
-def _never(*_: Any, **__: Any) -> None:
-    raise AssertionError("a value was looked at")
-
-
-def public_of(spec: ReleaseSpec) -> Any:
-    from jam_dagster.release.public_side import public_codes, public_records
-
-    return public_codes(spec, public_records(spec), DOMAIN)
-
-
 def test_no_other_mechanism_is_said_to_read_no_value() -> None:
     found = [name for name, one in known_classes().items() if not one.reads_values]
     assert found == ["public_prior"]
@@ -80,7 +72,7 @@ def test_rows_are_counted_and_no_table_is_read(
     engine = research(prior(neighbours=relation))
     public = public_of(engine.spec)
     for name in ("read", "counted"):
-        monkeypatch.setattr(FrameSource, name, _never)
+        monkeypatch.setattr(FrameSource, name, never)
 
     private = engine.private_side(DOMAIN)
     run, _ = engine.run(private, public)
@@ -223,7 +215,7 @@ def test_no_other_where_is_counted_for_nothing(
     with monkeypatch.context() as patched:
         if ended == "before it drew":
             # The number was read, and nothing was made of it.
-            patched.setattr(Engine, "run", _never)
+            patched.setattr(Engine, "run", never)
             with pytest.raises(PrivateStepError):
                 asked("")
             (begun,) = ledger.releases()

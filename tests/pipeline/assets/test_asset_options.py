@@ -7,24 +7,16 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from jam_dagster.pipeline import DomainSpec, MechanismSpec, PrivacySpec, ReleaseSpec
+from jam_dagster.pipeline import DomainSpec, MechanismSpec
 from jam_dagster.pipeline.assets.asset_options import code_version
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.tables import source_from_config
-from tests.pipeline.conftest import DOMAIN, Bench
+from tests.pipeline.conftest import Bench, specification
 
 
 def versions(**changes: Any) -> dict[str, str]:
-    given: dict[str, Any] = {
-        "release": "people",
-        "dataset": "people",
-        "private": source_from_config("private.csv"),
-        "public": source_from_config("public.csv"),
-        "domain": DomainSpec(declared=DOMAIN),
-        "privacy": PrivacySpec(epsilon=2.0),
-    }
-    graph = ReleaseGraph(ReleaseSpec(**given | changes))
+    graph = ReleaseGraph(specification(**changes))
     return {name: code_version(graph, name) for name in graph.names}
 
 

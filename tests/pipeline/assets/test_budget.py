@@ -20,7 +20,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.assets import private_side
 from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
-from tests.pipeline.conftest import GIVEN, Bench, failure, people, told
+from tests.pipeline.conftest import AS_DAGSTER_WARNS, GIVEN, Bench, check_of, failure, people, told
 from tests.pipeline.test_partitions import (
     FEBRUARY,
     JANUARY,
@@ -31,10 +31,7 @@ from tests.pipeline.test_partitions import (
 
 __all__ = ["months"]
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-]
+pytestmark = AS_DAGSTER_WARNS
 
 BUDGET = ["domain", "privacy_budget"]
 PRICE = Budget(2.0, 1e-9).rho
@@ -45,10 +42,7 @@ def enough_for(count: float, **policy: str) -> DatasetBudget:
 
 
 def sufficed(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
-    (found,) = (
-        one for one in result.get_asset_check_evaluations() if one.check_name == "budget_suffices"
-    )
-    return found
+    return check_of(result, "budget_suffices")
 
 
 class Alerts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.certificates.signing import Signer
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import FittedModel, load_model
 from jam_dagster.pipeline import EvaluationSpec, LedgerResource, PrivacySpec
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
@@ -67,24 +65,6 @@ def test_research_is_certified_as_not_releasable(bench: Bench) -> None:
     assert "seeded" in (found.description or "")
     assert failed(folder(bench, restricted=True)) == []
     assert not folder(bench).exists()
-
-
-@pytest.mark.slow
-def test_a_certificate_is_of_the_run_that_is_there(drawn: Bench) -> None:
-    message = failure(drawn.run(["release_certificate"], privacy=PrivacySpec(epsilon=1.5)))
-    assert "Materialize jam_pgm" in message
-
-
-@pytest.mark.slow
-def test_a_model_that_was_changed_is_not_certified(drawn: Bench) -> None:
-    place = drawn.releases / "people" / "jam_pgm.run" / "model"
-    model = load_model(place)
-    assert isinstance(model, FittedModel)
-    flat = {clique: 0.9 * one for clique, one in model.potentials.items()}
-    replace(model, potentials=flat).save(place)
-    message = failure(drawn.run(["release_certificate"]))
-    assert "the stored model is not the one that the transcript gives" in message
-    assert not (folder(drawn) / "certificate.json").exists()
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import json
 import re
 import stat
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,12 @@ import pytest
 import sqlalchemy as sa
 from upath import UPath
 
-from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.errors import BudgetError
 from jam_dagster.pipeline import DatasetBudget, EvaluationSpec
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
-from jam_dagster.pipeline.yaml.resources import BudgetSpec
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
-from jam_dagster.tables import Domain, SqlSource, encode_parquet, source_from_config
-from jam_dagster.tables.sources import parquet
+from jam_dagster.tables import Domain, SqlSource
 from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, told
 
 OFF = EvaluationSpec(mode="off")
@@ -94,24 +91,6 @@ def test_no_row_or_code_of_the_private_table_is_stored(bench: Bench) -> None:
         assert "dagster/row_count" not in shown[name]
         assert not [*bench.releases.rglob(f"{name}*"), *bench.closed.rglob(f"{name}*")]
     assert not [path for path in bench.closed.rglob("*") if path.suffix == ".parquet"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["off", "exact"])
-def test_a_parquet_file_beyond_memory_is_counted_in_its_place(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, mode: Any
-) -> None:
-    path = bench.private.with_suffix(".parquet")
-    pd.read_csv(bench.private).to_parquet(path, index=False)
-    monkeypatch.setattr(parquet, "encode_parquet", partial(encode_parquet, limit=0))
-    result = bench.run(
-        UP_TO_SYNTHETIC,
-        private=source_from_config(str(path)),
-        evaluation=EvaluationSpec(mode=mode),
-    )
-    assert result.success, failure(result)
-    synthetic = pd.read_parquet(bench.releases / "people" / "synthetic_records.parquet")
-    assert len(synthetic) == len(pd.read_parquet(path))
 
 
 def events_of(result: dg.ExecuteInProcessResult, bench: Bench) -> str:
@@ -210,18 +189,6 @@ def test_a_store_that_fails_is_no_attempt_and_holds_nobody_up(
     assert again.success, failure(again)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench
-import dagster as dg
-from jam_dagster.release.engine import Engine
-Engine.encode = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-with dg.DagsterInstance.ephemeral() as instance:
-    Bench(Path(sys.argv[1]), instance).run(UP_TO_SYNTHETIC)
-"""
-
-
 @pytest.mark.slow
 def test_attempts_and_sources_are_granted_by_the_configured_budget(bench: Bench) -> None:
     bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=7, sources="any")
@@ -238,12 +205,6 @@ def test_attempts_and_sources_are_granted_by_the_configured_budget(bench: Bench)
     for sources in ("", "any"):
         bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, sources=sources)
         assert bench.run(["privacy_budget"]).success
-
-
-@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"sources": "several"}])
-def test_what_no_budget_can_be_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SpecificationError, match=r"budgets\.people"):
-        BudgetSpec(epsilon=1.0, **wrong).build("people")
 
 
 @pytest.mark.slow

@@ -26,27 +26,31 @@ from jam_dagster.mechanisms import refit, sample_rows, sampling_generator
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.pipeline import (
     MechanismSpec,
-    PartitionsSpec,
     PrivacySpec,
     WorkloadSpec,
     check_definitions,
 )
 from jam_dagster.pipeline.assets import previous_release as previous
-from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
 from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, told, write_tables
-from tests.pipeline.test_component import ATTRIBUTES, loaded
+from tests.pipeline.conftest import (
+    AS_DAGSTER_WARNS,
+    DOMAIN,
+    GIVEN,
+    UP_TO_SYNTHETIC,
+    Bench,
+    failure,
+    labels_of,
+    told,
+    up_to_synthetic,
+    write_tables,
+)
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months
 from tests.small_runs import small
 from tests.tiers import gate
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
-]
+pytestmark = AS_DAGSTER_WARNS
 
 WAVES = {"partitions": {"static": [JANUARY, FEBRUARY, MARCH]}, "start": None}
 NUMPY = PrivacySpec(epsilon=2.0, noise="numpy")
@@ -108,6 +112,14 @@ def public_of(months: Months, month: str) -> pd.DataFrame:
     return pd.read_parquet(folder / f"{month}.codes.parquet")
 
 
+def assert_drawn_on_january(months: Months) -> None:
+    drawn_on, january = public_of(months, FEBRUARY), months.synthetic(JANUARY)
+    assert len(drawn_on) == 600
+    pd.testing.assert_series_equal(
+        drawn_on["sex"].map({0: "F", 1: "M"}), january["sex"], check_dtype=False
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, *gate(WAVES)], ids=["months", "static"])
 def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[str, Any]) -> None:
@@ -116,11 +128,7 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
         assert result.success, failure(result)
     assert len(public_of(months, JANUARY)) == 200
     # January's people have one sex, and so has February's public table, in as many rows.
-    drawn_on, january = public_of(months, FEBRUARY), months.synthetic(JANUARY)
-    assert len(drawn_on) == 600
-    pd.testing.assert_series_equal(
-        drawn_on["sex"].map({0: "F", 1: "M"}), january["sex"], check_dtype=False
-    )
+    assert_drawn_on_january(months)
     codes = told(result)["public_discretized"]
     assert (codes["previous_partition"], codes["previous_edition"]) == (JANUARY, "1")
     reports = months.bench.releases / "people" / "release_report"
@@ -145,11 +153,7 @@ def test_the_release_before_may_be_another_mechanisms(january: Months) -> None:
     aim = MechanismSpec("aim", **small("aim"))
     result = january.run(FEBRUARY, mechanism=aim)
     assert result.success, failure(result)
-    pd.testing.assert_series_equal(
-        public_of(january, FEBRUARY)["sex"].map({0: "F", 1: "M"}),
-        january.synthetic(JANUARY)["sex"],
-        check_dtype=False,
-    )
+    assert_drawn_on_january(january)
     # And is in the history of the report.
     folder = january.bench.releases / "people"
     report = (folder / "release_report" / f"{FEBRUARY}.html").read_text()
@@ -169,7 +173,7 @@ def test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opene
         assert needs in refused, selection
         assert "SourceError" not in refused
     assert months.bench.kinds() == []
-    assert months.run(JANUARY, ["domain", "public_records", "public_discretized"]).success
+    assert months.run(JANUARY, GIVEN).success
     # What was begun is no release.
     assert needs in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
     assert months.bench.kinds() == []
@@ -246,28 +250,22 @@ def test_a_release_over_a_domain_from_private_data_is_no_public_table(months: Mo
         shutil.copytree(
             months.bench.closed / "people" / name, months.bench.releases / "people" / name
         )
-    refused = failure(months.run(FEBRUARY, ["public_records", "domain", "public_discretized"]))
+    refused = failure(months.run(FEBRUARY, GIVEN))
     assert "over a domain from private data and may not leave" in refused
 
 
 @pytest.mark.slow
 def test_a_release_of_another_dataset_is_no_release_before(january: Months) -> None:
-    wanted = ["public_records", "domain", "public_discretized"]
-    refused = failure(january.run(FEBRUARY, wanted, dataset="others"))
+    refused = failure(january.run(FEBRUARY, GIVEN, dataset="others"))
     assert f"what lies there of {JANUARY} is of release people of dataset people" in refused
 
 
 def test_labels_follow_what_the_public_table_is(months: Months) -> None:
-    definitions = check_definitions(months.definitions())
-    labels = {
-        spec.key.path[-1]: spec.tags[LABEL_TAG] for spec in definitions.resolve_all_asset_specs()
-    }
+    labels = labels_of(check_definitions(months.definitions()))
     assert labels["public_records"] == "public"
     assert labels["public_discretized"] == labels["previous_release"] == "dp"
-    seeded = check_definitions(months.definitions(privacy=NUMPY))
-    for spec in seeded.resolve_all_asset_specs():
-        if spec.key.path[-1] in ("public_discretized", "previous_release"):
-            assert spec.tags[LABEL_TAG] == "restricted"
+    seeded = labels_of(check_definitions(months.definitions(privacy=NUMPY)))
+    assert seeded["public_discretized"] == seeded["previous_release"] == "restricted"
 
 
 @pytest.mark.slow
@@ -275,9 +273,8 @@ def test_labels_follow_what_the_public_table_is(months: Months) -> None:
 def test_a_prior_is_learnt_from_the_release_before(months: Months, mechanism: str) -> None:
     """February's model follows from January's table, which followed from the first public one."""
     months.changes["mechanism"] = MechanismSpec(mechanism)
-    drawn = [name.replace("jam_pgm", mechanism) for name in UP_TO_SYNTHETIC]
     for month in (JANUARY, FEBRUARY):
-        result = months.run(month, drawn)
+        result = months.run(month, up_to_synthetic(mechanism))
         assert result.success, failure(result)
     run = months.bench.releases / "people" / mechanism / f"{FEBRUARY}.run"
     made = RunFormat().read(UPath(run))
@@ -323,8 +320,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
     Or the model alone is made of them, beside the genuine transcript.
     """
     months.changes["mechanism"] = MechanismSpec("mwem_pgm", **small("mwem_pgm"))
-    up_to_synthetic = [name.replace("jam_pgm", "mwem_pgm") for name in UP_TO_SYNTHETIC]
-    assert months.run(JANUARY, up_to_synthetic).success
+    assert months.run(JANUARY, up_to_synthetic("mwem_pgm")).success
     folder = months.bench.releases / "people"
     (path,) = (folder / "mwem_pgm").glob("*.run")
     made = RunFormat().read(UPath(path))
@@ -348,7 +344,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
         table = decode(sample_rows(model, forged.transcript, rng), rng)
         mark(forged, table)
         table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
-        for assets in (up_to_synthetic, ["domain", "private_records"]):
+        for assets in (up_to_synthetic("mwem_pgm"), ["domain", "private_records"]):
             assert named in failure(months.run(FEBRUARY, assets))
     assert months.bench.events() == before
 
@@ -372,8 +368,7 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> N
 @pytest.mark.slow
 def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Months) -> None:
     """A run may leave the steps before out, as a re-execution from a failure does."""
-    given = ["public_records", "domain", "public_discretized"]
-    assert january.run(FEBRUARY, given).success
+    assert january.run(FEBRUARY, GIVEN).success
     path = january.bench.releases / "people" / "public_discretized" / f"{FEBRUARY}.codes.parquet"
     codes = CodesFormat().read(UPath(path))
     events = january.bench.events()
@@ -435,7 +430,6 @@ def test_what_was_drawn_with_seeded_noise_is_not_told(months: Months) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ["domain", "public_records", "public_discretized"]
     tags = {"dagster/partition": JANUARY}
     instance, job = january.bench.instance, "people_release"
     # One that never begins, for this one has overtaken it and holds its place, is not waited for.
@@ -450,7 +444,7 @@ def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPat
         remote_job_origin=RemoteJobOrigin(place, job),
     )
     assert f"run {queued.run_id} that will make it is still queued" in failure(
-        january.run(FEBRUARY, wanted)
+        january.run(FEBRUARY, GIVEN)
     )
     instance.report_run_canceled(queued)
     # One that works is, as long as it does or until somebody says that it does not.
@@ -465,7 +459,7 @@ def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPat
             instance.report_run_canceled(working)
 
     monkeypatch.setattr(previous.time, "sleep", look)
-    result = january.run(FEBRUARY, wanted)
+    result = january.run(FEBRUARY, GIVEN)
     assert result.success, failure(result)
     assert len(looks) == 20
 
@@ -473,8 +467,14 @@ def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"partitions": None, "start": None, "private": "p.csv"}, "but no partitions"),
-        ({"public": "{partition}.csv"}, "first of release people has a {partition}"),
+        (
+            {"partitions": None, "start": None, "private": source_from_config("p.csv")},
+            "but no partitions",
+        ),
+        (
+            {"public": PreviousRelease(source_from_config("{partition}.csv"))},
+            "first of release people has a {partition}",
+        ),
         (
             {"domain": replace(DOMAIN, identified_from="private"), "privacy": NUMPY},
             "domain from private data",
@@ -484,44 +484,6 @@ def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPat
 def test_what_makes_no_sense_is_refused(
     months: Months, changes: dict[str, Any], named: str
 ) -> None:
-    if "public" in changes:
-        changes = {"public": PreviousRelease(source_from_config(changes["public"]))}
-    if "private" in changes:
-        changes = {**changes, "private": source_from_config(changes["private"])}
     with pytest.raises(SpecificationError) as caught:
         months.definitions(**changes)
     assert named in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("spec", "order"),
-    [
-        (PartitionsSpec("monthly", "2025-11"), ["2025-11", "2025-12", "2026-01"]),
-        (PartitionsSpec("weekly", "2026-01-01"), ["2026-01-05", "2026-01-12"]),
-        (PartitionsSpec("daily", "2026-02-28"), ["2026-02-28", "2026-03-01"]),
-        (PartitionsSpec(static=("b", "a", "c")), ["b", "a", "c"]),
-    ],
-)
-def test_the_partition_before(spec: PartitionsSpec, order: list[str]) -> None:
-    assert [spec.before(one) for one in order] == [None, *order[:-1]]
-
-
-def test_from_yaml(bench: Bench) -> None:
-    attributes = {
-        **ATTRIBUTES,
-        "private": str(bench.home / "private_{partition}.csv"),
-        "public": {"previous_release": {"first": str(bench.public), "first_share": 0.25}},
-        "partitions": "monthly",
-        "start": "2026-01",
-    }
-    with loaded(bench, attributes) as (_, definitions):
-        node = definitions.resolve_asset_graph().get(dg.AssetKey(["people", "public_discretized"]))
-        before = dg.AssetKey(["people", "previous_release"])
-        assert before in node.parent_keys
-        (mapping,) = [
-            dep.partition_mapping
-            for spec in definitions.resolve_all_asset_specs()
-            for dep in spec.deps
-            if dep.asset_key == before
-        ]
-        assert (mapping.start_offset, mapping.end_offset) == (-1, -1)

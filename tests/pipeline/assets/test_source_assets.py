@@ -9,12 +9,16 @@ import pytest
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, check_definitions
 from jam_dagster.tables import AssetSource, source_from_config
-from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, together
+from tests.pipeline.conftest import (
+    AS_DAGSTER_WARNS,
+    GIVEN,
+    UP_TO_SYNTHETIC,
+    Bench,
+    failure,
+    people,
+)
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-]
+pytestmark = AS_DAGSTER_WARNS
 
 PEOPLE, SURVEY = dg.AssetKey(["warehouse", "people"]), dg.AssetKey(["warehouse", "survey"])
 FROM_ASSETS: dict[str, Any] = {
@@ -78,13 +82,7 @@ class Project:
     def run(
         self, selection: list[str] = UP_TO_SYNTHETIC, partition: str | None = None, **changes: Any
     ) -> dg.ExecuteInProcessResult:
-        definitions = self.definitions(**changes)
-        return definitions.resolve_job_def("people_release").execute_in_process(
-            instance=self.bench.instance,
-            raise_on_error=False,
-            partition_key=partition,
-            asset_selection=together(definitions, selection),
-        )
+        return self.bench.launch(self.definitions(**changes), selection, partition=partition)
 
 
 @pytest.fixture
@@ -178,15 +176,7 @@ def test_what_another_code_location_makes_is_loaded_by_its_declaration(project: 
         project.bench.definitions(**FROM_ASSETS),
         dg.Definitions(assets=external, resources={"warehouse": project.warehouse}),
     )
-    result = (
-        check_definitions(definitions)
-        .resolve_job_def("people_release")
-        .execute_in_process(
-            instance=project.bench.instance,
-            raise_on_error=False,
-            asset_selection=together(project.definitions(), UP_TO_SYNTHETIC),
-        )
-    )
+    result = project.bench.launch(check_definitions(definitions), UP_TO_SYNTHETIC)
     assert result.success, failure(result)
 
 

@@ -15,11 +15,9 @@ import jam_dagster
 from jam_dagster.pipeline import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.budget.labels import RESERVES_TAG
 from jam_dagster.pipeline.budget.outlook import log_alert
+from tests.pipeline.conftest import AS_DAGSTER_WARNS
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-]
+pytestmark = AS_DAGSTER_WARNS
 
 KEY = dg.AssetKey(["people", "privacy_budget"])
 ALERT = BudgetAlert(

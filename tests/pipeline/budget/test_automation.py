@@ -12,12 +12,9 @@ from jam_dagster.pipeline import EvaluationSpec, PartitionsSpec, PrivacySpec, ch
 from jam_dagster.pipeline.budget.automation import freshness_of
 from jam_dagster.pipeline.partitions import tick_of
 from jam_dagster.tables import source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, write_tables
+from tests.pipeline.conftest import AS_DAGSTER_WARNS, UP_TO_SYNTHETIC, Bench, failure, write_tables
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
-]
+pytestmark = AS_DAGSTER_WARNS
 
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
 SPENDING = ("privacy_budget", "jam_pgm", "synthetic_records", "workload_error")

@@ -11,7 +11,7 @@ from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
 from jam_dagster.privacy import DirectoryStore
 from jam_dagster.tables import Domain
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, told
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, check_of, failure, told
 from tests.pipeline.test_build import synthetic
 
 # One worker draws the release that all of them begin with.
@@ -122,11 +122,7 @@ def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
     assert shown["rho_spent"] == pytest.approx(spent, rel=1e-4)
     assert "unknown" in shown["verdict"]
     assert "synthetic_mean" not in shown
-    (check,) = (
-        one
-        for one in result.get_asset_check_evaluations()
-        if one.check_name == "better_than_public"
-    )
+    check = check_of(result, "better_than_public")
     assert not check.passed
     assert check.severity is dg.AssetCheckSeverity.WARN
     assert "unknown" in (check.description or "")

@@ -75,6 +75,8 @@ def test_budgets_may_renew_and_compose_in_parallel(tmp_path: Path) -> None:
         ({"epsilon": 1, "delta": 1}, "delta"),
         ({"epsilon": "much"}, "much"),
         ({"epsilon": 1, "partitions": "disjoint"}, "ground"),
+        ({"epsilon": 1, "attempts": 0}, "attempts"),
+        ({"epsilon": 1, "sources": "several"}, "several"),
     ],
 )
 def test_a_budget_that_is_none_is_refused_by_name(

@@ -18,14 +18,9 @@ from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget
 from jam_dagster.release.sections import MechanismSpec
-from tests.pipeline.conftest import people
+from tests.pipeline.conftest import AS_DAGSTER_WARNS, people
 
-# Dagster marks its own use of these as beta.
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
-    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
-]
+pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.slow]
 
 RELEASE, RESOURCES = "jam_dagster.SyntheticRelease", "jam_dagster.ReleaseResources"
 

@@ -8,7 +8,6 @@ import re
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -60,6 +59,19 @@ def inserter(ledger: Ledger, postgres: PostgresServer, database: str, mallory: s
     rights = "GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA jam_ledger TO"
     postgres.execute(f"{rights} {mallory}", database)
     return postgres.url(database, user=mallory)
+
+
+@pytest.fixture
+def role(ledger: Ledger, url: str, database: str, postgres: PostgresServer) -> Iterator[str]:
+    """Where the role of releases logs in, as `deploy/roles.sql` makes it."""
+    # Once more after an upgrade is no mistake.
+    for _ in range(2):
+        with psycopg.connect(url, autocommit=True) as raw:
+            raw.execute(ROLES.read_bytes())
+    yield postgres.url(database, user="jam_releases")
+    for name in ("jam_releases", "jam_auditor"):
+        postgres.execute(f"DROP OWNED BY {name}", database)
+        postgres.execute(f"DROP ROLE {name}")
 
 
 def insert(url: str, **changes: object) -> None:
@@ -148,123 +160,106 @@ def test_what_was_returned_by_hand_is_not_charged(ledger: Ledger, inserter: str)
 
 
 def test_the_role_of_releases_writes_what_releases_do_and_no_more(
-    ledger: Ledger, url: str, database: str, postgres: PostgresServer
+    ledger: Ledger, role: str, database: str, postgres: PostgresServer
 ) -> None:
     ledger.grant("people", epsilon=1.0, delta=1e-9, approval="required")
     ledger.grant("firms", epsilon=1.0, delta=1e-9)
-    # Once more after an upgrade is no mistake.
-    for _ in range(2):
-        with psycopg.connect(url, autocommit=True) as raw:
-            raw.execute(ROLES.read_bytes())
-    try:
-        releases = Ledger(postgres.url(database, user="jam_releases"))
-        releases.check_writable()
-        firms = ReleaseKey("firms", "yearly", "ab" * 32)
-        open_release = releases.open_release(firms, SHARES, source="cd" * 32)
-        open_release.account("mechanism").charge("a", 0.0005)
-        open_release.close()
+    releases = Ledger(role)
+    releases.check_writable()
+    firms = ReleaseKey("firms", "yearly", "ab" * 32)
+    open_release = releases.open_release(firms, SHARES, source="cd" * 32)
+    open_release.account("mechanism").charge("a", 0.0005)
+    open_release.close()
+    with releases._backend.writing() as connection:
+        opened = {"release": "yearly", "edition": "1", "attempt": "a"}
+        append_access(connection, AccessKind.ATTEMPTED, "firms", **opened)
+        append_access(connection, AccessKind.ENDED, "firms", **opened)
+    before = ledger.events()
+
+    def acknowledge():
         with releases._backend.writing() as connection:
-            opened = {"release": "yearly", "edition": "1", "attempt": "a"}
-            append_access(connection, AccessKind.ATTEMPTED, "firms", **opened)
-            append_access(connection, AccessKind.ENDED, "firms", **opened)
-        before = ledger.events()
+            append_access(connection, AccessKind.ACKNOWLEDGED, "firms", reason="fine")
 
-        def acknowledge():
-            with releases._backend.writing() as connection:
-                append_access(connection, AccessKind.ACKNOWLEDGED, "firms", reason="fine")
-
-        for attempt in (
-            lambda: releases.grant("people", epsilon=9.0, delta=1e-9),
-            lambda: releases.approve(KEY),
-            lambda: releases.withdraw(firms, "cd" * 32),
-            lambda: releases.move(postgres.create_database()),
-            lambda: releases.rebind("firms", reason="a file that moved"),
-            acknowledge,
-        ):
-            with pytest.raises(BudgetError, match="cannot be used by this role"):
-                attempt()
-        for kind in (
-            set(Kind)
-            - {"reserved", "charged", "returned", "closed", "stored"}
-            - {
-                Kind.BOUND,
-                Kind.CERTIFIED,
-            }
-        ):
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="the owner's to write"):
-                insert(postgres.url(database, user="jam_releases"), kind=kind.value)
-        for table in ("events", "accesses", "alembic_version"):
-            for change in ("DELETE FROM", "TRUNCATE", "DROP TABLE"):
-                with (
-                    psycopg.connect(postgres.url(database, user="jam_releases")) as raw,
-                    pytest.raises(psycopg.errors.InsufficientPrivilege),
-                ):
-                    raw.execute(f"{change} jam_ledger.{table}".encode())
-        assert ledger.events() == before
-        ledger.approve(ReleaseKey("people", "yearly", "ab" * 32, ALL_PARTITIONS))
-        ledger.verify()
-        # Whoever has no role here cannot even log in.
-        postgres.execute("CREATE ROLE stranger LOGIN")
-        try:
-            with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
-                psycopg.connect(postgres.url(database, user="stranger"))
-        finally:
-            postgres.execute("DROP ROLE stranger")
+    for attempt in (
+        lambda: releases.grant("people", epsilon=9.0, delta=1e-9),
+        lambda: releases.approve(KEY),
+        lambda: releases.withdraw(firms, "cd" * 32),
+        lambda: releases.move(postgres.create_database()),
+        lambda: releases.rebind("firms", reason="a file that moved"),
+        acknowledge,
+    ):
+        with pytest.raises(BudgetError, match="cannot be used by this role"):
+            attempt()
+    for kind in (
+        set(Kind)
+        - {"reserved", "charged", "returned", "closed", "stored"}
+        - {
+            Kind.BOUND,
+            Kind.CERTIFIED,
+        }
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="the owner's to write"):
+            insert(role, kind=kind.value)
+    for table in ("events", "accesses", "alembic_version"):
+        for change in ("DELETE FROM", "TRUNCATE", "DROP TABLE"):
+            with (
+                psycopg.connect(role) as raw,
+                pytest.raises(psycopg.errors.InsufficientPrivilege),
+            ):
+                raw.execute(f"{change} jam_ledger.{table}".encode())
+    assert ledger.events() == before
+    ledger.approve(ReleaseKey("people", "yearly", "ab" * 32, ALL_PARTITIONS))
+    ledger.verify()
+    # Whoever has no role here cannot even log in.
+    postgres.execute("CREATE ROLE stranger LOGIN")
+    try:
+        with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+            psycopg.connect(postgres.url(database, user="stranger"))
     finally:
-        for role in ("jam_releases", "jam_auditor"):
-            postgres.execute(f"DROP OWNED BY {role}", database)
-            postgres.execute(f"DROP ROLE {role}")
+        postgres.execute("DROP ROLE stranger")
 
 
 def test_the_role_of_releases_writes_now_and_where_the_ledger_is(
-    ledger: Ledger, url: str, database: str, postgres: PostgresServer
+    ledger: Ledger, url: str, role: str, postgres: PostgresServer
 ) -> None:
     """A month to come has a budget of its own, and what was left behind has one once more."""
-    with psycopg.connect(url, autocommit=True) as raw:
-        raw.execute(ROLES.read_bytes())
-    role = postgres.url(database, user="jam_releases")
-    try:
-        ledger.open_release(KEY, SHARES)
-        Ledger(role).open_release(replace(KEY, edition="2"), SHARES)
-        before = ledger.events()
-        now = datetime.now(UTC)
-        for at in (
-            instant(now + timedelta(days=31)),
-            instant(now + timedelta(minutes=6)),
-            instant(datetime.fromisoformat(before[-1].at) - timedelta(microseconds=1)),
-            instant(now - timedelta(days=31)),
-            "infinity",
-            "now",
-        ):
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="another time than now"):
-                insert(role, at=at, opening="9")
-        # The owner's clock ran ahead: what is open goes on, and nothing new begins.
-        ahead = Ledger(url, clock=lambda: now + timedelta(days=1))
-        ahead.open_release(replace(KEY, edition="3"), SHARES)
-        releases = Ledger(role)
-        opened = releases.release(KEY)
-        assert opened is not None
-        opened.account("mechanism").charge("a", 0.0005)
-        ledger.grant("people", epsilon=1.0, delta=1e-9, reason="the clock ran ahead")
-        opened.account("mechanism").charge("b", 0.0001)
-        with psycopg.connect(role) as old:
-            # Its transaction goes on seeing the ledger before the move.
-            old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            old.execute("SELECT FROM jam_ledger.events")
-            ledger.move(postgres.create_database(), reason="another server")
-            later = {"seq": 99, "previous": "e" * 64, "at": instant(datetime.now(UTC))}
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="READ COMMITTED"):
-                insert_by(old, kind="closed", release="x", **later)
-        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="has moved"):
-            insert(role, kind="closed", release="x", at=instant(datetime.now(UTC)))
-        # Whoever could write all the same would not open it again.
-        insert(url, kind="closed", release="x")
-        with pytest.raises(BudgetError, match="has moved to"):
-            ledger.open_release(replace(KEY, edition="4"), SHARES)
-    finally:
-        for name in ("jam_releases", "jam_auditor"):
-            postgres.execute(f"DROP OWNED BY {name}", database)
-            postgres.execute(f"DROP ROLE {name}")
+    ledger.open_release(KEY, SHARES)
+    Ledger(role).open_release(replace(KEY, edition="2"), SHARES)
+    before = ledger.events()
+    now = datetime.now(UTC)
+    for at in (
+        instant(now + timedelta(days=31)),
+        instant(now + timedelta(minutes=6)),
+        instant(datetime.fromisoformat(before[-1].at) - timedelta(microseconds=1)),
+        instant(now - timedelta(days=31)),
+        "infinity",
+        "now",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="another time than now"):
+            insert(role, at=at, opening="9")
+    # The owner's clock ran ahead: what is open goes on, and nothing new begins.
+    ahead = Ledger(url, clock=lambda: now + timedelta(days=1))
+    ahead.open_release(replace(KEY, edition="3"), SHARES)
+    releases = Ledger(role)
+    opened = releases.release(KEY)
+    assert opened is not None
+    opened.account("mechanism").charge("a", 0.0005)
+    ledger.grant("people", epsilon=1.0, delta=1e-9, reason="the clock ran ahead")
+    opened.account("mechanism").charge("b", 0.0001)
+    with psycopg.connect(role) as old:
+        # Its transaction goes on seeing the ledger before the move.
+        old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        old.execute("SELECT FROM jam_ledger.events")
+        ledger.move(postgres.create_database(), reason="another server")
+        later = {"seq": 99, "previous": "e" * 64, "at": instant(datetime.now(UTC))}
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="READ COMMITTED"):
+            insert_by(old, kind="closed", release="x", **later)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="has moved"):
+        insert(role, kind="closed", release="x", at=instant(datetime.now(UTC)))
+    # Whoever could write all the same would not open it again.
+    insert(url, kind="closed", release="x")
+    with pytest.raises(BudgetError, match="has moved to"):
+        ledger.open_release(replace(KEY, edition="4"), SHARES)
 
 
 def test_a_role_without_the_attempts_is_told_before_it_writes(
@@ -379,41 +374,6 @@ def test_a_schema_that_another_role_made_first_is_not_filled(
 
 
 # --- a connection that is cut in mid-commit
-
-
-def killed_while_committing(url: str) -> None:
-    """Kill the session that is at its commit, once there is one."""
-    with psycopg.connect(url, autocommit=True) as raw:
-        for _ in range(400):
-            cursor = raw.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT'"
-                " AND wait_event = 'PgSleep' AND datname = current_database()"
-            )
-            if cursor.fetchall():
-                return
-            time.sleep(0.01)
-
-
-def test_a_session_killed_in_its_commit_records_nothing_and_says_that_it_may_have(
-    ledger: Ledger, url: str, database: str, postgres: PostgresServer
-) -> None:
-    account = ledger.open_release(KEY, SHARES).account("mechanism")
-    postgres.execute(
-        "CREATE FUNCTION public.linger() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN PERFORM pg_sleep(5); RETURN NULL; END $$;"
-        "CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON jam_ledger.events DEFERRABLE INITIALLY"
-        " DEFERRED FOR EACH ROW EXECUTE FUNCTION public.linger()",
-        database,
-    )
-    killer = threading.Thread(target=killed_while_committing, args=(url,))
-    killer.start()
-    with pytest.raises(BudgetError, match=r"may have been recorded.*nothing was drawn"):
-        account.charge("a", 0.0005)
-    killer.join()
-    postgres.execute("DROP FUNCTION public.linger CASCADE", database)
-    assert account.charged("a") is None
-    account.charge("a", 0.0005)
-    ledger.verify()
 
 
 class Cutter:

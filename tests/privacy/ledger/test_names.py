@@ -46,27 +46,31 @@ def ledger(path: Path) -> Ledger:
     return ledger
 
 
-def spent_by_two(first: Path, second: Path) -> list[tuple[int, str]]:
-    """Return how many releases fit for each of two processes at once, and what refused the rest."""
+def at_once(script: str, *arguments: tuple[str, ...]) -> list[str]:
+    """Run a script in processes that go on together once all are ready; return what each said."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", SPEND, str(name), who],
+            [sys.executable, "-c", script, *given],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for name, who in ((first, "one"), (second, "two"))
+        for given in arguments
     ]
-    found = []
     for process in processes:
         assert process.stdout.readline() == "ready\n"
     for process in processes:
         process.stdin.write("\n")
         process.stdin.flush()
-    for process in processes:
-        count, _, said = process.communicate(timeout=60)[0].strip().partition(" ")
-        found.append((int(count), said))
-    return found
+    said = [process.communicate(timeout=60)[0].strip() for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes)
+    return said
+
+
+def spent_by_two(first: Path, second: Path) -> list[tuple[int, str]]:
+    """Return how many releases fit for each of two processes at once, and what refused the rest."""
+    found = at_once(SPEND, (str(first), "one"), (str(second), "two"))
+    return [(int(count), said) for count, _, said in (one.partition(" ") for one in found)]
 
 
 @pytest.mark.slow
@@ -265,23 +269,7 @@ Ledger(sys.argv[1]).grant(sys.argv[2], epsilon=1.0, delta=1e-9)
 @pytest.mark.slow
 def test_processes_that_make_a_ledger_at_once_refuse_none(path):
     """The file never has two names, not even while it is made."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", GRANT, str(path), f"people-{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(4)
-    ]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate(timeout=60)
-    assert [process.returncode for process in processes] == [0] * 4
+    at_once(GRANT, *((str(path), f"people-{number}") for number in range(4)))
     assert len(Ledger(path).datasets()) == 4
     assert os.listdir(path.parent) == [path.name]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from jam_dagster.errors import (
@@ -16,6 +14,7 @@ from jam_dagster.errors import (
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger.journal import append, user
 from jam_dagster.privacy.ledger.policy import GROUNDS, Holding, Policy, use
+from tests.privacy.conftest import Clock
 
 RHO = Budget(1.0, 1e-9).rho
 MOST = {"mechanism": 0.6 * RHO}
@@ -24,19 +23,6 @@ MOST = {"mechanism": 0.6 * RHO}
 @pytest.fixture
 def url(each_url):
     return each_url
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self, *when):
-        self.set(*when)
-
-    def set(self, *when):
-        self.when = datetime(*when, tzinfo=UTC)
-
-    def __call__(self):
-        return self.when
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 import time
 
 import psycopg
@@ -47,13 +46,6 @@ def test_reading_makes_nothing(url):
 
 
 @pytest.mark.slow
-def test_the_journal_cannot_be_changed_through_sql(ledger, url):
-    for statement in ("UPDATE {} SET units = 0", "DELETE FROM {}", "TRUNCATE {}"):
-        with psycopg.connect(url) as raw, pytest.raises(psycopg.Error, match="append-only"):
-            raw.execute(statement.format("jam_ledger.events"))
-
-
-@pytest.mark.slow
 def test_commits_are_synchronous_whatever_the_server_does_by_itself(ledger, url, postgres):
     name = url.split("/")[3].split("?")[0]
     postgres.execute(f"ALTER DATABASE {name} SET synchronous_commit TO off")
@@ -84,19 +76,6 @@ def test_a_standby_is_claimed_and_written_by_nobody():
         ):
             with pytest.raises(BudgetError, match=r"is read-only; name the primary server"):
                 attempt()
-
-
-@pytest.mark.slow
-def test_a_ledger_that_another_process_holds(ledger, url, monkeypatch):
-    monkeypatch.setattr(ledger_server, "BUSY_SECONDS", 0.05)
-    with psycopg.connect(url) as holder:
-        holder.execute(f"SELECT pg_advisory_xact_lock({ledger_server._LOCK})")
-        with pytest.raises(BudgetError, match="held by another process"):
-            ledger.open_release(KEY, SHARES)
-        # Readers are not held up.
-        assert ledger.balance("people").reserved == 0.0
-        holder.rollback()
-    ledger.open_release(KEY, SHARES)
 
 
 @pytest.mark.slow
@@ -184,26 +163,6 @@ def test_a_session_killed_before_its_commit_charges_nothing(ledger, url, monkeyp
     monkeypatch.undo()
     assert account.charged("a") is None
     account.charge("a", 0.0005)
-
-
-@pytest.mark.slow
-def test_two_makers_end_up_with_one_ledger(url):
-    failures = []
-
-    def make(number):
-        try:
-            Ledger(url).grant(f"dataset-{number}", epsilon=1.0, delta=1e-9)
-        except BudgetError as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=make, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    assert len(Ledger(url).datasets()) == 4
-    Ledger(url).verify()
 
 
 @pytest.mark.slow

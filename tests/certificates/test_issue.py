@@ -1,0 +1,86 @@
+"""Certificates of files as they lie there: which models are fitted again before one is issued."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jam_dagster.certificates import issue
+from jam_dagster.certificates.refitting import Refit
+from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.mechanisms import load_model
+from jam_dagster.privacy import Kind, Ledger
+from tests.certificates.conftest import Released, bend, certified_again, copied
+
+
+@pytest.fixture
+def made(tmp_path: Path, private_folder: Path) -> Released:
+    return copied(private_folder, tmp_path)
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_model_that_is_almost_the_transcripts_is_not_certified(
+    made: Released, planted: bool
+) -> None:
+    """Another machine could only tell that it is as close as rounding may bring it."""
+    bend(made, 0.04)
+    if planted:
+        # As if another kernel had fitted it.
+        other = {**made.certificate.made_with, "kernels": "NumPy"}
+        made.forge(lambda it: replace(it, made_with=other))
+        assert "the model, refitted" not in made.failed()
+    before = made.ledger.events()
+    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
+        certified_again(made)
+    assert made.ledger.events() == before
+    if not planted:
+        made.forge()
+        assert made.failed(ledger=False) == {"the model, refitted"}
+
+
+def test_a_planted_certificate_over_a_domain_from_private_data_is_not_known(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger keeps no certificate of such a domain, so it cannot tell one from another."""
+    bend(made, 0.04)
+    made.forge(lambda it: replace(it, domain=replace(it.domain, identified_from="private")))
+    events = [one for one in made.ledger.events() if one.kind != Kind.CERTIFIED]
+    monkeypatch.setattr(Ledger, "events", lambda *_: events)
+    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
+        certified_again(made)
+
+
+def test_a_model_that_was_fitted_here_is_certified_without_another_fit(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = load_model(made.folder / "model")
+    was = made.certificate
+    (made.folder / "certificate.json").unlink()
+    monkeypatch.setattr(issue, "Refit", lambda *_: pytest.fail("it was fitted again"))
+    assert certified_again(made, was, fitted=fitted).to_dict() == was.to_dict()
+    bend(made, 0.04)
+    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
+        certified_again(made, was, fitted=fitted)
+
+
+def test_a_model_of_a_known_certificate_is_not_fitted_again(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issue, "Refit", lambda *_: pytest.fail("it was fitted again"))
+    assert certified_again(made).to_dict() == made.certificate.to_dict()
+
+
+def test_a_model_of_another_processor_is_certified_as_its_own(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps of a release may run on several machines."""
+    was = made.certificate
+    (made.folder / "certificate.json").unlink()
+
+    class Elsewhere(Refit):
+        closest = (0.0, "Nehalem")
+
+    monkeypatch.setattr(issue, "Refit", Elsewhere)
+    assert certified_again(made, was).made_with == {**was.made_with, "blas": "Nehalem"}
