@@ -50,11 +50,11 @@ def shown(done: int, *, terminal: bool, rounds: int | None = ROUNDS) -> str:
     console = Console(
         file=screen, force_terminal=terminal, color_system=None, width=200, markup=False
     )
-    with progress(console) as (on_stage, on_start, on_round):
-        on_start(rounds)
-        on_stage("mechanism")
+    with progress(console) as shows:
+        shows.on_start(rounds)
+        shows.on_stage("mechanism")
         for index in range(done):
-            on_round(a_round(index, 60.0 * (index + 1)))
+            shows.on_round(a_round(index, 60.0 * (index + 1)))
     return screen.getvalue()
 
 
@@ -109,6 +109,23 @@ def test_a_file_gets_a_line_a_round() -> None:
     assert [line.split(":")[0] for line in lines] == [f"round {n}/10" for n in range(1, 5)]
     # Of a mechanism whose rounds the data decide.
     assert shown(1, terminal=False, rounds=None).startswith("round 1: ")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_rows_of_a_large_table_are_told_as_they_are_made(terminal: bool) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=terminal, color_system=None, width=200)
+    with progress(console) as shows:
+        shows.on_stage("sample")
+        shows.on_rows(1_500_000, 2_000_000)
+        shows.on_stage("checks")
+
+    output = screen.getvalue()
+    if terminal:
+        assert "checks" in output
+        assert "1500000/2000000" in output
+    else:
+        assert output == "rows: 1,500,000 of 2,000,000\nchecks\n"
 
 
 def a_trial(epsilon: float) -> Trial:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
     from jam_dagster.mechanisms import Round
     from jam_dagster.planning.simulation import Trial
+    from jam_dagster.release.engine import Progress
 
 ROUNDS_TO_ESTIMATE_FROM = 5
 """A line through fewer says more about one slow round than about how cost grows."""
@@ -53,10 +54,10 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def progress(
-    console: Console,
-) -> Iterator[tuple[Callable[[str], None], Callable[[int | None], None], Callable[[Round], None]]]:
+def progress(console: Console) -> Iterator[Progress]:
     """Show a synthesis as it goes."""
+    from jam_dagster.release.engine import Progress, rows_line
+
     rounds: int | None = None
 
     def start(expected: int | None) -> None:
@@ -65,10 +66,24 @@ def progress(
 
     if not console.is_terminal:
 
-        def say(outcome: Round) -> None:
-            console.print(outcome.line(rounds), soft_wrap=True)
+        def say(line: str) -> None:
+            console.print(line, soft_wrap=True)
 
-        yield (lambda stage: None), start, say
+        many = False
+
+        def say_rows(made: int, rows: int) -> None:
+            nonlocal many
+            many = True
+            say(rows_line(made, rows))
+
+        yield Progress(
+            # Of many rows, each later stage takes a while.
+            on_stage=lambda stage: say(stage) if many else None,
+            on_start=start,
+            on_round=lambda outcome: say(outcome.line(rounds)),
+            on_rows=say_rows,
+            notify=say,
+        )
         return
 
     with progress_bar(console) as bar:
@@ -93,7 +108,16 @@ def progress(
                 due=time.monotonic() + left if left else None,
             )
 
-        yield show_stage, show_start, show_round
+        def show_rows(made: int, rows: int) -> None:
+            bar.update(task, completed=made, total=rows, chosen="rows")
+
+        yield Progress(
+            show_stage,
+            show_start,
+            show_round,
+            show_rows,
+            notify=lambda sentence: console.print(sentence, soft_wrap=True),
+        )
 
 
 @contextmanager
@@ -149,7 +173,7 @@ def progress_of_trials(
         yield show_stage, show_start, show_round, show_trial
 
 
-def progress_bar(console: Console) -> Progress:
+def progress_bar(console: Console) -> Bar:
     """Return a bar; its tasks have the fields `chosen` and `due`."""
     from rich.progress import (
         BarColumn,

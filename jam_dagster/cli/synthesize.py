@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -152,21 +153,15 @@ def _run(request: SynthesisRequest, *, unnamed: bool) -> Synthesis:
     from jam_dagster.release import synthesize
 
     console = stderr()
-    with progress(console) as (on_stage, on_start, on_round):
+    with progress(console) as shown:
 
         def staged(name: str) -> None:
             # Bad input ends before this stage, and every draw comes after it.
             if unnamed and name == "mechanism":
-                console.print(_recommended(request.spec), soft_wrap=True)
-            on_stage(name)
+                shown.notify(_recommended(request.spec))
+            shown.on_stage(name)
 
-        return synthesize(
-            request,
-            on_stage=staged,
-            on_start=on_start,
-            on_round=on_round,
-            notify=lambda sentence: console.print(sentence, soft_wrap=True),
-        )
+        return synthesize(request, replace(shown, on_stage=staged))
 
 
 def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:

@@ -28,6 +28,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.privacy import describe_rho
+from jam_dagster.release.engine import Progress, rows_line
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.synthesize import SynthesisRequest
@@ -355,12 +356,13 @@ def synthesize(
             sys.stderr.write(f"{line}\n")
 
     with place.ready(request):
-        made = run_release(
-            request,
+        told = Progress(
             on_start=lambda expected: rounds.append(expected),
             on_round=lambda outcome: show(outcome.line(rounds[-1])),
+            on_rows=lambda made, all_: show(rows_line(made, all_)),
             notify=notify,
         )
+        made = run_release(request, told)
     return FrameRelease(request, made, tuple(messages), temporary=place.temporary)
 
 

@@ -82,13 +82,30 @@ class Drawn:
 class Progress:
     """What a release reports while it is made; each does nothing unless it is given.
 
-    `on_start` gets the expected number of rounds, None where it is unknown; `notify` a sentence
-    where the user should know what was done.
+    Attributes
+    ----------
+    on_stage
+        Gets the name of each stage as it begins.
+    on_start
+        Gets the expected number of rounds before the first, None where it is unknown.
+    on_round
+        Gets every round of the mechanism.
+    on_rows
+        Gets how many rows of a table in chunks are made, and of how many, at each tenth.
+    notify
+        Gets a sentence where the user should know what was done.
     """
 
+    on_stage: Callable[[str], None] = lambda name: None
     on_start: Callable[[int | None], None] = lambda rounds: None
     on_round: Callable[[Round], None] = lambda outcome: None
+    on_rows: Callable[[int, int], None] = lambda made, rows: None
     notify: Callable[[str], None] = lambda sentence: None
+
+
+def rows_line(made: int, rows: int) -> str:
+    """Return how many rows are made, for a log."""
+    return f"rows: {made:,} of {rows:,}"
 
 
 @dataclass(frozen=True)
@@ -352,9 +369,14 @@ class Engine(Documents):
         chunks = release_rows(run.model, run.transcript, form=form, counted=told)
 
         def written() -> Iterator[EncodedTable | PackedCounts]:
+            made, rows = 0, run.transcript.records
             with form.writing(path) as write:
                 for chunk in chunks:
                     write(chunk.table)
+                    tenth = 10 * made // rows
+                    made += chunk.codes.records
+                    if 10 * made // rows > tenth:
+                        self.progress.on_rows(made, rows)
                     yield chunk.codes if chunk.counts is None else chunk.counts
 
         counts = counts_in(self.spec, run, written(), evaluated=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.evaluation import ExpectationResult, Verdict
-    from jam_dagster.mechanisms import Round
     from jam_dagster.release.run import ReleaseErrors, ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain, MarginalSource
@@ -191,28 +189,15 @@ class SynthesisRequest:
         return self.spec.exact if self.report is None else self.report
 
 
-def synthesize(
-    request: SynthesisRequest,
-    *,
-    on_stage: Callable[[str], None] = lambda name: None,
-    on_start: Callable[[int | None], None] = lambda rounds: None,
-    on_round: Callable[[Round], None] = lambda outcome: None,
-    notify: Callable[[str], None] = lambda sentence: None,
-) -> Synthesis:
+def synthesize(request: SynthesisRequest, progress: Progress | None = None) -> Synthesis:
     """Make a synthetic table, and write it and its story to a folder.
 
     Parameters
     ----------
     request
         The release, and its folder.
-    on_stage
-        Called with the name of each stage as it begins.
-    on_start
-        Called with the number of rounds before the first, None where it is unknown.
-    on_round
-        Called after every round of the mechanism.
-    notify
-        Called with a sentence where the user should know what was done.
+    progress
+        What is called as the release goes on; None: nothing.
 
     Returns
     -------
@@ -236,7 +221,7 @@ def synthesize(
         goes on where this one stopped.
     """
     request.validate()
-    whole = _Whole(request, Stopwatch(on_stage), Progress(on_start, on_round, notify))
+    whole = _Whole(request, progress or Progress())
     with ExitStack() as until_done:
         if not request.spec.exact:
             # Matplotlib, Great Expectations and pandas write files too, each with its own modes.
@@ -247,11 +232,11 @@ def synthesize(
 class _Whole:
     """All steps of a release, in their order."""
 
-    def __init__(self, request: SynthesisRequest, watch: Stopwatch, progress: Progress) -> None:
+    def __init__(self, request: SynthesisRequest, progress: Progress) -> None:
         self.request = request
         self.spec = request.spec.at(request.partition)
         self.folder = ReleaseFolder(request.out)
-        self.watch = watch
+        self.watch = Stopwatch(progress.on_stage)
         self.progress = progress
 
     def make(self) -> Synthesis:

@@ -19,7 +19,7 @@ import pytest
 
 from jam_dagster.certificates import Certificate
 from jam_dagster.privacy import Kind, Ledger, SeededNoise, units_up
-from jam_dagster.release import SynthesisRequest, synthesize
+from jam_dagster.release import Progress, SynthesisRequest, synthesize
 from jam_dagster.tables import source_from_config
 from tests.battery.listening import Call, Listening
 
@@ -97,7 +97,7 @@ def released(
             report=report,
             **changes,
         ),
-        notify=notices.append,
+        Progress(notify=notices.append),
     )
     files = {str(p): p.read_bytes() for p in sorted(Path("out").rglob("*")) if p.is_file()}
     charged = [

@@ -16,6 +16,7 @@ def test_every_step_takes_the_table_in_chunks(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "MOST_AT_ONCE", 500)
+    monkeypatch.setattr(rows, "_processes", lambda model, sizes: 2)
     monkeypatch.setattr(rows, "CHUNK_ROWS", 300)
     monkeypatch.setattr(TableFile, "read", pytest.fail)
     folder = bench.releases / "people"
@@ -25,6 +26,8 @@ def test_every_step_takes_the_table_in_chunks(
     result = bench.run()
 
     assert result.success
+    log = [entry.user_message for entry in bench.instance.all_logs(result.run_id)]
+    assert {"rows: 300 of 600", "rows: 600 of 600"} <= set(log)
     assert all(one.passed for one in result.get_asset_check_evaluations() if one.blocking)
     assert not (folder / "synthetic_records.csv").exists()
     table = TableFile(folder / "synthetic_records.parquet")

@@ -28,7 +28,7 @@ from jam_dagster.privacy import (
     SeededNoise,
     make_noise,
 )
-from jam_dagster.release import SynthesisRequest, funding, synthesize
+from jam_dagster.release import Progress, SynthesisRequest, funding, synthesize
 from jam_dagster.tables import (
     CsvSource,
     Domain,
@@ -211,8 +211,10 @@ class ExactRelease(Victim):
                 checks=False,
                 report=False,
             ),
-            on_stage=lambda name: points.reach(f"stage {name}"),
-            on_round=lambda done: points.reach("round: over"),
+            Progress(
+                on_stage=lambda name: points.reach(f"stage {name}"),
+                on_round=lambda done: points.reach("round: over"),
+            ),
         )
 
 

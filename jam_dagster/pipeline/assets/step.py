@@ -22,7 +22,7 @@ from jam_dagster.pipeline.storage.formats import RunFormat
 from jam_dagster.pipeline.storage.io_manager import check_stores
 from jam_dagster.pipeline.storage.store_place import StorePlace, research_place
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
-from jam_dagster.release.engine import Engine, Progress
+from jam_dagster.release.engine import Engine, Progress, rows_line
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.tables import AssetSource, Domain, Source, at_partition
 from jam_dagster.tables.sources.identity import canonical, place_of
@@ -109,11 +109,16 @@ class ReleaseStep:
         on_round: "Callable[[Round], None]" = lambda outcome: None,
     ) -> Engine:
         """Return the engine of the release; given what it reads, that may be opened."""
+
+        def on_rows(made: int, rows: int) -> None:
+            if graph.tells_data(MECHANISM_RUN):
+                context.log.info(rows_line(made, rows))
+
         graph, context, partition = self.graph, self.context, self.partition
         spec = graph.spec.at(partition)
         if reads is not None:
             spec = spec.model_copy(update={"private": reads})
-        progress = Progress(on_round=on_round, notify=context.log.warning)
+        progress = Progress(on_round=on_round, on_rows=on_rows, notify=context.log.warning)
         run_id = context.run.run_id
         shares, protection = graph.shares, spec.privacy.protection
         if not spec.exact:
