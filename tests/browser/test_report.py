@@ -33,7 +33,7 @@ from tests.browser.conftest import (
     scrolls_sideways,
 )
 from tests.evaluation.conftest import RECORDS, SmallRelease, small_release
-from tests.reports.test_release_report import FACTS, render
+from tests.reports.pages import FACTS, render
 
 # One worker makes the release for all of them.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]

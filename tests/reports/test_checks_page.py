@@ -17,7 +17,7 @@ from jam_dagster.tables import CategoricalAttribute, Domain
 from jam_dagster.tables.domain.text_dtype import TEXT
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 from tests.nasty import NASTY, RAW
-from tests.reports.test_release_report import Page
+from tests.reports.pages import Page
 
 
 def checked(release: SmallRelease, table: pd.DataFrame) -> TableChecks:

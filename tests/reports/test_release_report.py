@@ -6,11 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
-from html.parser import HTMLParser
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,80 +29,10 @@ from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, Unled
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.live_charts import page_script
 from jam_dagster.reports.mechanism_text import picks_text
-from jam_dagster.reports.pair_figures import pair_numbers, ranked_pairs, telling_pairs
-from jam_dagster.reports.release_report import ReportFacts, render_report
+from jam_dagster.reports.release_report import render_report
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from tests.evaluation.conftest import RECORDS, SmallRelease, lost, measured_round, transcript_of
-
-FACTS = ReportFacts(
-    release="people",
-    dataset="census",
-    epsilon=1.0,
-    delta=1e-9,
-    reserved={"mechanism": 0.05, "evaluation": 0.002},
-    partition="2026-01",
-    made=datetime(2026, 2, 3, 4, 5, tzinfo=UTC),
-    public_source="an older census",
-)
-
-CHECKS = [
-    ExpectationResult("columns", True, "ERROR", "5 columns, in order"),
-    ExpectationResult("age__marginal", False, "WARN", "1 of 5 cells beyond the tolerance"),
-    ExpectationResult("age__bounds", False, "ERROR", "2 rows (0.05%) out of bounds"),
-]
-
-
-class Page(HTMLParser):
-    """Collects what a test asks of a page, and that tags are closed in order."""
-
-    VOID = {"meta", "br", "rect", "path", "circle", "line"}
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.scripts: list[tuple[str | None, str]] = []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-1:] == ["script"]:
-            self.scripts.append((self.tags[-1][1].get("type"), data))
-        elif "style" not in self.open:
-            self.text.append(data)
-
-    def words(self) -> str:
-        return re.sub(r"\s+", " ", " ".join(self.text))
-
-    def all(self, tag: str) -> Iterator[dict[str, str | None]]:
-        return (attributes for name, attributes in self.tags if name == tag)
-
-
-def render(release: SmallRelease, **options: Any) -> str:
-    options.setdefault(
-        "verdict", verdict_of(options.get("error"), checks=options.get("checks", ()))
-    )
-    return render_report(
-        options.pop("facts", FACTS),
-        transcript=options.pop("transcript", release.transcript),
-        synthetic=release.synthetic,
-        public=options.pop("public", release.public),
-        **options,
-    )
+from tests.reports.pages import CHECKS, FACTS, Page, render
 
 
 @pytest.fixture(scope="module")
@@ -475,51 +401,6 @@ def test_names_and_values_cannot_inject_markup() -> None:
 @pytest.mark.slow
 def test_the_same_release_gives_the_same_page(tiny: SmallRelease, html: str) -> None:
     assert render(tiny) == render(tiny)
-
-
-def test_telling_pairs_prefer_what_was_measured(release: SmallRelease) -> None:
-    ranked = ranked_pairs(release.domain, release.transcript, release.synthetic, release.public)
-    assert len(ranked) == 10
-    pairs = telling_pairs(ranked)
-    assert pairs[0] == ("age", "marital-status")
-    names = [name for pair in pairs for name in pair]
-    assert max(names.count(name) for name in names) <= 2
-    assert len(pairs) == 4
-
-
-def test_pairs_on_the_page_have_the_numbers_of_the_tables(release: SmallRelease) -> None:
-    ranked = ranked_pairs(release.domain, release.transcript, release.synthetic, release.public)
-    numbers = pair_numbers(release.domain, release.transcript, ranked)
-    assert len(numbers["pairs"]) == 10
-    assert numbers["records"] == {
-        "released": RECORDS,
-        "synthetic": RECORDS,
-        "public": release.public.records,
-    }
-    for one in numbers["pairs"]:
-        pair = tuple(one["names"])
-        for table in ("synthetic", "public"):
-            counts = getattr(release, table).marginal(pair)
-            assert one["counts"][table] == counts.ravel().tolist()
-        assert ("released" in one["counts"]) is (pair == ("age", "marital-status"))
-        labels = [numbers["axes"][axis]["labels"] for axis in one["axes"]]
-        assert labels == [list(release.domain.attribute(name).labels) for name in pair]
-    first = numbers["pairs"][0]
-    measured = release.transcript.measurements[0]
-    assert first["sigma"] == pytest.approx(measured.sigma)
-    assert first["counts"]["released"] == pytest.approx(measured.values.ravel(), abs=0.051)
-
-
-@pytest.mark.slow
-def test_pairs_that_a_page_has_no_room_for_are_left_out(
-    release: SmallRelease, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ranked = ranked_pairs(release.domain, release.transcript, release.synthetic, release.public)
-    monkeypatch.setattr("jam_dagster.reports.pair_figures._NUMBERS_EMBEDDED", 100)
-    shown = pair_numbers(release.domain, release.transcript, ranked)["pairs"]
-    assert shown[0]["names"] == ["age", "marital-status"]
-    assert 0 < sum(len(counts) for one in shown for counts in one["counts"].values()) <= 100
-    assert f"no room for {10 - len(shown)} pairs" in Page(render(release)).words()
 
 
 @pytest.mark.slow

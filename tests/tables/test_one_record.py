@@ -4,17 +4,13 @@ All sensitivities rest on this, so it is tested from the file on: what a reader 
 must not depend on all its rows.
 """
 
-import math
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 import dagster as dg
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -25,14 +21,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from upath import UPath
 
-from jam_dagster.errors import DomainError, JamError, PrivateValuesError
+from jam_dagster.errors import JamError
 from jam_dagster.pipeline.storage.formats import TableFormat
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
     Domain,
-    DuckDbSource,
     FrameSource,
     NumericAttribute,
     ParquetSource,
@@ -43,7 +38,6 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.domain.clock import DURATION, TIME
 from jam_dagster.tables.sources import parquet as parquet_source
-from jam_dagster.tables.sources import postgres as server
 from tests.examples import examples
 
 
@@ -272,35 +266,6 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
             assert changed(expected, encode_chunks(chunks, domain, records=len(records))) == 0
 
 
-@pytest.mark.slow
-@PARQUET_KINDS
-@examples(5)
-@given(st.data())
-def test_any_record_of_a_duckdb_table(tmp_path_factory, kind, value, data):
-    path = tmp_path_factory.getbasetemp() / "people.duckdb"
-    value = st.none() | value
-    records = data.draw(st.lists(value, min_size=1, max_size=12))
-
-    def read(rows):
-        path.unlink(missing_ok=True)
-        with duckdb.connect(str(path)) as connection:
-            connection.register("given", pa.table({"a": pa.array(rows, kind)}))
-            connection.execute("create table people as from given")
-        return DuckDbSource(str(path), "from people").read(private=True)
-
-    assert_one_changes(read, records, data.draw(st.integers(0, 11)), data.draw(value))
-    with suppress(JamError, pa.ArrowException, duckdb.Error):
-        whole = read(records)
-        for attribute in attributes(records):
-            domain = Domain((attribute,))
-            with suppress(JamError):
-                (codes,) = encode(whole, domain).columns
-                source = DuckDbSource(str(path), "from people")
-                counted = source.counted(domain, None, None, [("a",)])
-                expected = np.bincount(codes, minlength=attribute.size)
-                assert counted.marginal(("a",)).tolist() == expected.tolist()
-
-
 def frame(cells):
     column = np.fromiter(cells, object, len(cells))
     return pd.DataFrame({"a": pd.Series(column, dtype=object)})
@@ -440,100 +405,6 @@ def test_any_record_of_a_database(tmp_path_factory, records, place, new, kind):
     engine.dispose()
 
 
-SERVER_KINDS = {
-    "bigint": integers,
-    "smallint": st.integers(-9, 9),
-    "numeric": st.decimals(0, 10**20, places=2)
-    | integers.map(Decimal)
-    | st.sampled_from([*map(Decimal, ("NaN", "1e400", "-1e400", "1e-400", "0.1", "1.5"))]),
-    "double precision": st.floats() | st.sampled_from([0.1, 1.0, 1.5, 100.0, math.nan]),
-    "real": st.floats(width=32) | st.sampled_from([0.1, 1.5]),
-    "boolean": st.booleans(),
-    "text": cells | st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3),
-    "varchar(9)": st.sampled_from(["yes", "YES", "No", "x", "TRUE", "true ", "007", "%"]),
-    "date": st.dates() | st.dates(date(2023, 12, 30), date(2024, 2, 20)),
-    "timestamp": st.datetimes() | st.datetimes(datetime(2023, 12, 31), datetime(2024, 2, 17)),
-    "timestamptz": st.datetimes(
-        datetime(2023, 12, 31), datetime(2024, 2, 17), timezones=st.just(UTC)
-    )
-    | st.datetimes(datetime(1900, 1, 1), timezones=st.just(UTC)),
-    "time": st.times(),
-    "interval": st.timedeltas(timedelta(0), timedelta(2)),
-    "bytea": st.binary(max_size=3),
-    "integer[]": st.lists(st.integers(0, 3), max_size=2),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", SERVER_KINDS)
-@examples(10)
-@given(st.data())
-def test_any_record_of_a_server(postgres, kind, data):
-    value = st.none() | SERVER_KINDS[kind]
-    records = data.draw(st.lists(value, min_size=1, max_size=6))
-    place, new = data.draw(st.integers(0, 5)), data.draw(value)
-    url = postgres.url("postgres")
-    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
-    source = SqlSource(url, "select a from t order by place", count="rows")
-
-    def read(rows):
-        with engine.begin() as connection:
-            connection.exec_driver_sql("drop table if exists t")
-            connection.exec_driver_sql(f"create table t (place serial, a {kind})")
-            for row in rows:
-                connection.exec_driver_sql("insert into t (a) values (%s)", (row,))
-        return source.read(private=True)
-
-    assert_one_changes(read, records, place, new)
-    assert_counted_as_read(engine, source, read(records))
-
-
-def assert_counted_as_read(engine, source, table):
-    """The server counts each value as `encode` codes it, or refuses to count the kind."""
-    with engine.connect() as connection:
-        types = server.column_types(connection, source.query)
-    codes, outside = {}, []
-    for attribute in (*attributes(table["a"]), *exact_attributes(table["a"])):
-        domain = Domain((attribute,))
-        try:
-            list(server.counting_queries(source.query, domain, types, [("a",)]))
-        except DomainError:
-            continue
-        try:
-            encoded = encode(table, domain)
-        except PrivateValuesError:
-            outside.append(domain)
-        else:
-            one = replace(attribute, name=f"a{len(codes)}")
-            codes[one] = np.bincount(encoded.columns[0], minlength=one.size).tolist()
-    counted = replace(source, count=None)
-    for domain in outside[:3]:
-        with pytest.raises(PrivateValuesError):
-            counted.counted(domain, None, None)
-    if codes:
-        copies = ", ".join(f"a as {one.name}" for one in codes)
-        several = replace(counted, query=f"select {copies} from t")
-        found = several.counted(Domain(tuple(codes)), None, None)
-        assert {one: found.marginal((one.name,)).tolist() for one in codes} == codes
-    assert codes or outside or types[0][1] in ("interval", "bytea", "_int4")
-
-
-def exact_attributes(values):
-    """Attributes without `other` or `clip`, so that a value may lie outside."""
-    listed = dict.fromkeys(one for one in values if isinstance(one, str | int | bool))
-    with suppress(JamError):
-        yield CategoricalAttribute("a", tuple(listed)[:3], nullable=True)
-    floats = (one for one in values if isinstance(one, float | Decimal) and math.isfinite(one))
-    with suppress(JamError):
-        yield CategoricalAttribute("a", tuple(dict.fromkeys(map(float, floats)))[:3])
-    yield CategoricalAttribute("a", ("0", "1", "true"), nullable=True)
-    yield NumericAttribute("a", (0, 1, 2, 10**18), integer=True)
-    yield NumericAttribute("a", (-1.5, 0.1, 1.5, 1e300), nullable=True)
-    yield time_attribute(bounds=["2023-12-01", "2024-03-01"], unit="week", outside="error")
-    yield time_attribute(bounds=["2024-01-01", "2024-02-01"], unit="month", zone="UTC")
-    yield time_attribute(bounds=["08:00", "22:00"], unit="hour", dtype=TIME, outside="error")
-
-
 def test_a_value_in_the_name_of_a_folder(tmp_path):
     # Arrow reads a number where the names of all folders are numbers.
     def read(months):
@@ -557,99 +428,3 @@ def test_an_index_of_objects():
     index = pd.Index(np.array([True, 1.0, 2], object), name="a")
     found = FrameSource(pd.DataFrame({"b": [1, 2, 3]}, index=index), "people").read(private=True)
     assert [type(cell) for cell in found["a"]] == [bool, float, int]
-
-
-@examples(40)
-@given(st.lists(cells, min_size=1, max_size=8), st.integers(1, 40))
-def test_a_drafted_domain_knows_the_public_records_read_as_private_ones(
-    tmp_path_factory, records, bins
-):
-    path = tmp_path_factory.getbasetemp() / "public.csv"
-    try:
-        domain = draft_domain(read_csv(path, records, private=False), bins=bins)
-    except JamError:
-        return
-    typed = encode(read_csv(path, records, private=False), domain, private=False)
-    texts = encode(read_csv(path, records), domain)
-    assert changed(typed, texts) == 0
-
-
-PUBLIC = pd.DataFrame(
-    {
-        "text": ["x", "y", "x"],
-        "code": ["1", "x", "3"],
-        "truth": [True, False, True],
-        "count": [1, 2, 3],
-        "size": [0.5, 1.25, 2.0],
-        "flag": pd.Series([1, "a", True], dtype=object),
-        "answer": ["yes", "no", "no"],
-        "zip": ["007", "010", "007"],
-        "day": ["31.01.2024", "29.02.2024", "01.01.2024"],
-        "at": pd.date_range("2024-01-30 10:00", periods=3, freq="h", tz="America/New_York"),
-        "clock": ["08:30", "10:00", "23:59"],
-        "lasts": pd.to_timedelta([1, 2, 5], "h"),
-        "price": [Decimal("0.50"), Decimal("1.25"), Decimal("2.00")],
-        "large": [2**60, 2**61, 2**62],
-        "near": [2**60, 2**60 + 1, 2**60 + 2],
-        "money": ["$1,250.50", "$7.00", "$2.00"],
-        "stay": ["27:15:00", "0:30:00", "1:00:00"],
-        "date": [20240131, 20240229, 20240101],
-    }
-)
-DRAFTED = draft_domain(PUBLIC)
-ANY = anything | st.uuids() | st.just({"a": 1})
-
-
-@examples(100)
-@given(ANY, ANY, st.sampled_from(DRAFTED.names))
-def test_a_drafted_attribute_takes_any_cell_and_reads_it_by_itself(cell, beside, name):
-    domain = DRAFTED.project([name])
-
-    def code(*column):
-        table = pd.DataFrame({name: pd.Series([*column], dtype=object)})
-        return encode(FrameSource(table, "people").read(private=True), domain).columns[0]
-
-    alone = code(cell)
-    assert code(beside, cell)[1] == alone[0]
-    number = isinstance(cell, Real) and not isinstance(cell, bool) and cell == cell
-    if name in ("count", "size") and not number and not isinstance(cell, str | Decimal):
-        assert alone[0] == domain.attributes[0].null_code
-    if name == "count" and number:
-        assert alone[0] == min(max(math.floor(max(min(cell, 9), -9)), 1), 3) - 1
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet", "sql"])
-def test_a_drafted_attribute_takes_any_cell_of_a_source(tmp_path, kind):
-    written = ["x", "2", "", "TRUE", "1e400", "-7", "2024-01-31", "[1]", "7", "10:30", "PT9H"]
-    table = pd.DataFrame(dict.fromkeys(DRAFTED.names, written), dtype="str")
-    if kind == "csv":
-        table.to_csv(tmp_path / "table.csv", index=False)
-        source = CsvSource(str(tmp_path / "table.csv"))
-    elif kind == "parquet":
-        table.to_parquet(tmp_path / "table.parquet")
-        source = ParquetSource(str(tmp_path / "table.parquet"))
-    else:
-        source = SqlSource(f"sqlite:///{tmp_path}/table.db", "select * from t")
-        table.to_sql("t", source.url, index=False)
-    encoded = source.counted(DRAFTED, None, None)
-    shown = {
-        one.name: [(*one.labels,)[code] for code in encoded.column(one.name)]
-        for one in DRAFTED.attributes
-    }
-    missing = "(null)" if kind == "csv" else "other"
-    assert shown["text"] == ["x", "other", missing, *["other"] * 8]
-    null = "(null)"
-    assert shown["truth"] == [null, null, null, "True", *[null] * 7]
-    assert shown["count"] == [null, "2", null, null, "3", "1", null, null, "3", null, null]
-    # The 7 of one file is not the 007 of another.
-    assert shown["zip"] == ["other", "other", missing, *["other"] * 8]
-    assert shown["answer"] == [null, null, null, "yes", *[null] * 7]
-    assert shown["day"] == [*[null] * 6, "2024-01-31", *[null] * 4]
-    assert shown["at"] == [*[null] * 6, "2024-01-30 12:00", *[null] * 4]
-    assert shown["clock"] == [*[null] * 9, "10:00", null]
-    assert shown["lasts"] == [*[null] * 9, "5", "5"]
-    assert shown["money"] == [
-        *(null, "$2.00", null, null, "$1,250.50", "$2.00", null, null, "$7.00", null, null)
-    ]
-    assert shown["stay"] == [*[null] * 9, "60", "60"]
-    assert shown["date"] == [*[null] * 6, "2024-01-31", *[null] * 4]

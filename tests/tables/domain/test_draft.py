@@ -1,6 +1,4 @@
-import re
 import uuid
-from datetime import time
 from decimal import Decimal
 
 import numpy as np
@@ -18,8 +16,6 @@ from jam_dagster.errors import (
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
-    NumericAttribute,
-    Order,
     decode,
     draft_domain,
     draft_table,
@@ -27,8 +23,6 @@ from jam_dagster.tables import (
     simulate_health_survey,
     wide_attributes,
 )
-from jam_dagster.tables.domain.clock import DATE, TIME
-from jam_dagster.tables.domain.draft_notes import PERIOD
 from tests.examples import examples
 
 
@@ -348,28 +342,6 @@ def test_a_file_says_in_the_tables_order_what_is_left_out(tmp_path):
     assert Domain.load(tmp_path / "domain.json") == draft.domain
 
 
-def test_a_name_that_a_spreadsheet_runs_is_noted_at_once():
-    drafted = draft_table(pd.DataFrame({"=x": [1, 2], "@a": 0, "-": ["x", "y"]}))
-    assert list(drafted.notes) == ["=x", "@a"]
-    assert "\n  @a: a spreadsheet would run its name as a formula" in drafted.remark
-
-
-def test_a_separator_that_nobody_declared_is_noted():
-    said = '\'|\' separates its columns, the table is {"csv": "people.csv", "separator": "|"}'
-    note = draft_table(pd.DataFrame({"a|b": ["1|2", "3|4"] * 30})).notes["a|b"]
-    assert note == f"if {said}"
-    with pytest.raises(DomainError, match=re.escape(said)):
-        draft_table(pd.DataFrame({"a|b": [f"{one}|x" for one in range(200)]}))
-    assert draft_table(pd.DataFrame({"a|b": ["1|2", "3|4"] * 30, "c": [1, 2] * 30})).notes == {}
-
-
-def test_line_breaks_in_cells_are_noted():
-    texts = [f"{number}\n{number}" for number in range(200)]
-    drafted = draft_table(pd.DataFrame({"a": [1, 2] * 100, "b": texts}))
-    assert "as {csv: PATH, multiline: true} in the release's file" in drafted.notes["b"]
-    assert drafted.multiline
-
-
 def test_nothing_is_proposed_from_few_rows():
     days = pd.date_range("2024-01-01", periods=60)
     table = pd.DataFrame(
@@ -408,12 +380,6 @@ def test_the_most_frequent_of_many_texts_are_kept():
     assert len(draft(places).values) == 61
 
 
-def test_values_that_differ_in_case_or_blanks_are_noted():
-    note = "'Bonn ' and 'bonn' are two values: make them one in the source if they are"
-    assert draft_table(pd.DataFrame({"a": ["bonn", "Bonn ", "Köln"]})).notes == {"a": note}
-    assert draft_table(pd.DataFrame({"a": ["Yes", "No", "no way"]})).notes == {}
-
-
 def test_booleans_keep_the_spelling_of_the_table():
     attribute = draft(["Yes", "No", "Yes"])
     assert attribute.values == ("No", "Yes")
@@ -450,276 +416,6 @@ def test_large_integers_and_decimals_are_numbers():
     assert table.dtypes.astype(str).tolist() == [large.dtype, price.dtype]
     assert all(isinstance(one, Decimal) for one in table["price"])
     assert all(map(np.array_equal, encode(table, domain).columns, codes.columns))
-
-
-DAYS = range(10, 30)
-
-
-@pytest.mark.parametrize(
-    ("column", "unit", "every", "dtype", "bounds"),
-    [
-        (pd.date_range("2013-06-01", periods=30), "day", None, "datetime64[us]", 30),
-        (pd.date_range("2013-06-01", periods=90).date, "day", "week", DATE, 14),
-        (pd.date_range("2001", periods=40, freq="MS"), "month", None, "datetime64[us]", 40),
-        (
-            pd.date_range("2013-06-01", "2013-07-01", freq="h", tz="America/New_York"),
-            "hour",
-            "day",
-            "datetime64[us, America/New_York]",
-            31,
-        ),
-        ([f"2013-06-{day}T{day % 2 + 8:02}:00:00Z" for day in DAYS], "hour", None, "str", 20),
-        ([f"2013-06-{day}T09:00:00Z" for day in DAYS], "hour", "day", "str", 20),
-        ([f"{day}.6.2013" for day in DAYS], "day", None, "str", 20),
-        ([f"06/{day}/2013 10:30" for day in DAYS], "minute", "day", "str", 20),
-        (["08:30", "17:45"], "minute", None, "str", 2),
-        ([time(8 + one // 60, one % 60) for one in range(30, 150)], "minute", None, TIME, 3),
-        (pd.to_timedelta([1, 2, 50], "h"), "hour", None, "timedelta64[us]", 3),
-    ],
-)
-def test_dates_and_times_are_drafted_in_units(column, unit, every, dtype, bounds):
-    column = pd.Series(column)
-    if str(column.dtype).startswith(("datetime", "timedelta")):
-        column = column.dt.as_unit("us")
-    attribute = draft(column)
-    assert (attribute.unit, attribute.every, attribute.dtype) == (unit, every, dtype)
-    assert attribute.bins == bounds
-    domain = Domain((attribute,))
-    assert Domain.from_dict(domain.to_dict()) == domain
-    public = encode(pd.DataFrame({"a": column}), domain, private=False)
-    assert attribute.null_code not in public.columns[0]
-    decoded = decode(public, np.random.default_rng(0))
-    assert str(decoded["a"].dtype) == dtype
-    assert np.array_equal(encode(decoded, domain).columns[0], public.columns[0])
-    assert draft(column, bins=2).bins == 2
-
-
-def of_a_draft(column, **edited):
-    """Return a public column through its draft, and the draft's entry in a file."""
-    table = pd.DataFrame({"a": column})
-    content = draft_domain(table).to_dict()
-    domain = Domain.from_dict(content)
-    encoded = encode(table, domain, private=False)
-    decoded = decode(encoded, np.random.default_rng(0))
-    assert np.array_equal(encode(decoded, domain).columns[0], encoded.columns[0])
-    return decoded["a"], content["attributes"]["a"]
-
-
-def test_of_a_hundred_times_no_other_comes_out():
-    rng = np.random.default_rng(0)
-    days = pd.Timestamp("2013-01-01") + pd.to_timedelta(rng.integers(0, 365, 90), "D")
-    for column in (days, days + pd.to_timedelta(rng.integers(0, 1440, 90), "min")):
-        texts = column.repeat(5).strftime("%d.%m.%Y %H:%M")
-        assert of_a_draft(texts)[0].isin(texts).all()
-    times = pd.Series([f"{hour:02}:{hour * 7 % 60:02}" for hour in range(6, 22)] * 9)
-    decoded, entry = of_a_draft(times)
-    assert decoded.isin(times).all()
-    assert (entry["edges"][0], entry["edges"][-1]) == ("06:42", "21:27")
-
-
-@pytest.mark.parametrize(
-    ("start", "zone", "every"),
-    [
-        ("2013-01-01", None, "week"),
-        ("2013-01-01", "America/New_York", "week"),
-        ("1994-01-01", None, "year"),
-    ],
-)
-def test_times_of_day_stay_where_bins_are_longer_than_a_day(start, zone, every):
-    rng = np.random.default_rng(0)
-    days = pd.date_range(start, "2013-12-31")
-    days = days[rng.integers(0, len(days), 3000)]
-    column = days + pd.to_timedelta(rng.integers(36, 70, 3000) * 15, "min")
-    column = column.tz_localize(zone) if zone else column
-    decoded, entry = of_a_draft(column)
-    assert (entry["unit"], entry["every"]) == ("minute", every)
-    assert entry["of_day"][0][0] == 9 * 60
-    assert set(decoded.dt.minute) == {0, 15, 30, 45}
-    assert set(decoded.dt.hour) == set(range(9, 18))
-
-
-def test_an_hour_has_its_own_minutes():
-    rng = np.random.default_rng(0)
-    minutes = rng.integers(0, 60, 4000)
-    hours = rng.integers(7, 19, 4000)
-    minutes[hours >= 12] = 0
-    decoded, entry = of_a_draft([f"{h:02}:{m:02}" for h, m in zip(hours, minutes, strict=True)])
-    assert entry["edges"][:3] == ["07:00", "08:00", "09:00"]
-    assert decoded.max() == "18:00"
-    assert (decoded[decoded >= "12:00"].str[3:] == "00").all()
-    assert decoded.nunique() > 250
-
-
-def test_a_drafted_day_has_the_hours_of_the_public_days():
-    hours = [f"2013-06-{day:02} {hour:02}:00" for day in range(1, 29) for hour in (6, 6, 9)]
-    domain = draft_domain(pd.DataFrame({"a": hours}))
-    content = domain.to_dict()
-    assert content["attributes"]["a"]["within"] == [[6, 56], [9, 28]]
-    # One line makes another month of it.
-    content["attributes"]["a"]["bounds"] = ["2013-07-01", "2013-07-31"]
-    july = Domain.from_dict(content)
-    codes = EncodedTable(july, (np.arange(31).repeat(50),))
-    decoded = decode(codes, np.random.default_rng(0))["a"]
-    assert set(decoded.str[:8]) == {"2013-07-"}
-    assert set(decoded.str[11:]) == {"06:00", "09:00"}
-
-
-def money(number: float) -> str:
-    return f"{'-' * (number < 0)}${abs(number):,.2f}"
-
-
-RNG = np.random.default_rng(0)
-AMOUNTS = RNG.normal(900, 800, 500).round(2).tolist()
-PLACES = RNG.integers(0, 500, 500).tolist()
-SECONDS = RNG.integers(0, 90_000, 500).tolist()
-MOMENTS = pd.Series(pd.Timestamp("2013-06-01") + pd.to_timedelta(RNG.integers(0, 40_000, 500), "m"))
-SUMMER = MOMENTS.dt.tz_localize("Europe/Berlin")
-WRITTEN = {
-    "0": [str(one) for one in PLACES],
-    "$#,##0.00": [money(one) for one in AMOUNTS],
-    "#.##0,00 EUR": [
-        f"{one:,.2f} EUR".translate(str.maketrans(",.", ".,")) for one in map(abs, AMOUNTS)
-    ],
-    "0%": [f"{one}%" for one in PLACES],
-    "0.#%": [f"{one / 2:g}%" for one in PLACES],
-    "0,00": [f"{one:.2f}".replace(".", ",") for one in AMOUNTS],
-    "h:mm:ss": [f"{one // 3600}:{one // 60 % 60:02}:{one % 60:02}" for one in SECONDS],
-    "1h 20m": [f"{one // 60}h {one % 60}m" if one > 59 else f"{one}m" for one in PLACES],
-    "d days hh:mm:ss": [str(pd.Timedelta(one, "s")) for one in SECONDS],
-    "ISO 8601": [f"PT{one // 60 + 1}M" for one in SECONDS],
-    **{
-        form: MOMENTS.dt.strftime(form).tolist()
-        for form in (
-            *("%d-%m-%Y", "%d.%m.%Y", "%m/%d/%Y", "%-d/%-m/%Y", "%Y%m%d", "%I:%M %p"),
-            *("%d.%m.%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%-d %B %Y", "%d%b%Y"),
-            *("%a, %d %b %Y %H:%M:%S", "%A, %d %B %Y", "%H%M"),
-            *("%-m/%-d/%Y %-I:%M:%S %p", "%Y-%m-%dT%H:%M:%SZ"),
-        )
-    },
-    "%Y-%m-%d %H:%M:%S%:z": [one.isoformat(sep=" ") for one in SUMMER],
-}
-
-
-@pytest.mark.parametrize("form", WRITTEN)
-def test_texts_are_read_and_written_in_their_format(form):
-    texts = [*WRITTEN[form][:-1], "n.a."]
-    table = pd.DataFrame({"a": pd.Series(texts, dtype="str"), "b": ["x", "y"] * 250})
-    drafted = draft_table(table)
-    attribute = drafted.domain.attribute("a")
-    assert isinstance(attribute, NumericAttribute)
-    assert attribute.format == (None if form == "0" else form)
-    unread = "1 of 500 public cells are read as missing, such as 'n.a.'"
-    assert drafted.notes["a"].startswith(unread)
-    assert ("times of day have" in drafted.notes["a"]) == (form == "h:mm:ss")
-    assert unread in drafted.remark
-    domain = drafted.domain
-    assert Domain.from_dict(domain.to_dict()) == domain
-    encoded = encode(table, domain, private=False)
-    assert (encoded.columns[0] == attribute.null_code).tolist() == [False] * 499 + [True]
-    # One bin a value, and no other value: the texts come back.
-    again = decode(encoded, np.random.default_rng(0))
-    assert np.array_equal(encode(again, domain).columns[0], encoded.columns[0])
-    shape = re.compile(r"[^\d:]")
-    if form not in ("ISO 8601", "1h 20m"):
-        marks = {"".join(shape.findall(str(one))) for one in again["a"].dropna()}
-        assert marks <= {"".join(shape.findall(one)) for one in texts}
-    # Where everything has to be known, such a column stays one of texts.
-    strict = draft_table(table, other=None).domain.attributes
-    assert not any(isinstance(one, NumericAttribute) for one in strict)
-
-
-def test_decimals_that_floats_do_not_hold_are_noted():
-    many = pd.Series([10**18 * one + Decimal(one) / 100 for one in range(300)], dtype=object)
-    few = pd.Series([Decimal(one) / 100 for one in range(300)], dtype=object)
-    notes = draft_table(pd.DataFrame({"a": many, "b": few})).notes
-    assert notes == {"a": "numbers of so many digits come out as floats, rounded"}
-
-
-@pytest.mark.parametrize(
-    ("texts", "said"),
-    [
-        (["2024-03-01T10:15:00+05:45", "2024-03-02T11:00:00+05:45"], "the same instant in UTC"),
-        (["2024-03-01T10:15:00Z", "2024-03-02T11:00:00Z"], ""),
-        (["5:34 am", "8:55 pm"], "am and pm come out as AM and PM"),
-        (["5:34 AM", "8:55 PM"], ""),
-        (["Q1 2024", "Q3 2023"], "quarters or weeks: later ones than the public table's become"),
-        (["Mar-2024", "Apr 2024", "May '25", "2024 June"], "looks like months, quarters"),
-        (["Mar, 2024", "2024-W07", "W52 2023", "2024W10"], "looks like months, quarters"),
-        (["2024-W54", "2024-W53"], ""),
-        (["202403", "202412"], "are clipped"),
-        (["202403", "202413"], ""),
-        (["1710000000", "1720000000"], "looks like seconds since 1970"),
-        (["1710000000000", "1720000000000"], "looks like milliseconds since 1970"),
-        (["202403.0", "202412.0"], "are clipped"),
-        (["PT90M", "PT5M"], "cells such as 'PT90M' come out as 'PT1H30M'"),
-        (["01/13/2024", "2/14/2024"], "cells such as '2/14/2024' come out as '02/14/2024'"),
-        (["$1,200", "$1300", "$90"], "cells such as '$1300' come out as '$1,300'"),
-        (["85:10", "12:05"], "read as hours and minutes"),
-        (["March", "April"], ""),
-        (["Market 12", "Decile10"], ""),
-    ],
-)
-def test_what_comes_out_otherwise_is_noted(texts, said):
-    column = pd.Series(texts * 50, dtype="str")
-    if all(re.fullmatch(r"[\d.]+", one) for one in texts):
-        column = column.astype(float if "." in texts[0] else int)
-    note = draft_table(pd.DataFrame({"a": column})).notes.get("a", "")
-    assert said in note
-    assert bool(said) == bool(note.removesuffix(PERIOD))
-
-
-def test_days_and_months_that_cannot_be_told_apart_are_told_by_other_columns_or_a_short_time():
-    days = [f"{day:02}/06/2013" for day in range(1, 13)] * 9
-    late = [f"{day:02}/07/2013" for day in range(1, 28)] * 4
-    alone = draft_table(pd.DataFrame({"a": days}))
-    assert alone.domain.attribute("a").format == "%d/%m/%Y"
-    assert alone.notes["a"] == (
-        f"dates are read as %d/%m/%Y, and %m/%d/%Y reads them too: see which is right; {PERIOD}"
-    )
-    months = [f"0{month}/01/2013" for month in range(1, 10)] * 12
-    american = [f"07/{day:02}/2013" for day in range(1, 28)] * 4
-    assert draft(months).format == "%d/%m/%Y"
-    beside = draft_table(pd.DataFrame({"a": months, "b": american}))
-    assert beside.domain.attribute("a").format == "%m/%d/%Y"
-    assert draft_table(pd.DataFrame({"a": days, "b": late})).domain.names == ("a", "b")
-
-
-def test_offsets_have_the_zone_that_gives_them():
-    year = pd.Series(pd.date_range("2013-01-01", "2013-12-31", periods=400, tz="UTC"))
-    texts = [one.floor("h").isoformat() for one in year.dt.tz_convert("Europe/Berlin")]
-    attribute = draft(texts)
-    assert (attribute.zone, attribute.format) == ("Europe/Berlin", "%Y-%m-%dT%H:%M:%S%:z")
-    summer = WRITTEN["%Y-%m-%d %H:%M:%S%:z"]
-    assert draft(summer).zone == "Etc/GMT-2"
-    # One row in winter, whichever of many texts are looked at.
-    assert draft([*summer, "2013-01-01 08:00:00+01:00"]).zone == "Europe/Berlin"
-
-
-def test_lengths_of_time_shorter_than_a_bin_come_out():
-    rows = 3000
-    start = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 180 * 24, rows), "h")
-    length = RNG.integers(1, 41, rows)
-    table = pd.DataFrame({"start": start, "end": start + pd.to_timedelta(length, "h")})
-    domain = draft_table(table).domain
-    (order,) = (one for one in domain.repairs if isinstance(one, Order))
-    assert (order.apart[0][0], order.apart[-1][1]) == (1, 40)
-    made = decode(encode(table, domain), RNG)
-    between = (made["end"] - made["start"]) / pd.Timedelta("1h")
-    # Without it about 50. Half a bin's length is within six standard errors many times over.
-    assert between.mean() == pytest.approx(length.mean(), abs=1.5)
-    assert (between.min(), between.max()) == (1, 40)
-    table["end"] = start + pd.to_timedelta(RNG.integers(1, 2000, rows), "h")
-    assert not any(getattr(one, "apart", ()) for one in draft_table(table).domain.repairs)
-
-
-def test_fractions_of_a_second_are_noted():
-    seconds = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 10**8, 300), "ms")
-    texts = seconds.strftime("%Y-%m-%d %H:%M:%S.%f").str[:-3]
-    drafted = draft_table(pd.DataFrame({"a": texts, "b": seconds, "c": ["x", "y", "z"] * 100}))
-    assert drafted.domain.attribute("a").format == "%Y-%m-%d %H:%M:%S.%3f"
-    assert drafted.notes == dict.fromkeys("ab", f"fractions of a second come out as 0; {PERIOD}")
-    table = decode(encode(pd.DataFrame({"a": texts}), drafted.domain.project(["a"])), RNG)
-    assert table["a"].str.fullmatch(r"2024-01-0[12] \d\d:\d\d:\d\d\.000").all()
 
 
 @pytest.mark.parametrize("bins", [0, -1, 2.5, True])

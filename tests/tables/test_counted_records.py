@@ -1,0 +1,159 @@
+"""One record that changes changes one record of what an engine counts."""
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+import sqlalchemy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jam_dagster.errors import DomainError, JamError, PrivateValuesError
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    Domain,
+    DuckDbSource,
+    NumericAttribute,
+    SqlSource,
+    encode,
+)
+from jam_dagster.tables.domain.clock import TIME
+from jam_dagster.tables.sources import postgres as server
+from tests.examples import examples
+from tests.tables.test_one_record import (
+    PARQUET_KINDS,
+    assert_one_changes,
+    attributes,
+    cells,
+    integers,
+    time_attribute,
+)
+
+
+@pytest.mark.slow
+@PARQUET_KINDS
+@examples(5)
+@given(st.data())
+def test_any_record_of_a_duckdb_table(tmp_path_factory, kind, value, data):
+    path = tmp_path_factory.getbasetemp() / "people.duckdb"
+    value = st.none() | value
+    records = data.draw(st.lists(value, min_size=1, max_size=12))
+
+    def read(rows):
+        path.unlink(missing_ok=True)
+        with duckdb.connect(str(path)) as connection:
+            connection.register("given", pa.table({"a": pa.array(rows, kind)}))
+            connection.execute("create table people as from given")
+        return DuckDbSource(str(path), "from people").read(private=True)
+
+    assert_one_changes(read, records, data.draw(st.integers(0, 11)), data.draw(value))
+    with suppress(JamError, pa.ArrowException, duckdb.Error):
+        whole = read(records)
+        for attribute in attributes(records):
+            domain = Domain((attribute,))
+            with suppress(JamError):
+                (codes,) = encode(whole, domain).columns
+                source = DuckDbSource(str(path), "from people")
+                counted = source.counted(domain, None, None, [("a",)])
+                expected = np.bincount(codes, minlength=attribute.size)
+                assert counted.marginal(("a",)).tolist() == expected.tolist()
+
+
+SERVER_KINDS = {
+    "bigint": integers,
+    "smallint": st.integers(-9, 9),
+    "numeric": st.decimals(0, 10**20, places=2)
+    | integers.map(Decimal)
+    | st.sampled_from([*map(Decimal, ("NaN", "1e400", "-1e400", "1e-400", "0.1", "1.5"))]),
+    "double precision": st.floats() | st.sampled_from([0.1, 1.0, 1.5, 100.0, math.nan]),
+    "real": st.floats(width=32) | st.sampled_from([0.1, 1.5]),
+    "boolean": st.booleans(),
+    "text": cells | st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3),
+    "varchar(9)": st.sampled_from(["yes", "YES", "No", "x", "TRUE", "true ", "007", "%"]),
+    "date": st.dates() | st.dates(date(2023, 12, 30), date(2024, 2, 20)),
+    "timestamp": st.datetimes() | st.datetimes(datetime(2023, 12, 31), datetime(2024, 2, 17)),
+    "timestamptz": st.datetimes(
+        datetime(2023, 12, 31), datetime(2024, 2, 17), timezones=st.just(UTC)
+    )
+    | st.datetimes(datetime(1900, 1, 1), timezones=st.just(UTC)),
+    "time": st.times(),
+    "interval": st.timedeltas(timedelta(0), timedelta(2)),
+    "bytea": st.binary(max_size=3),
+    "integer[]": st.lists(st.integers(0, 3), max_size=2),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SERVER_KINDS)
+@examples(10)
+@given(st.data())
+def test_any_record_of_a_server(postgres, kind, data):
+    value = st.none() | SERVER_KINDS[kind]
+    records = data.draw(st.lists(value, min_size=1, max_size=6))
+    place, new = data.draw(st.integers(0, 5)), data.draw(value)
+    url = postgres.url("postgres")
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    source = SqlSource(url, "select a from t order by place", count="rows")
+
+    def read(rows):
+        with engine.begin() as connection:
+            connection.exec_driver_sql("drop table if exists t")
+            connection.exec_driver_sql(f"create table t (place serial, a {kind})")
+            for row in rows:
+                connection.exec_driver_sql("insert into t (a) values (%s)", (row,))
+        return source.read(private=True)
+
+    assert_one_changes(read, records, place, new)
+    assert_counted_as_read(engine, source, read(records))
+
+
+def assert_counted_as_read(engine, source, table):
+    """The server counts each value as `encode` codes it, or refuses to count the kind."""
+    with engine.connect() as connection:
+        types = server.column_types(connection, source.query)
+    codes, outside = {}, []
+    for attribute in (*attributes(table["a"]), *exact_attributes(table["a"])):
+        domain = Domain((attribute,))
+        try:
+            list(server.counting_queries(source.query, domain, types, [("a",)]))
+        except DomainError:
+            continue
+        try:
+            encoded = encode(table, domain)
+        except PrivateValuesError:
+            outside.append(domain)
+        else:
+            one = replace(attribute, name=f"a{len(codes)}")
+            codes[one] = np.bincount(encoded.columns[0], minlength=one.size).tolist()
+    counted = replace(source, count=None)
+    for domain in outside[:3]:
+        with pytest.raises(PrivateValuesError):
+            counted.counted(domain, None, None)
+    if codes:
+        copies = ", ".join(f"a as {one.name}" for one in codes)
+        several = replace(counted, query=f"select {copies} from t")
+        found = several.counted(Domain(tuple(codes)), None, None)
+        assert {one: found.marginal((one.name,)).tolist() for one in codes} == codes
+    assert codes or outside or types[0][1] in ("interval", "bytea", "_int4")
+
+
+def exact_attributes(values):
+    """Attributes without `other` or `clip`, so that a value may lie outside."""
+    listed = dict.fromkeys(one for one in values if isinstance(one, str | int | bool))
+    with suppress(JamError):
+        yield CategoricalAttribute("a", tuple(listed)[:3], nullable=True)
+    floats = (one for one in values if isinstance(one, float | Decimal) and math.isfinite(one))
+    with suppress(JamError):
+        yield CategoricalAttribute("a", tuple(dict.fromkeys(map(float, floats)))[:3])
+    yield CategoricalAttribute("a", ("0", "1", "true"), nullable=True)
+    yield NumericAttribute("a", (0, 1, 2, 10**18), integer=True)
+    yield NumericAttribute("a", (-1.5, 0.1, 1.5, 1e300), nullable=True)
+    yield time_attribute(bounds=["2023-12-01", "2024-03-01"], unit="week", outside="error")
+    yield time_attribute(bounds=["2024-01-01", "2024-02-01"], unit="month", zone="UTC")
+    yield time_attribute(bounds=["08:00", "22:00"], unit="hour", dtype=TIME, outside="error")
