@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -454,10 +455,10 @@ def _same_chunks(held: Held, seed: int | None) -> bool:
     certificate, here = held.certificate, environment()
     mark = run_digest(certificate.key, held.transcript)
     form = ChunkFormat(held.domain, {RUN_ATTRIBUTE: mark})
-    sampled = release_rows(held.model, held.transcript, seed, form=form)
-    chunks = (chunk.table for chunk in sampled)
-    # A file has the versions of what wrote it.
-    if any(certificate.made_with.get(name) != here[name] for name in ("pandas", "pyarrow")):
-        return form.holds(held.table, chunks)
-    written = digest_written(lambda file: form.write(chunks, file))
+    with closing(release_rows(held.model, held.transcript, seed, form=form)) as sampled:
+        chunks = (chunk.table for chunk in sampled)
+        # A file has the versions of what wrote it.
+        if any(certificate.made_with.get(name) != here[name] for name in ("pandas", "pyarrow")):
+            return form.holds(held.table, chunks)
+        written = digest_written(lambda file: form.write(chunks, file))
     return written == certificate.files["table"].sha256

@@ -6,14 +6,16 @@ unsafe beside the threads of Arrow and Dagster.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
+import re
 import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -27,12 +29,16 @@ ONE_THREAD = dict.fromkeys(
 )
 """Environment of a process beside others like it."""
 
-# -P: no module of the working directory is run.
-_COMMAND = (sys.executable, "-P", "-m", "jam_dagster.common.worker_processes")
+# The paths of this process come last: no module of the working directory stands for another.
+_CODE = (
+    "import sys; sys.path += [one for one in {paths!r} if one not in sys.path]; "
+    "from jam_dagster.common.worker_processes import work; work({parent}, {answers})"
+)
 _LENGTH = struct.Struct("<Q")
 _PIPE_BYTES = 2**20
 _MEMORY = Path("/proc/meminfo")
 _CONTROL = Path("/sys/fs/cgroup")
+_QUOTA = _CONTROL / "cpu.max"
 # The second version's files, and the first's.
 _GROUPS = (
     (_CONTROL / "memory.max", _CONTROL / "memory.current"),
@@ -41,10 +47,15 @@ _GROUPS = (
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return how many cores this process may use, by affinity and control group."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = map(int, _QUOTA.read_text().split())
+        allowed = min(allowed, max(1, quota // period))
+    return allowed
 
 
 def free_cores() -> int:
@@ -60,15 +71,21 @@ def free_memory() -> int:
     """Return how many bytes this process may still take, by system and control group."""
     system = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if _MEMORY.exists():
-        lines = dict(line.split(":") for line in _MEMORY.read_text().splitlines())
-        system = int(lines["MemAvailable"].split()[0]) * 2**10
+        system = _numbers(_MEMORY.read_text())["MemAvailable"] * 2**10
     limits = [system]
     for most, used in _GROUPS:
-        try:
-            limits.append(int(most.read_text()) - int(used.read_text()))
-        except (OSError, ValueError):
-            continue
+        with suppress(OSError, ValueError):
+            # Files that were read are kept as long as nothing else needs the memory.
+            stat = used.with_name("memory.stat")
+            kept = _numbers(stat.read_text()).get("inactive_file", 0) if stat.exists() else 0
+            limits.append(int(most.read_text()) - int(used.read_text()) + kept)
     return max(0, min(limits))
+
+
+def _numbers(lines: str) -> dict[str, int]:
+    """Return the numbers of a file of the system by their names, as in ``MemFree:  12 kB``."""
+    found = re.findall(r"^(\w+):?\s+(\d+)", lines, re.MULTILINE)
+    return {name: int(number) for name, number in found}
 
 
 def end_with_parent(parent: int) -> None:
@@ -82,7 +99,9 @@ def end_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def each_result(function: Callable[[int], T], number: int, processes: int) -> Iterator[T]:
+def each_result(
+    function: Callable[[int], T], number: int, processes: int
+) -> Generator[T, None, None]:
     """Yield the results for 0, 1, ..., `number` - 1 in order, made by so many processes.
 
     A process has at most one result that was not taken. What no process can make, because it was
@@ -103,50 +122,73 @@ def each_result(function: Callable[[int], T], number: int, processes: int) -> It
 
 
 class _Worker:
-    """A process that makes results; lost once it ended early."""
+    """A process that makes results; lost once it cannot be started, or ended early."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(  # noqa: S603  # this interpreter, on this package
-            [*_COMMAND, str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={
-                **os.environ,
-                **ONE_THREAD,
-                "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
-            },
-            pipesize=_PIPE_BYTES,
-            # An interrupt from the keyboard reaches the parent alone, which ends its workers.
-            process_group=0,
-        )
-        self._lost = False
+        self._answers: IO[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        # No process, no file or no interpreter may be left to start one.
+        with suppress(OSError, TypeError, ValueError):
+            self._start()
+
+    def _start(self) -> None:
+        # Results have a pipe of their own: what libraries print is no part of them.
+        here, there = os.pipe()
+        self._answers = os.fdopen(here, "rb")
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  # this interpreter, on this package
+                _command(there),
+                stdin=subprocess.PIPE,
+                # An error is met again, and told, by the parent.
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **ONE_THREAD},
+                pass_fds=[there],
+                # An interrupt from the keyboard reaches the parent alone, which ends its workers.
+                process_group=0,
+            )
+        finally:
+            os.close(there)
+        # All pipes of a user share a number of pages, and there may be no more.
+        with suppress(OSError, AttributeError):
+            fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def __enter__(self) -> _Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
+        if self._answers is not None:
+            self._answers.close()
+        if self._process is not None:
+            self._process.kill()
             # What was not sent is sent now, to nobody.
             with suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
-        self._process.wait()
+                self._process.stdin.close()  # type: ignore[union-attr]
+            self._process.wait()
 
     def ask(self, packed: list[Any], numbers: range) -> None:
-        try:
-            _write(self._process.stdin, packed)
-            _write(self._process.stdin, _packed(numbers) or [])
-        except OSError:
-            self._lost = True
+        with suppress(OSError):
+            if self._process is not None:
+                _write(self._process.stdin, packed)
+                _write(self._process.stdin, _packed(numbers) or [])
 
     def result(self) -> tuple[Any] | None:
         """Return the next result, in a tuple; None if there will be none."""
-        if not self._lost:
+        if self._process is not None:
             try:
-                return (_read(self._process.stdout),)
-            except (EOFError, OSError):
-                self._lost = True
+                return (_read(self._answers),)
+            except Exception:
+                self._process.kill()
+                self._process.wait()
+                self._process = None
         return None
+
+
+def _command(answers: int) -> list[str]:
+    """Return the command of a worker, which writes to the file descriptor `answers`."""
+    paths = [os.path.abspath(one) for one in sys.path]
+    code = _CODE.format(paths=paths, parent=os.getpid(), answers=answers)
+    return [sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
 
 
 def _packed(value: object) -> list[Any] | None:
@@ -154,7 +196,8 @@ def _packed(value: object) -> list[Any] | None:
     arrays: list[Any] = []
     try:
         head = pickle.dumps(value, protocol=5, buffer_callback=lambda one: arrays.append(one.raw()))
-    except (pickle.PicklingError, AttributeError, TypeError):
+    except Exception:
+        # Whatever an object raises that cannot be sent.
         return None
     return [head, *arrays]
 
@@ -183,19 +226,17 @@ def _filled(file: IO[bytes], size: int) -> memoryview:
     return held
 
 
-def _work(parent: int) -> None:
+def work(parent: int, answers: int) -> None:
+    """Make the results that a parent asks for on standard input."""
     end_with_parent(parent)
-    with os.fdopen(os.dup(1), "wb") as answer:
-        # What libraries print is no part of the answer.
-        os.dup2(2, 1)
+    with os.fdopen(answers, "wb") as file:
         try:
             function, numbers = _read(sys.stdin.buffer), _read(sys.stdin.buffer)
             for number in numbers:
-                _write(answer, _packed(function(number)) or [])
+                packed = _packed(function(number))
+                if packed is None:
+                    raise TypeError("the result cannot be sent")
+                _write(file, packed)
         except Exception:
             # The parent takes the number again, and meets the error there.
             os._exit(1)
-
-
-if __name__ == "__main__":
-    _work(int(sys.argv[1]))

@@ -7,8 +7,8 @@ opened, each draw is charged before it is made, and a stored draw is never made 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from jam_dagster.mechanisms.loops.rows import SampledRows
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
@@ -366,9 +367,8 @@ class Engine(Documents):
             return Sample(whole.codes, whole.table)
         form = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
         told = told_marginals(self.spec, run, evaluated=True)
-        chunks = release_rows(run.model, run.transcript, form=form, counted=told)
 
-        def written() -> Iterator[EncodedTable | PackedCounts]:
+        def written(chunks: Iterable[SampledRows]) -> Iterator[EncodedTable | PackedCounts]:
             made, rows = 0, run.transcript.records
             with form.writing(path) as write:
                 for chunk in chunks:
@@ -379,7 +379,9 @@ class Engine(Documents):
                         self.progress.on_rows(made, rows)
                     yield chunk.codes if chunk.counts is None else chunk.counts
 
-        counts = counts_in(self.spec, run, written(), evaluated=True)
+        sampled = release_rows(run.model, run.transcript, form=form, counted=told)
+        with closing(sampled) as chunks:
+            counts = counts_in(self.spec, run, written(chunks), evaluated=True)
         table = TableFile(path)
         keep_counts(run, table, counts)
         return Sample(counts, table)

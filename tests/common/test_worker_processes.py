@@ -9,12 +9,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from jam_dagster.common import worker_processes
-from jam_dagster.common.worker_processes import each_result, free_cores, free_memory
+from jam_dagster.common.worker_processes import cores, each_result, free_cores, free_memory
 
 
 @dataclass
@@ -66,6 +67,59 @@ def test_an_error_is_the_function_s_own() -> None:
     assert raised.traceback[-1].name == "__call__"
 
 
+class Unsendable:
+    """A value, or a function's result, that raises an error of its own where it is packed."""
+
+    def __call__(self, number: int) -> int:
+        return number
+
+    def __reduce__(self) -> str:
+        raise ZeroDivisionError
+
+
+@dataclass
+class Returns:
+    """A function that is sent, and whose results cannot be."""
+
+    def __call__(self, number: int) -> Unsendable:
+        return Unsendable()
+
+
+@pytest.mark.parametrize("function", [Unsendable(), Returns()])
+def test_what_cannot_be_packed_is_made_here(function: Any) -> None:
+    assert len(list(each_result(function, 3, 2))) == 3
+
+
+@pytest.mark.parametrize("error", [PermissionError, BlockingIOError, TypeError])
+def test_a_process_that_cannot_be_started_is_done_without(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pipes, processes or files may be used up, and the interpreter may have no path."""
+
+    def popen(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    found = list(each_result(Made(os.getpid()), 3, 2))
+    assert [(pid, int(array[0, 0])) for pid, array in found] == [(os.getpid(), n) for n in range(3)]
+    monkeypatch.setattr(os, "pipe", popen)
+    assert len(list(each_result(Made(os.getpid()), 3, 2))) == 3
+
+
+def test_what_a_process_runs_at_its_start_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module of the working directory stands for none, and what is printed is no result."""
+    ran = tmp_path / "ran"
+    for name in ("sitecustomize.py", "struct.py", "json.py"):
+        (tmp_path / name).write_text(f"print('me'); open({str(ran)!r}, 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    pids = [pid for pid, _ in each_result(Made(os.getpid()), 2, 2)]
+    assert os.getpid() not in pids
+    assert not ran.exists()
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_function_that_cannot_be_sent_is_called_here(processes: int) -> None:
     found = each_result(lambda number: (number, os.getpid()), 2, processes)
@@ -91,6 +145,33 @@ def test_memory_is_limited_by_a_control_group(
     assert free_memory() > 2000
     most.write_text("3000\n")
     assert free_memory() == 2000
+
+
+def test_memory_that_holds_files_read_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (
+        ("memory.max", "3000"),
+        ("memory.current", "1000"),
+        ("memory.stat", "anon 300\ninactive_file 600\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    pair = tmp_path / "memory.max", tmp_path / "memory.current"
+    monkeypatch.setattr(worker_processes, "_GROUPS", [pair])
+    assert free_memory() == 2600
+
+
+@pytest.mark.parametrize(
+    ("quota", "allowed"), [("max 100000", 4), ("250000 100000", 2), ("5000 100000", 1)]
+)
+def test_cores_are_limited_by_a_control_group(
+    quota: str, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4))
+    monkeypatch.setattr(worker_processes, "_QUOTA", tmp_path / "cpu.max")
+    assert cores() == 4
+    (tmp_path / "cpu.max").write_text(quota)
+    assert cores() == allowed
 
 
 def alive(pid: int) -> bool:

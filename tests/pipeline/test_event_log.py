@@ -7,7 +7,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from jam_dagster.mechanisms.loops import rows
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
+from jam_dagster.tables.sources.table_file import TableFile
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, check_of, failure, told
 
 SEEDED: dict[str, Any] = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy", seed=7)}
@@ -40,6 +42,18 @@ def test_a_doubtful_configuration_is_warned_of(bench: Bench) -> None:
     result = bench.run(UP_TO_SYNTHETIC, privacy=doubtful)
     assert result.success, failure(result)
     assert "delta = 0.01 is not below 1 / n" in told(result)["jam_pgm"]["warnings"]
+
+
+def test_rows_that_may_not_leave_are_not_counted_as_they_are_made(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MOST_AT_ONCE", 500)
+    monkeypatch.setattr(rows, "CHUNK_ROWS", 300)
+    result = bench.run(UP_TO_SYNTHETIC, **SEEDED)
+    assert result.success, failure(result)
+    (table,) = bench.home.rglob("synthetic_records.parquet")
+    assert TableFile(table).sizes == [300, 300]
+    assert "rows: " not in log(bench, result)
 
 
 @pytest.mark.slow

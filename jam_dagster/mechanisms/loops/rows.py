@@ -6,7 +6,7 @@ grow with them. The transcript says so, because the chunks decide which rows the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -103,10 +103,11 @@ def release_rows(
     *,
     form: ChunkFormat | None = None,
     counted: Collection[Clique] = (),
-) -> Iterator[SampledRows]:
+) -> Generator[SampledRows, None, None]:
     """Yield the table of a run a chunk at a time: the same for the same transcript.
 
-    Many chunks are made in processes of their own, as cores and memory allow.
+    Many chunks are made in processes of their own, as cores and memory allow. These end when the
+    generator is closed.
 
     Parameters
     ----------
@@ -171,9 +172,15 @@ class _Chunks:
 def _processes(model: Model, sizes: Sequence[int]) -> int:
     """Return how many processes make chunks; one is this process."""
     domain = model.domain
-    each = _PROCESS_BYTES + 3 * model.size_mb * 1e6 + max(sizes) * len(domain.columns) * _CELL_BYTES
-    suffices = int(_SHARE_OF_MEMORY * free_memory() / each)
-    return max(1, min(sum(sizes) // _ROWS_A_PROCESS, _MOST_PROCESSES, free_cores(), suffices))
+    texts = sum(max(map(len, attribute.labels)) for attribute in domain.attributes)
+    row = _CELL_BYTES * len(domain.columns) + texts
+    each = _PROCESS_BYTES + 3 * model.size_mb * 1e6 + max(sizes) * row
+    try:
+        suffices = int(_SHARE_OF_MEMORY * free_memory() / each)
+        return max(1, min(sum(sizes) // _ROWS_A_PROCESS, _MOST_PROCESSES, free_cores(), suffices))
+    except (OSError, AttributeError, LookupError, ValueError):
+        # This system does not say.
+        return 1
 
 
 def chunk_sizes(transcript: Transcript) -> list[int]:

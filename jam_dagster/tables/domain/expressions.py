@@ -126,8 +126,9 @@ def evaluated(tree: Tree, rows: Rows) -> Cells:
             return arithmetic(tree.function, left, right)
         function, count, _ = FUNCTIONS[tree.function]
         given = [evaluated(one, rows) for one in tree.arguments[:count]]
-        if any(one.kind == "nothing" for one in given):
-            return given[0]
+        for one in given:
+            if one.kind == "nothing":
+                return one
         return function(rows, *given, *tree.arguments[count:])
     missing = np.full(rows.count, tree is None)
     if tree is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
 
@@ -127,6 +128,11 @@ def test_processes_are_as_many_as_rows_cores_and_memory_allow(made, monkeypatch)
     assert processes(100, 64, 2**40) == 8
     assert processes(100, 64, 2**31) == 3
     assert processes(100, 64, 0) == 1
+    # Longer texts take more.
+    monkeypatch.setattr(rows, "_CELL_BYTES", 10_000)
+    assert processes(100, 64, 2**35) < 8
+    monkeypatch.setattr(rows, "free_cores", lambda: os.getloadavg_of_another_system())
+    assert rows._processes(made.model, [250_000] * 400) == 1
 
 
 @pytest.mark.parametrize("chunk_rows", [True, 0, 99, 10**7, "many"])
