@@ -28,7 +28,12 @@ PACKAGES = {
 }
 """The page's name of every package or module whose names are public."""
 
-IN_PARTS = {"jam_dagster.privacy.Ledger", "jam_dagster.release.Engine"}
+_MODELS = ("FittedModel", "MeasuredAnswers", "ProductMixture", "TiltedModel", "WeightedTable")
+IN_PARTS = {
+    "jam_dagster.privacy.Ledger",
+    "jam_dagster.release.Engine",
+    *(f"jam_dagster.mechanisms.{name}" for name in _MODELS),
+}
 """Classes whose methods stand in several files: their entries show inherited ones."""
 
 

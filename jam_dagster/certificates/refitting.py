@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from jam_dagster.common.worker_processes import isolated
 from jam_dagster.mechanisms import Model, TiltedModel, Transcript, WeightedTable, refit
 from jam_dagster.models.graphical import kernels
 from jam_dagster.tables import Domain, MarginalSource
@@ -141,17 +142,10 @@ def _other_processors(made_with: Mapping[str, str]) -> Iterator[tuple[str, dict[
 
 
 def _distance_elsewhere(work: bytes, variables: Mapping[str, str], seconds: float) -> float:
-    """Return the distance with another processor's instructions; infinite if unsupported.
-
-    The working directory may be a release's folder, whose files are not to be run. So the process
-    is isolated (``-I``), starts elsewhere, and looks for modules where this one does, except at
-    places that depend on the working directory.
-    """
-    path = [place for place in sys.path if os.path.isabs(place)]
-    code = f"import sys; sys.path[:] = {path!r}; from {__name__} import answer; answer()"
+    """Return the distance with another processor's instructions; infinite if unsupported."""
     try:
         done = subprocess.run(  # noqa: S603  # this interpreter, on what this process made
-            [sys.executable, "-I", "-c", code],
+            isolated(f"from {__name__} import answer; answer()"),
             input=work,
             cwd=sys.prefix,
             env={**os.environ, **variables},

@@ -29,11 +29,6 @@ ONE_THREAD = dict.fromkeys(
 )
 """Environment of a process beside others like it."""
 
-# The paths of this process come last: no module of the working directory stands for another.
-_CODE = (
-    "import sys; sys.path += [one for one in {paths!r} if one not in sys.path]; "
-    "from jam_dagster.common.worker_processes import work; work({parent}, {answers})"
-)
 _LENGTH = struct.Struct("<Q")
 _PIPE_BYTES = 2**20
 _MEMORY = Path("/proc/meminfo")
@@ -88,6 +83,17 @@ def _numbers(lines: str) -> dict[str, int]:
     return {name: int(number) for name, number in found}
 
 
+def isolated(code: str) -> list[str]:
+    """Return the command that runs code in a process of this interpreter; start it elsewhere.
+
+    The working directory may be a stranger's folder, whose files are not to be run. So the process
+    is isolated (``-I``), starts in `sys.prefix`, and looks for modules where this one does, except
+    at places that depend on the working directory.
+    """
+    places = [place for place in sys.path if os.path.isabs(place)]
+    return [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {places!r}; {code}"]
+
+
 def end_with_parent(parent: int) -> None:
     """Have this process end when its parent, which would take what it makes, is gone."""
 
@@ -137,9 +143,10 @@ class _Worker:
         self._answers = os.fdopen(here, "rb")
         try:
             self._process = subprocess.Popen(  # noqa: S603  # this interpreter, on this package
-                _command(there),
+                isolated(f"from {__name__} import work; work({os.getpid()}, {there})"),
+                cwd=sys.prefix,
                 stdin=subprocess.PIPE,
-                # An error is met again, and told, by the parent.
+                # The parent makes again what fails here, and raises its error.
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, **ONE_THREAD},
@@ -161,7 +168,7 @@ class _Worker:
             self._answers.close()
         if self._process is not None:
             self._process.kill()
-            # What was not sent is sent now, to nobody.
+            # Closing sends what is buffered, to a process that is gone.
             with suppress(OSError):
                 self._process.stdin.close()  # type: ignore[union-attr]
             self._process.wait()
@@ -182,13 +189,6 @@ class _Worker:
                 self._process.wait()
                 self._process = None
         return None
-
-
-def _command(answers: int) -> list[str]:
-    """Return the command of a worker, which writes to the file descriptor `answers`."""
-    paths = [os.path.abspath(one) for one in sys.path]
-    code = _CODE.format(paths=paths, parent=os.getpid(), answers=answers)
-    return [sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
 
 
 def _packed(value: object) -> list[Any] | None:
@@ -238,5 +238,5 @@ def work(parent: int, answers: int) -> None:
                     raise TypeError("the result cannot be sent")
                 _write(file, packed)
         except Exception:
-            # The parent takes the number again, and meets the error there.
+            # The parent makes it again, and raises the error.
             os._exit(1)

@@ -133,14 +133,14 @@ class MeasuredAnswers(StoredModel):
             "such as aim, to sample rows."
         )
 
-    def stored(self) -> tuple[Facts, Arrays]:
+    def _stored(self) -> tuple[Facts, Arrays]:
         """Return what `StoredModel.save` writes."""
         facts = {"sigmas": [sigma for _, _, sigma in self._measured]}
         return facts, {f"answer_{i}": values for i, (_, values, _) in enumerate(self._measured)}
 
     @classmethod
-    def restored(cls, kept: Kept) -> Self:
-        """Return the model of what `stored` gave."""
+    def _restored(cls, kept: Kept) -> Self:
+        """Return the model of what `_stored` gave."""
         domain = kept.domain
         model = cls(domain, kept.total)
         for i, (clique, sigma) in enumerate(zip(kept.cliques, kept.facts["sigmas"], strict=True)):

@@ -120,17 +120,17 @@ class StoredModel(ABC):
         return answer
 
     @abstractmethod
-    def stored(self) -> tuple[Facts, Arrays]:
+    def _stored(self) -> tuple[Facts, Arrays]:
         """Return the facts, besides those that all models have, and the arrays."""
 
     @classmethod
     @abstractmethod
-    def restored(cls, kept: Kept) -> Self:
-        """Return the model of what `stored` gave."""
+    def _restored(cls, kept: Kept) -> Self:
+        """Return the model of what `_stored` gave."""
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder, the description last: where it is, the model is whole."""
-        facts, arrays = self.stored()
+        facts, arrays = self._stored()
         common: Facts = {"kind": self.kind} if self.kind else {}
         common |= {"total": self.total, "domain": self.domain.to_dict()}
         common["cliques"] = [list(clique) for clique in self.cliques]
@@ -153,7 +153,7 @@ class StoredModel(ABC):
         with _stored_model(directory, cls.archive) as (facts, arrays):
             domain, total = Domain.from_dict(facts["domain"]), float(facts["total"])
             cliques = tuple(tuple(clique) for clique in facts["cliques"])
-            return cls.restored(Kept(domain, total, cliques, facts, arrays))
+            return cls._restored(Kept(domain, total, cliques, facts, arrays))
 
 
 def column_arrays(table: EncodedTable) -> Arrays:

@@ -298,13 +298,13 @@ class FittedModel(StoredModel):
         beliefs = self._conditioned(where)[1] if where else self.calibrated.beliefs
         return EncodedTable(self.domain, tuple(sample_codes(self.tree, beliefs, rows, rng)))
 
-    def stored(self) -> tuple[Facts, Arrays]:
+    def _stored(self) -> tuple[Facts, Arrays]:
         """Return what `StoredModel.save` writes."""
         return {}, {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
 
     @classmethod
-    def restored(cls, kept: Kept) -> Self:
-        """Return the model of what `stored` gave."""
+    def _restored(cls, kept: Kept) -> Self:
+        """Return the model of what `_stored` gave."""
         potentials = {c: kept.arrays[f"potential_{i}"] for i, c in enumerate(kept.cliques)}
         return cls(kept.domain, kept.total, potentials)
 

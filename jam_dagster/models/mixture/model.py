@@ -131,13 +131,13 @@ class ProductMixture(StoredModel):
             columns.append(_values(table, component, at)[order])
         return EncodedTable(self.domain, tuple(columns))
 
-    def stored(self) -> tuple[Facts, Arrays]:
+    def _stored(self) -> tuple[Facts, Arrays]:
         """Return what `StoredModel.save` writes."""
         return {}, {f"table_{number}": table for number, table in enumerate(self.tables)}
 
     @classmethod
-    def restored(cls, kept: Kept) -> Self:
-        """Return the model of what `stored` gave."""
+    def _restored(cls, kept: Kept) -> Self:
+        """Return the model of what `_stored` gave."""
         domain = kept.domain
         tables = tuple(
             np.asarray(kept.arrays[f"table_{number}"], dtype=np.float64)

@@ -124,7 +124,7 @@ class TiltedModel(StoredModel):
         columns = self.network.sample(rows, rng).columns
         return EncodedTable(self.domain, columns[: len(self.domain.names)])
 
-    def stored(self) -> tuple[Facts, Arrays]:
+    def _stored(self) -> tuple[Facts, Arrays]:
         """Return what `StoredModel.save` writes."""
         potentials = self.network.potentials
         facts = {
@@ -141,8 +141,8 @@ class TiltedModel(StoredModel):
         return facts, arrays
 
     @classmethod
-    def restored(cls, kept: Kept) -> Self:
-        """Return the model of what `stored` gave."""
+    def _restored(cls, kept: Kept) -> Self:
+        """Return the model of what `_stored` gave."""
         potentials = {
             tuple(clique): kept.arrays[f"potential_{place}"]
             for place, clique in enumerate(kept.facts["potentials"])

@@ -29,7 +29,7 @@ class WeightedTable(StoredModel):
     Attributes
     ----------
     support
-        The records that have weights.
+        The records that have weights; they are not stored where they are the whole domain.
     total
         The number of records that the model stands for; marginals sum to it.
     log_weights
@@ -131,7 +131,7 @@ class WeightedTable(StoredModel):
         chosen = np.searchsorted(boundaries, places, side="right")
         return self.support.table.take(rng.permutation(chosen))
 
-    def stored(self) -> tuple[Facts, Arrays]:
+    def _stored(self) -> tuple[Facts, Arrays]:
         """Return what `StoredModel.save` writes.
 
         A support that is the whole domain is left out: it follows from the domain.
@@ -143,8 +143,8 @@ class WeightedTable(StoredModel):
         return facts, {"log_weights": self.log_weights, **columns}
 
     @classmethod
-    def restored(cls, kept: Kept) -> Self:
-        """Return the model of what `stored` gave."""
+    def _restored(cls, kept: Kept) -> Self:
+        """Return the model of what `_stored` gave."""
         domain = kept.domain
         whole, restricted = kept.facts["whole_domain"], "restricted" in kept.facts
         support = Support.of_domain(domain) if whole else Support(table_of(domain, kept.arrays))
