@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
     from jam_dagster.tables import PublicSources, Source
 
+# Its name and module differ between versions of Typer: before 0.26 it is Click's.
+_USAGE_ERROR: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__base__ is Exception
+)
+"""Base class of the errors that a command line raises for its arguments."""
+
 
 class Commands(TyperGroup):
     """Commands whose errors are one line on standard error and an exit status."""
@@ -52,7 +58,7 @@ class Commands(TyperGroup):
             return run(**extra)
         try:
             status = run(**extra)
-        except (JamError, typer.TyperException) as error:
+        except (JamError, _USAGE_ERROR) as error:
             if line := _line(error):
                 echo(f"jam-dagster: {line}", err=True)
             status = _status(error)
@@ -93,8 +99,8 @@ def _file_fault(error: OSError) -> str:
 def _line(error: Exception) -> str:
     """Return what is wrong in one line; empty where the help was the answer."""
     message = str(error)
-    if isinstance(error, typer.TyperException):
-        message = error.format_message()
+    if isinstance(error, _USAGE_ERROR):
+        message = getattr(error, "format_message", error.__str__)()
         context = getattr(error, "ctx", None)
         if message and context is not None:
             ending = "" if message.endswith((".", "?")) else "."
