@@ -29,14 +29,15 @@ QUIET := {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 PORT ?= 3000
 UI := http://127.0.0.1:$(PORT)
 
-# The installation of `make lowest`, which touches no other.
+# The installations of `make lowest` and `make newest`, which touch no other.
 LOWEST := .venv-lowest
+NEWEST := .venv-newest
 
 PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 # Each worker imports jax and dagster anew: more than four take more memory than they save time.
 WORKERS ?= logical
 
-.PHONY: help demo dev docs test test-all lowest gate torture mutants lint format bench bench-errors bench-scaling \
+.PHONY: help demo dev docs test test-all lowest newest gate torture mutants lint format bench bench-errors bench-scaling \
   bench-kernels bench-previous screenshots constraints clean
 
 help: ## list these commands
@@ -84,6 +85,21 @@ lowest: $(LOWEST)/bin/python ## the quick tests with the lowest versions that py
 	  -c $(LOWEST)/lowest.txt -e '.[dev]'
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup \
 	  -m "not slow and not gate" --hypothesis-profile=few
+
+# Dagster's packages of one version are not always published at once, and `dg` is the last. So the
+# first installation has Dagster's newest version without `dg`, and the second the newest `dg` with
+# the libraries that Dagster's newest version allows.
+newest: $(NEWEST)/bin/python ## import the package and run its commands beside Dagster's newest version
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(NEWEST)/bin/python -m uv pip uninstall --quiet --python $(NEWEST)/bin/python dagster-dg-cli
+	$(NEWEST)/bin/python -m uv pip install --quiet --upgrade --python $(NEWEST)/bin/python \
+	  dagster dagster-dg-core -e .
+	$(NEWEST)/bin/python -m tests.beside_dagster
+	$(NEWEST)/bin/python -m uv pip freeze --python $(NEWEST)/bin/python \
+	  | grep -E '^(click|rich|typer)==' > $(NEWEST)/held.txt
+	$(NEWEST)/bin/python -m uv pip install --quiet --upgrade --python $(NEWEST)/bin/python \
+	  -c $(NEWEST)/held.txt -e '.[ui]'
+	$(NEWEST)/bin/python -m tests.beside_dagster
 
 # Hypothesis tries the same examples every time in the targets above, in `test` a quarter of those in
 # `test-all`; here twenty times as many, at random.
@@ -139,10 +155,10 @@ constraints: ## reinstall the newest versions that fit, and write them to constr
 	touch $(INSTALLED)
 
 clean: ## remove the installation, the demo's instance and every cache
-	rm -rf .venv $(LOWEST) .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build site
+	rm -rf .venv $(LOWEST) $(NEWEST) .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/bin/python $(LOWEST)/bin/python:
+.venv/bin/python $(LOWEST)/bin/python $(NEWEST)/bin/python:
 	@if [ -z "$(PYTHON)" ]; then \
 	  echo "No Python 3.11 or later was found: install one, or name it: make PYTHON=/path/to/python3 ..." >&2; \
 	  exit 1; \

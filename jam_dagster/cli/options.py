@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_origin
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 
@@ -103,12 +104,23 @@ def _option(name: str, key: Key) -> Any:
         metavar=key.option.metavar,
         show_default=key.default or False,
     )
-    return Annotated[key.kind | None, option]
+    return Annotated[_choice(key.kind) | None, option]
+
+
+def _choice(kind: Any) -> Any:
+    """Return a type of a few texts as an enumeration, for Typer reads no literals before 0.19."""
+    if get_origin(kind) is not Literal:
+        return kind
+    return StrEnum("Choice", [(one, one) for one in get_args(kind)])
 
 
 def release_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of a command as `jam_dagster.release.options.release_spec` takes them."""
-    options = {name: value for name, value in given.items() if value not in (None, [])}
+    options = {
+        name: str(value) if isinstance(value, StrEnum) else value
+        for name, value in given.items()
+        if value not in (None, [])
+    }
     if "settings" in options:
         options["settings"] = _settings(options["settings"])
     if "public" in options:
