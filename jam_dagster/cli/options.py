@@ -116,7 +116,7 @@ def _choice(kind: Any) -> Any:
 
 def release_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of a command as `jam_dagster.release.options.release_spec` takes them."""
-    options = {
+    options: dict[str, Any] = {
         name: str(value) if isinstance(value, StrEnum) else value
         for name, value in given.items()
         if value not in (None, [])
