@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from jam_dagster.cli import app
 from jam_dagster.privacy import Ledger
+from tests.budgets import PUBLIC_N
 
 PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
 QUICK = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--no-checks")
@@ -49,7 +50,7 @@ def write_tables() -> None:
         )
         raw.to_csv(f"raw-{name}.csv", index=False)
     Path("domain.json").write_text(json.dumps(PEOPLE))
-    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9)
+    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
 
 
 def run_cli(*arguments: object) -> Result:

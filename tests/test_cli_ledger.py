@@ -91,7 +91,11 @@ def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:
     table = run("ledger", "show", "--ledger", "l.db").stdout
     assert "each month, of which only the largest partition counts" in table
     assert "was spent over its lifetime" in table
-    assert run("ledger", "grant", *budget, "--period", "month").exit_code == 0
+    # What is not named stays as it was granted.
+    added = ("--epsilon", 1.5, "--delta", 1e-9)
+    assert run("ledger", "grant", *budget[:4], *added).exit_code == 0
+    assert Ledger("l.db").balance("a").policy.partitions == "disjoint"
+    assert run("ledger", "grant", *budget, "--partitions", "add", "--ground", "").exit_code == 0
     (one,) = json.loads(run("ledger", "show", "--ledger", "l.db", "--json").stdout)["datasets"]
     assert one["rho_after_another_release"] is None
     assert "too little" in run("ledger", "show", "--ledger", "l.db").stdout

@@ -233,7 +233,9 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
         "people",
         epsilon=1.0,
         delta=1e-9,
-        policy=Policy(partitions="disjoint", ground="membership public and fixed"),
+        policy=Policy(
+            partitions="disjoint", ground="membership public and fixed", records="public"
+        ),
     )
     taken = ReleaseKey("people", "another", "0" * 64, partition="may")
     ledger.open_release(taken, {"mechanism": _rho(0.9)}, run_id="test")

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from jam_dagster.privacy import Kind, Ledger, Policy
+from tests.budgets import FIXED, PUBLIC_N
 from tests.cli_bench import RELEASE, Run, definition, synthesize
 from tests.postgres import PostgresServer
 
@@ -146,7 +147,7 @@ def monthly(private: object) -> tuple[object, ...]:
 
 
 def grant_disjoint() -> None:
-    policy = Policy(partitions="disjoint", ground="membership public and fixed")
+    policy = Policy(partitions="disjoint", **FIXED)
     Ledger("ledger.db").grant("people", epsilon=1, delta=1e-9, policy=policy)
 
 
@@ -233,7 +234,7 @@ def test_releases_of_a_ledger_on_a_server_share_a_secret_of_their_user(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(Path("data").resolve()))
     url = postgres.create_database()
-    Ledger(url).grant("people", epsilon=2.0, delta=1e-9)
+    Ledger(url).grant("people", epsilon=2.0, delta=1e-9, policy=PUBLIC_N)
     given = ("--ledger", url, "--dataset", "people", "--no-report", *OFF)
     made = run(*synthesize(*given))
     assert made.exit_code == 0, made.output

@@ -9,6 +9,7 @@ import pytest
 
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.privacy import Kind, Ledger
+from tests.budgets import PUBLIC_N
 from tests.cli_bench import NOISY, RELEASE, Run, lines, synthesize
 
 WHY = "the public table was not public"
@@ -77,7 +78,7 @@ def test_a_withdrawal_cannot_be_taken_out_of_the_document(released: Run) -> None
 def test_what_cannot_be_withdrawn(released: Run) -> None:
     before = Ledger("ledger.db").events()
     assert "--reason" in lines(released(*WITHDRAW[:-1], " "))[0]
-    Ledger("strange.db").grant("people", epsilon=1.0, delta=1e-9)
+    Ledger("strange.db").grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     strange = released(*WITHDRAW, "--ledger", "strange.db")
     assert strange.exit_code == 2
     assert "name the ledger that was charged" in lines(strange)[0]

@@ -18,6 +18,9 @@ VERSION = 2
 STORED = "stored"
 """The kind of the entries that hold the digest of an outcome."""
 
+COUNTED = "counted"
+"""The kind of the entries that hold a public number of records."""
+
 
 def to_the_second(at: str) -> str:
     """Return an instant of the ledger in the form of certificates."""
@@ -50,6 +53,7 @@ class Entry:
     hash: str
     previous: str
     digest: str = ""
+    records: str = ""
 
     @classmethod
     def of(cls, event: Event) -> Entry:
@@ -64,16 +68,20 @@ class Entry:
             event.hash,
             event.previous,
             event.digest,
+            event.records,
         )
 
     @staticmethod
     def is_listed(event: Event) -> bool:
         """Return whether certificates list an event."""
-        return event.moves_amount or event.kind.value == STORED
+        return event.moves_amount or event.kind.value in (STORED, COUNTED)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; a digest only where there is one."""
-        return {name: value for name, value in asdict(self).items() if name != "digest" or value}
+        """Return plain values; a digest and a number of records only where there is one."""
+        optional = ("digest", "records")
+        return {
+            name: value for name, value in asdict(self).items() if name not in optional or value
+        }
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,8 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
     grants = [event for event in about if event.kind.value == "granted"]
     if not grants:
         return {"granted_units": 0}
-    policy = policy_of(grants[-1].period, grants[-1].partitions, grants[-1].ground)
+    last = grants[-1]
+    policy = policy_of(last.period, last.partitions, last.ground, last.records)
     accounts: dict[tuple[ReleaseKey | None, str, str], dict[str, list[Event]]] = {}
     for event in about:
         if event.key is not None and event.moves_amount:
@@ -130,10 +131,10 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
     now = use(policy, holdings, period)
     return {
         "policy": asdict(policy),
-        "epsilon": grants[-1].epsilon,
-        "delta": grants[-1].delta,
+        "epsilon": last.epsilon,
+        "delta": last.delta,
         "period": period or "lifetime",
-        "granted_units": grants[-1].units,
+        "granted_units": last.units,
         "spent_units": now.spent,
         "reserved_units": now.reserved,
         "lifetime_spent_units": use(policy, holdings).spent,

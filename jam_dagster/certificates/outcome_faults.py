@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.certificates.facts import STORED
+from jam_dagster.certificates.facts import COUNTED, STORED
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING, NOTHING_HELPS, subject_of
@@ -55,7 +55,8 @@ def compare_outcomes(
     `errors` is the file of workload errors, if they were measured with noise and it exists.
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
-    faults = list(_round_faults(transcript, [one.call for one in draws if not one.call.lost]))
+    faults = list(_records_faults(transcript, entries))
+    faults += list(_round_faults(transcript, [one.call for one in draws if not one.call.lost]))
     unused, compared = 0, 0
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)
@@ -79,6 +80,21 @@ def compare_outcomes(
             compared += 1
     faults += [f"the ledger has an outcome of {step}, which is no draw" for _, step in digests]
     return Outcomes(tuple(faults), compared, unused)
+
+
+def _records_faults(transcript: Transcript, entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield why the number of records is not the one that the ledger has.
+
+    A private number is the outcome of a draw.
+    """
+    counted = [one.records for one in entries if one.kind == COUNTED]
+    if transcript.neighbours.records_public:
+        if counted != [str(transcript.records)]:
+            yield "the number of records is not the one that the ledger has of the release"
+    elif counted:
+        yield "the ledger has a public number of records, and the release protects it"
+    elif not any(one.step.split("-")[0] == "records" and not one.lost for one in transcript.calls):
+        yield "the number of records is the outcome of no draw"
 
 
 def _round_faults(transcript: Transcript, kept: Sequence[NoiseCall]) -> Iterator[str]:

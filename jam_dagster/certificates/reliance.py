@@ -60,10 +60,10 @@ def _payment_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
     entries = [
         Entry.of(event)
         for event in ledger.events(key.dataset)
-        if event.key == key and event.share == MECHANISM and Entry.is_listed(event)
+        if event.key == key and event.share in ("", MECHANISM) and Entry.is_listed(event)
     ]
     if not any(entry.kind == "charged" for entry in entries):
-        if not transcript.calls and ledger.is_bound_for_good(key):
+        if not transcript.calls and ledger.records(key) == transcript.records:
             # It has read a public number of records, which is never charged.
             return
         yield f"the ledger {ledger.location} was never charged for it"

@@ -133,7 +133,9 @@ def guarantee_of(certificate: ReleaseFacts, *, releasable: bool) -> tuple[str, .
         "draws add up, and rho is converted once, for the release as a whole.",
     ]
     if certificate.neighbours.records_public:
-        said.append("The number of private records is public, and exact.")
+        said.append(
+            "The number of private records is exact, and public, as the budget's grant says."
+        )
     else:
         said.append(
             "The number of private records is not public: the number told here was measured, with "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -132,27 +133,40 @@ def grant(
     epsilon: Annotated[float, typer.Option(help="What all its releases together may spend.")],
     delta: Annotated[float, typer.Option(help="delta of the budget.")],
     period: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="PERIOD",
             help="lifetime, or year, quarter, month: the budget renews each calendar period (UTC).",
+            show_default="what is granted, or lifetime",
         ),
-    ] = "lifetime",
+    ] = None,
     partitions: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="HOW",
             help="add: partitions add up. disjoint: only the largest counts; needs --ground.",
+            show_default="what is granted, or add",
         ),
-    ] = "add",
+    ] = None,
     ground: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="WHY",
-            help="Why disjoint partitions are: 'add/remove neighbours' or 'membership public and "
-            "fixed'.",
+            help="Why no person's change touches two partitions: 'add/remove neighbours' or "
+            "'membership public and fixed'.",
+            show_default="what is granted, or none",
         ),
-    ] = "",
+    ] = None,
+    records: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW",
+            help="public: the table has one fixed set of people, and their number may be known. "
+            "Releases of replace_one neighbours need it, of partitions with --ground 'membership "
+            "public and fixed' as well. Never say it of a table that somebody can choose.",
+            show_default="what is granted, or private",
+        ),
+    ] = None,
     attempts: Annotated[
         int | None,
         typer.Option(
@@ -166,10 +180,9 @@ def grant(
         str | None,
         typer.Option(
             metavar="WHICH",
-            help="any: releases may read several sources of one partition, though replace-one "
-            "neighbours do not hide how many records each has. Digests, as a refusal shows them: "
-            "disjoint partitions may read these queries, assets or folders. Separated by commas.",
-            show_default="what is granted, or one a partition",
+            help="Digests of queries, assets, folders or URLs, as a refusal shows them, separated "
+            "by commas: they select the people that --records or --ground speaks of.",
+            show_default="what is granted, or none",
         ),
     ] = None,
     approval: Annotated[
@@ -195,10 +208,13 @@ def grant(
     """
     from jam_dagster.privacy import Ledger, Policy, describe_rho
     from jam_dagster.privacy.ledger.approval import ApprovalName
-    from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName
 
-    policy = Policy(cast(PeriodName, period), cast(PartitionsName, partitions), ground)
-    balance = Ledger(ledger).grant(
+    opened = Ledger(ledger)
+    before = opened.balance_if_granted(dataset)
+    given = {"period": period, "partitions": partitions, "ground": ground, "records": records}
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    policy = replace(Policy() if before is None else before.policy, **changed)
+    balance = opened.grant(
         dataset,
         epsilon=epsilon,
         delta=delta,
@@ -322,10 +338,13 @@ app.command()(rebind)
 
 def _policy_text(policy: Policy) -> str:
     """Return how a budget counts, empty for the default."""
-    renews = "" if policy.period == "lifetime" else f" each {policy.period}"
-    if policy.partitions == "add":
-        return renews
-    return f"{renews}, of which only the largest partition counts ({policy.ground})"
+    text = "" if policy.period == "lifetime" else f" each {policy.period}"
+    if policy.partitions == "disjoint":
+        text += f", of which only the largest partition counts ({policy.ground})"
+    if policy.records == "public":
+        of = "in each partition is" if policy.partitions == "add" and policy.ground else "is"
+        text += f"; the number of records {of} public"
+    return text
 
 
 def _after_another(balance: Balance, events: list[Event]) -> int | None:

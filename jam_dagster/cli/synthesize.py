@@ -54,6 +54,15 @@ def synthesize(
             "dataset what this release asks for. Needed with exact noise.",
         ),
     ] = None,
+    records_public: Annotated[
+        bool,
+        typer.Option(
+            "--records-public",
+            rich_help_panel=Panel.BUDGET,
+            help="A new ledger's grant says that the number of private records is public: the "
+            "table has one fixed set of people, and replace_one neighbours do not hide how many.",
+        ),
+    ] = False,
     private_store: Annotated[Path | None, PRIVATE_STORE_FOLDER] = None,
     signing_key: Annotated[
         Path | None,
@@ -106,7 +115,7 @@ def synthesize(
     ```
     jam-dagster synthesize --private people.csv --public survey.csv \
         --domain domain.yaml --epsilon 1 --ledger ledger.db --dataset people \
-        --out release
+        --records-public --out release
     ```
 
     In the folder lie the synthetic table (synthetic.csv; synthetic.parquet of more than
@@ -124,6 +133,7 @@ def synthesize(
             out=out,
             partition=partition,
             ledger=ledger,
+            records_public=records_public,
             private_store=private_store,
             checks=checks,
             report=report,

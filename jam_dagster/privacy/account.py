@@ -94,6 +94,23 @@ class Account(Protocol):
         """
         ...
 
+    def publish_records(self, records: int) -> None:
+        """Note the number of records where it is public, once; the note is durable on return.
+
+        Parameters
+        ----------
+        records : int
+            n, of the table that was opened.
+
+        Raises
+        ------
+        SourceBindingError
+            If another number was noted, of this release or of others of its dataset and partition.
+        ReleaseClosedError
+            If the release ended before.
+        """
+        ...
+
     def close(self, reason: str = "") -> float:
         """Close the account and return the rho that it did not spend; 0.0 if it was closed."""
         ...
@@ -165,6 +182,9 @@ class UnledgeredAccount:
 
     def confirm(self, step: str, digest: str) -> None:
         """Do nothing: no ledger vouches for research."""
+
+    def publish_records(self, records: int) -> None:
+        """Do nothing: what research makes may not leave."""
 
     def close(self, reason: str = "") -> float:
         """End the account; see `Account.close`."""

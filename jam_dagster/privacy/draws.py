@@ -239,6 +239,7 @@ class Draws:
             As for `select`.
         """
         if self.neighbours.records_public:
+            self._account.publish_records(records)
             return records
         counts = np.array([records], dtype=np.int64)
         for attempt in count(1):

@@ -264,6 +264,7 @@ def synthesize(
     checks: bool | None = None,
     report: bool | None = None,
     signing_key: str | None = None,
+    records_public: bool = False,
     progress: bool = False,
     **options: Unpack[ReleaseOptions],
 ) -> FrameRelease:
@@ -292,6 +293,10 @@ def synthesize(
         Whether to check the synthetic table, and to make the report. None: with exact noise only.
     signing_key
         The file of the private key that signs the certificate, or the key as PEM text.
+    records_public
+        Whether the first grant of a new ledger says that the number of records of the dataset is
+        public, as the default neighbours need it: they do not hide that number. Say so only of one
+        fixed set of people; else choose ``neighbours="add_remove"``.
     progress
         Whether to write a line a round, and every message, to standard error.
     **options
@@ -316,7 +321,14 @@ def synthesize(
     Examples
     --------
     >>> import jam_dagster as jam
-    >>> release = jam.synthesize(private, public, epsilon=1.0, ledger="ledger.db", dataset="people")
+    >>> release = jam.synthesize(
+    ...     private,
+    ...     public,
+    ...     epsilon=1.0,
+    ...     ledger="ledger.db",
+    ...     dataset="people",
+    ...     records_public=True,
+    ... )
     >>> release.table
     >>> release.report("report.html")
     >>> all(finding.passed for finding in release.verify())
@@ -343,6 +355,7 @@ def synthesize(
         report=report,
         signing_key=signing_key,
         siblings=place.root,
+        records_public=records_public,
     )
     messages: list[str] = []
     rounds: list[int | None] = [None]

@@ -300,9 +300,6 @@ class Engine(Documents):
         """Return what the mechanism may know of the private table: no value, if it reads none."""
         if self.spec.reads_values:
             return self.encode(domain)
-        if self.spec.neighbours.records_public:
-            # No charge of a public number keeps others from counting another slice.
-            self.funding.bind_for_good()
         counted = self._source().count_records(self.spec.privacy.protection.unit)
         return self._not_empty(RecordsOnly(domain, counted))
 

@@ -44,9 +44,6 @@ class Funding(Protocol):
     def reserve(self) -> None:
         """Reserve the whole release, or find its reservation; once is enough."""
 
-    def bind_for_good(self) -> None:
-        """Bind the release to its source even if it is never charged, before n is read."""
-
     def exclusive(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release at the same time."""
 
@@ -92,9 +89,6 @@ class ResearchFunding:
     def reserve(self) -> None:
         """Do nothing: research reserves nothing."""
 
-    def bind_for_good(self) -> None:
-        """Do nothing: research binds no source."""
-
     def exclusive(self) -> AbstractContextManager[None]:
         """Do nothing: research keeps no draws that another run could meet."""
         return nullcontext()
@@ -138,10 +132,10 @@ class LedgerFunding:
     """Exact noise: every draw is charged to the ledger before it is made, and then stored.
 
     `ledger` is one object, which knows what it has claimed. `identity` is empty where the step
-    reads no private source; `template` is the identity with the partition left open, where no file
-    tells partitions apart; `linked` is the source in words, where it is a file that has another
-    name. `grants` is what a new ledger grants the dataset; None: a ledger must have granted it
-    before.
+    reads no private source; `template` is the identity with the partition left open, where an
+    officer has to vouch for it; `linked` is the source in words, where it is a file that has
+    another name. `grants` is what a new ledger grants the dataset, with the word that its number of
+    records is public if `records_public`; None: a ledger must have granted it before.
     """
 
     ledger: Ledger
@@ -155,6 +149,7 @@ class LedgerFunding:
     linked: str = ""
     signer: Signer | None = None
     grants: Budget | None = None
+    records_public: bool = False
     notify: Callable[[str], None] = lambda sentence: None
 
     def check(self) -> None:
@@ -276,10 +271,13 @@ class LedgerFunding:
         _ = self._release
 
     def _grant(self, budget: Budget) -> None:
+        from jam_dagster.privacy import Policy
+
         self.ledger.grant(
             self.key.dataset,
             epsilon=budget.epsilon,
             delta=budget.delta,
+            policy=Policy(records="public" if self.records_public else "private"),
             reason="new ledger: what its first release asks for",
         )
         self.notify(
@@ -310,10 +308,6 @@ class LedgerFunding:
 
             return with_template(bound, self.place.binding(self.template, make=make))
         return bound
-
-    def bind_for_good(self) -> None:
-        """Bind the release to its source; see `jam_dagster.privacy.Ledger.bind_for_good`."""
-        self.ledger.bind_for_good(self.key, run_id=self.run_id)
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release; see `jam_dagster.privacy.Ledger.claim`."""

@@ -77,6 +77,9 @@ class SynthesisRequest:
     siblings
         A folder of other releases of the same ledger, as ``RELEASE/EDITION``, whose draws the
         ledger must know; None: there is none.
+    records_public
+        Whether the first grant of a new ledger says that the number of records of the dataset is
+        public; see `jam_dagster.privacy.Policy`. It changes no budget that was granted before.
     """
 
     spec: ReleaseSpec
@@ -88,6 +91,7 @@ class SynthesisRequest:
     report: bool | None = None
     signing_key: str | None = field(default=None, repr=False)
     siblings: Path | None = None
+    records_public: bool = False
 
     @classmethod
     def of(
@@ -101,6 +105,7 @@ class SynthesisRequest:
         checks: bool | None = None,
         report: bool | None = None,
         signing_key: str | None = None,
+        records_public: bool = False,
         **options: Any,
     ) -> Self:
         """Gather a request from a release's file and options, which override the file.
@@ -109,7 +114,7 @@ class SynthesisRequest:
         ----------
         definition
             A release's ``defs.yaml``, or its folder; None: the options describe it all.
-        out, partition, ledger, private_store, checks, report, signing_key
+        out, partition, ledger, private_store, checks, report, signing_key, records_public
             As for the class.
         **options
             See `release_spec`; where no name is given, the release has that of `out`.
@@ -136,6 +141,7 @@ class SynthesisRequest:
             checks=checks,
             report=report,
             signing_key=signing_key,
+            records_public=records_public,
         )
 
     def validate(self) -> None:
@@ -348,10 +354,15 @@ class _Whole:
                 place,
                 command_line_run(),
                 identity=spec.private.identity(),
-                template=template_of(request.spec.private, request.partition),
+                template=template_of(
+                    request.spec.private,
+                    request.partition,
+                    counted=protection.neighbours.records_public,
+                ),
                 linked=linked_file(spec.private),
                 signer=self._signer(),
                 grants=spec.budget,
+                records_public=request.records_public,
                 notify=self.progress.notify,
             )
         return Engine(spec, domain, place, funding, request.partition, self.progress)

@@ -29,6 +29,7 @@ from jam_dagster.release.sections import DomainSpec
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode, source_from_config
 from tests.battery import hostile
 from tests.battery.hostile import NUMBER, TEXT, anything, garbled, spoiled
+from tests.budgets import PUBLIC_N
 from tests.tiers import gate
 
 QUICK, MANY = 300, 2_500
@@ -214,7 +215,7 @@ def test_releases_of_hostile_files_charge_nothing(
     Domain.from_dict(hostile.DOMAIN).save("domain.yaml")
     Path("public.csv").write_text(valid_file(np.random.default_rng(0), planted=False))
     ledger = Ledger("ledger.db")
-    ledger.grant("people", epsilon=50.0, delta=1e-9, attempts=10_000)
+    ledger.grant("people", epsilon=50.0, delta=1e-9, policy=PUBLIC_N, attempts=10_000)
 
     def attempt(rng: np.random.Generator, index: int) -> Any:
         text = valid_file(rng, planted=index % 3 == 0)

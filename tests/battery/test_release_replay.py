@@ -22,6 +22,7 @@ from jam_dagster.privacy import Kind, Ledger, SeededNoise, units_up
 from jam_dagster.release import Progress, SynthesisRequest, synthesize
 from jam_dagster.tables import source_from_config
 from tests.battery.listening import Call, Listening
+from tests.budgets import PUBLIC_N
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +78,7 @@ def released(
     for clock in CLOCKS:
         patch.setattr(f"jam_dagster.{clock}.datetime", Stopped)
     ledger = Ledger("ledger.db")
-    ledger.grant("people", epsilon=2.0, delta=1e-9)
+    ledger.grant("people", epsilon=2.0, delta=1e-9, policy=PUBLIC_N)
     patch.setattr("jam_dagster.release.funding.make_noise", lambda *_: noise)
     patch.setattr("jam_dagster.privacy.ledger.key.uuid4", lambda: uuid.UUID(int=1))
     notices: list[str] = []

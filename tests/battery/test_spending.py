@@ -40,6 +40,7 @@ from tests.battery.mechanisms import (
     marked,
 )
 from tests.battery.test_replay import DOMAIN, table
+from tests.budgets import PUBLIC_N
 
 SOME_ROWS = np.array([[[3, 1], [0, 2]], [[4, 0], [1, 1]], [[0, 0], [2, 5]]])
 ALL_ALIKE = np.eye(12, dtype=int)[0].reshape(3, 2, 2) * 12
@@ -61,7 +62,7 @@ def reconciled(
     """Run a mechanism on a ledger and check every sum; return its noise calls."""
     noise = Listening(SeededNoise(5), choose=case.public if all_public else None)
     ledger = Ledger(path)
-    ledger.grant("people", epsilon=epsilon, delta=1e-9)
+    ledger.grant("people", epsilon=epsilon, delta=1e-9, policy=PUBLIC_N)
     budget = Budget(epsilon, 1e-9)
     release = ledger.open_release(ReleaseKey("people", "battery", "digest"), budget.shares(0.1))
     account = release.account("mechanism")
@@ -166,7 +167,7 @@ def test_no_budget_at_all_is_refused_and_draws_nothing(
 def test_no_share_can_spend_the_others(spender: str, tmp_path: Path) -> None:
     """Not even where the other has room for it."""
     ledger = Ledger(tmp_path / "ledger.sqlite")
-    ledger.grant("people", epsilon=5.0, delta=1e-9)
+    ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N)
     shares = Budget(1.0, 1e-9).shares(0.5)
     release = ledger.open_release(ReleaseKey("people", "battery", "digest"), shares)
     account = release.account(spender)

@@ -40,6 +40,7 @@ from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.tables import decode
+from tests.budgets import PUBLIC_N
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
 from tests.moved import bind_again
 
@@ -135,7 +136,7 @@ def released(folder: Path, *options: str, granted: float = 1.0, **tables: str) -
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         write_tables()
-        Ledger("ledger.db").grant("people", epsilon=granted, delta=1e-9)
+        Ledger("ledger.db").grant("people", epsilon=granted, delta=1e-9, policy=PUBLIC_N)
         pd.read_csv("priv.csv").to_csv("same.csv", index=False)
         made = run_cli(*synthesize(*RELEASE, *options, **tables))
         assert made.exit_code == 0, made.output

@@ -32,7 +32,7 @@ def test_the_digest_does_not_depend_on_where_the_ledger_stands(made: Released) -
     honest = made.certificate
     assert honest.standing is not None
     # A budget that renews puts the lifetime's spending into the guarantee's words.
-    policy = {"period": "year", "partitions": "add", "ground": ""}
+    policy = {"period": "year", "partitions": "add", "ground": "", "records": "private"}
     totals = {**honest.standing.totals, "policy": policy, "lifetime_spent_units": 10**12}
     later = replace(honest, standing=Standing(99, "0" * 64, totals))
     assert later.to_dict()["privacy"]["guarantee"] != honest.to_dict()["privacy"]["guarantee"]

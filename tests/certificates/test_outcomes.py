@@ -20,7 +20,7 @@ from jam_dagster.certificates import (
     Finding,
     verify,
 )
-from jam_dagster.certificates.facts import STORED, PaidDraw
+from jam_dagster.certificates.facts import COUNTED, STORED, PaidDraw
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import (
@@ -263,8 +263,9 @@ def test_that_nothing_was_chosen_is_an_outcome() -> None:
         Entry(number, STORED, "o", "mechanism", call.step, 0, "", "", digest=digests[call.step])
         for number, call in enumerate(transcript.calls)
     ]
+    entries.insert(0, Entry(0, COUNTED, "", "", "", 0, "", "", records="300"))
     assert compare_outcomes(paid, entries, transcript, None).faults == ()
-    swapped = [*entries[:-1], replace(entries[-1], digest=entries[0].digest)]
+    swapped = [*entries[:-1], replace(entries[-1], digest=entries[1].digest)]
     (fault,) = compare_outcomes(paid, swapped, transcript, None).faults
     assert fault.startswith(f"the outcome of {transcript.calls[-1].step} is not the one")
     closed = replace(transcript, ended="budget exhausted")

@@ -10,6 +10,7 @@ from upath import UPath
 
 from jam_dagster.certificates import held, refitting, render_certificate, verify
 from jam_dagster.privacy import Budget, Ledger, Policy
+from tests.budgets import PUBLIC_N
 from tests.certificates.conftest import Released
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize
 
@@ -29,7 +30,7 @@ def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
         "people",
         epsilon=1.0,
         delta=1e-9,
-        policy=Policy(period="month", partitions="disjoint", ground=ground),
+        policy=Policy(period="month", partitions="disjoint", ground=ground, records="public"),
     )
     made = release(run)
     assert made.failed() == set()
@@ -37,7 +38,12 @@ def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
     assert certificate.standing is not None
     totals = certificate.standing.totals
     assert totals["period"] == certificate.made[:7]
-    assert totals["policy"] == {"period": "month", "partitions": "disjoint", "ground": ground}
+    assert totals["policy"] == {
+        "period": "month",
+        "partitions": "disjoint",
+        "ground": ground,
+        "records": "public",
+    }
     assert totals["lifetime_spent_units"] == totals["spent_units"] > 0
     page = render_certificate(certificate)
     assert "renews each month" in page
@@ -47,7 +53,12 @@ def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
     for name, value in (("lifetime_spent_units", 1), ("period", "1999-01"), ("policy", {})):
         other = {**totals, name: value}
         if name == "policy":
-            other["policy"] = {"period": "lifetime", "partitions": "add", "ground": ""}
+            other["policy"] = {
+                "period": "lifetime",
+                "partitions": "add",
+                "ground": "",
+                "records": "public",
+            }
         (made.folder / "certificate.json").unlink()
         made.put(replace(certificate, standing=replace(certificate.standing, totals=other)))
         assert made.failed() == {"the ledger"}, name
@@ -64,7 +75,7 @@ def test_a_release_that_was_opened_before_and_never_drawn(run: Run) -> None:
     first = release(run).certificate
     Path("ledger.db").unlink()
     ledger = Ledger("ledger.db")
-    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     ledger.open_release(first.key, Budget(0.4, 1e-9).shares(evaluation=0.05)).close("not now")
     Path("out").rename("before")
 

@@ -28,6 +28,7 @@ from jam_dagster.mechanisms import JamPgm, Transcript, refit
 from jam_dagster.mechanisms.loops import rows
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Ledger, NoiseCall
+from tests.budgets import PUBLIC_N
 from tests.certificates.conftest import Released
 from tests.cli_bench import RESEARCH, Run, synthesize
 from tests.tiers import gate
@@ -450,14 +451,14 @@ def test_seeded_noise_that_claims_to_be_exact(run: Run, made: Released) -> None:
 
 
 def test_a_ledger_that_goes_on_still_vouches(made: Released) -> None:
-    made.ledger.grant("people", epsilon=3.0, delta=1e-9)
-    made.ledger.grant("others", epsilon=3.0, delta=1e-9)
+    made.ledger.grant("people", epsilon=3.0, delta=1e-9, policy=PUBLIC_N)
+    made.ledger.grant("others", epsilon=3.0, delta=1e-9, policy=PUBLIC_N)
     assert made.failed() == set()
 
 
 def test_a_ledger_that_never_charged_it(made: Released, tmp_path: Path) -> None:
     stranger = Ledger(tmp_path / "other.db")
-    stranger.grant("people", epsilon=1.0, delta=1e-9)
+    stranger.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     failed = {one.name for one in verify(made.folder, ledger=stranger) if not one.passed}
     assert failed == {"the ledger", "the certificate, in the ledger"}
 

@@ -19,6 +19,7 @@ import yaml
 
 from jam_dagster.certificates import verify
 from jam_dagster.privacy import Kind, Ledger
+from tests.budgets import PUBLIC_N
 from tests.docs.blocks import ROOT
 from tests.docs.test_deployment import DEPLOY, PROGRAMS, RELEASE, free_port, until
 from tests.docs.workshop import PROJECT
@@ -158,7 +159,7 @@ def _listens(port: int) -> bool:
 @pytest.mark.gate
 def test_a_worker_that_dies_costs_nothing_twice(machines: Machines, tmp_path: Path) -> None:
     url = machines.environment["JAM_LEDGER"]
-    Ledger(url).grant("people_2026", epsilon=4.0, delta=1e-9)
+    Ledger(url).grant("people_2026", epsilon=4.0, delta=1e-9, policy=PUBLIC_N)
 
     def steps(kind: Kind) -> list[str]:
         return [one.step for one in Ledger(url).events("people_2026") if one.kind == kind]

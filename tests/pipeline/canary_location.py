@@ -22,6 +22,7 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.privacy import Budget, DirectoryStore, epsilon_from_rho
 from jam_dagster.tables import AssetSource, PreviousRelease, draft_domain, source_from_config
+from tests.budgets import FIXED
 from tests.pipeline.conftest import DOMAIN, Bench
 from tests.torture.points import die
 
@@ -107,7 +108,7 @@ def defs() -> dg.Definitions:
         return dg.Definitions.merge(bench.definitions(**CASES[case]), more)
     # The third does not fit.
     two = epsilon_from_rho(2 * Budget(2.0, 1e-9).rho, 1e-9)
-    bench.budget = DatasetBudget(epsilon=two, delta=1e-9)
+    bench.budget = DatasetBudget(epsilon=two, delta=1e-9, **FIXED)
     changes = CASES[case.removeprefix("snapshots of ")] if " of " in case else {}
     partitions = dg.StaticPartitionsDefinition(list(SNAPSHOTS))
     kept = dg.AssetSpec(VAULT, partitions_def=partitions).with_io_manager_key("vault")

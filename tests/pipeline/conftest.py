@@ -30,6 +30,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.privacy import Event, Ledger
 from jam_dagster.tables import Domain, source_from_config
+from tests.budgets import FIXED
 
 DOMAIN = Domain.from_dict(
     {
@@ -111,7 +112,7 @@ class Bench:
     home: Path
     instance: dg.DagsterInstance
     budget: DatasetBudget | None = field(
-        default_factory=lambda: DatasetBudget(epsilon=5.0, delta=1e-9)
+        default_factory=lambda: DatasetBudget(epsilon=5.0, delta=1e-9, **FIXED)
     )
 
     @property

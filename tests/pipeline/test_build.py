@@ -26,6 +26,7 @@ from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain, encode
+from tests.budgets import FIXED, PUBLIC_N
 from tests.moved import bind_again
 from tests.pipeline.conftest import (
     DOMAIN,
@@ -189,7 +190,7 @@ def test_exact_errors_reach_the_restricted_report_only(bench: Bench) -> None:
 def test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened(
     bench: Bench,
 ) -> None:
-    bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
+    bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED)
     result = bench.run()
     message = failure(result)
     assert "BudgetExceededError" in message
@@ -206,7 +207,7 @@ def test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened
 @pytest.mark.slow
 def test_private_records_alone_look_at_the_budget_too(bench: Bench) -> None:
     assert bench.run(["public_records", "domain", "public_discretized"]).success
-    bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
+    bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED)
     bench.private.unlink()
     assert "BudgetExceededError" in failure(bench.run(["private_records"]))
 
@@ -286,7 +287,7 @@ def test_dataset_without_a_budget_is_refused(bench: Bench) -> None:
 
 def test_configuration_does_not_change_a_granted_budget(bench: Bench) -> None:
     assert bench.run(["domain", "privacy_budget"]).success
-    bench.budget = DatasetBudget(epsilon=50.0, delta=1e-9)
+    bench.budget = DatasetBudget(epsilon=50.0, delta=1e-9, **FIXED)
     message = failure(bench.run(["privacy_budget"]))
     assert "granted it epsilon 5" in message
     assert "jam-dagster ledger grant" in message
@@ -331,7 +332,7 @@ def test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot(drawn: Bench) -> 
     first = next(event for event in events if event.kind.value == "charged")
     shares = {event.share: event.rho for event in events if event.kind.value == "reserved"}
     (drawn.home / "ledger.sqlite").rename(drawn.home / "newer.sqlite")
-    drawn.ledger.grant("people", epsilon=5.0, delta=1e-9)
+    drawn.ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N)
     assert first.key is not None
     older = drawn.ledger.open_release(first.key, shares)
     older.account(first.share).charge(first.step, first.rho)

@@ -31,6 +31,7 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import source_from_config
+from tests.budgets import FIXED
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     GIVEN,
@@ -246,7 +247,7 @@ def test_resources_of_a_project_s_own_are_refused_what_a_launch_gives(bench: Ben
 
     @dg.resource(config_schema={"url": str})
     def ledger(context: dg.InitResourceContext) -> LedgerResource:
-        budgets = {"people": DatasetBudget(epsilon=50.0, delta=1e-9)}
+        budgets = {"people": DatasetBudget(epsilon=50.0, delta=1e-9, **FIXED)}
         return LedgerResource(url=context.resource_config["url"], budgets=budgets)
 
     @dg.io_manager(config_schema={"root": str})

@@ -8,6 +8,7 @@ import pytest
 from jam_dagster.certificates import Certificate
 from jam_dagster.pipeline import PrivacySpec
 from jam_dagster.privacy import Budget, epsilon_from_rho
+from tests.budgets import PUBLIC_N
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
 pytestmark = pytest.mark.slow
@@ -65,7 +66,11 @@ def test_an_older_copy_refuses_until_the_officer_has_taken_off_what_it_forgot(
     left = Budget(5.0, 1e-9).rho - certificate.rho_spent
     lowered = epsilon_from_rho(left, 1e-9)
     bench.ledger.grant(
-        "people", epsilon=lowered, delta=1e-9, reason="restored: less what edition 2 spent"
+        "people",
+        epsilon=lowered,
+        delta=1e-9,
+        policy=PUBLIC_N,
+        reason="restored: less what edition 2 spent",
     )
     bench.budget = None
     shutil.move(archive, bench.home / "forgotten")

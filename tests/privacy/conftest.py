@@ -66,6 +66,7 @@ class Clock:
 
 
 def grant_disjoint(ledger: Ledger) -> None:
-    """Grant a budget of which only the largest partition counts."""
-    policy = Policy(partitions="disjoint", ground="membership public and fixed")
+    """Grant a budget of which only the largest partition counts, with public numbers of records."""
+    ground = "membership public and fixed"
+    policy = Policy(partitions="disjoint", ground=ground, records="public")
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy)

@@ -41,6 +41,7 @@ from jam_dagster.tables import (
     ParquetSource,
     PublicSources,
 )
+from tests.budgets import PUBLIC_N
 from tests.cli_bench import run_cli
 from tests.cli_bench import synthesize as command
 
@@ -63,7 +64,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setattr("tempfile.tempdir", None)
     Path("temporary").mkdir()
-    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9)
+    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
 
 
 def frame(rows: int, seed: int = 0) -> pd.DataFrame:
@@ -87,7 +88,9 @@ def spent() -> int:
 
 def exact(private: Any = PRIVATE, public: Any = PUBLIC, **given: Any) -> jam.FrameRelease:
     return jam.synthesize(
-        private, public, **{**EXACT, "domain": Domain.from_sizes(DOMAIN), **given}
+        private,
+        public,
+        **{**EXACT, "domain": Domain.from_sizes(DOMAIN), "records_public": True, **given},
     )
 
 
@@ -298,14 +301,15 @@ def test_a_database_that_took_other_rows_needs_an_edition() -> None:
             connection.execute("create table people as from rows")
         return DuckDbSource("people.duckdb", "from people")
 
-    first = exact(fill(PRIVATE), evaluate="off")
+    asked: dict[str, Any] = {"evaluate": "off", "neighbours": "add_remove"}
+    first = exact(fill(PRIVATE), **asked)
     paid = spent()
     with pytest.raises(InputError, match="with another private table: restore the old data"):
-        exact(fill(changed()), evaluate="off")
+        exact(fill(changed()), **asked)
     assert spent() == paid
     assert len(Ledger("ledger.db").open_attempts("people")) == 1
     # The order of rows is no part of a table.
-    again = exact(fill(PRIVATE[::-1]), evaluate="off")
+    again = exact(fill(PRIVATE[::-1]), **asked)
     pd.testing.assert_frame_equal(again.table, first.table)
 
 

@@ -29,6 +29,7 @@ from jam_dagster.release.options import release_spec
 from jam_dagster.release.place import Place
 from jam_dagster.release.public_side import domain_of, public_codes, public_records
 from jam_dagster.tables import CategoricalAttribute, Domain, FrameSource
+from tests.budgets import PUBLIC_N
 
 DOMAIN = Domain(
     (CategoricalAttribute("town", ("A", "B", "C")), CategoricalAttribute("sex", ("F", "M")))
@@ -115,7 +116,7 @@ def charged(spec: ReleaseSpec, ledger: Ledger, place: RememberingPlace) -> Engin
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     made = Ledger(str(tmp_path / "ledger.db"))
-    made.grant("people", epsilon=1.0, delta=1e-9)
+    made.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     return made
 
 

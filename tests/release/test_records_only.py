@@ -21,7 +21,7 @@ from jam_dagster.mechanisms import Transcript, release_rows
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest, synthesize
-from jam_dagster.release.engine import Engine
+from jam_dagster.release.file_place import FilePlace
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
@@ -32,6 +32,7 @@ from jam_dagster.tables import (
     Source,
     SqlSource,
 )
+from tests.budgets import PUBLIC_N, grant_as_refused
 from tests.release.test_engine import (
     DOMAIN,
     RememberingPlace,
@@ -156,7 +157,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     table(ROWS, 1).to_csv("people.csv", index=False)
     PUBLIC.to_csv("survey.csv", index=False)
-    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9)
+    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     return tmp_path
 
 
@@ -198,7 +199,7 @@ def test_a_release_that_was_never_charged_binds_its_source(files: Path) -> None:
     ledger.verify()
 
 
-@pytest.mark.parametrize("ended", ["by itself", "before it drew", "after its end"])
+@pytest.mark.parametrize("ended", ["by itself", "before its run was kept", "after its end"])
 def test_no_other_where_is_counted_for_nothing(
     files: Path, monkeypatch: pytest.MonkeyPatch, ended: str
 ) -> None:
@@ -212,10 +213,14 @@ def test_no_other_where_is_counted_for_nothing(
         query = f"select * from people {where}"
         return released(SqlSource("sqlite:///people.sqlite", query), **options)
 
+    # A query can select whom it likes, so an officer vouches for it.
+    with pytest.raises(SourceBindingError, match="its query or asset") as refused:
+        asked("")
+    grant_as_refused(ledger, refused.value)
     with monkeypatch.context() as patched:
-        if ended == "before it drew":
-            # The number was read, and nothing was made of it.
-            patched.setattr(Engine, "run", never)
+        if ended == "before its run was kept":
+            # The number was counted, and nothing was made of it.
+            patched.setattr(FilePlace, "keep", never)
             with pytest.raises(PrivateStepError):
                 asked("")
             (begun,) = ledger.releases()
@@ -247,7 +252,7 @@ def test_a_file_is_released_alike_whether_its_values_fit_or_not(files: Path) -> 
     lines = Path("people.csv").read_text().splitlines()
     for name, some in (("fits", lines[1:4]), ("misfits", ["Paris,7,8", '"A', ","])):
         Path("people.csv").write_text("\n".join([lines[0], *some, *lines[4:]]))
-        Ledger(f"{name}.db").grant("people", epsilon=1.0, delta=1e-9)
+        Ledger(f"{name}.db").grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
         made = released(out=name, ledger=f"{name}.db")
         transcript = Transcript.load(Path(name) / "transcript")
         accesses = Ledger(f"{name}.db").verify().accesses

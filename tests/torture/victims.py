@@ -38,6 +38,7 @@ from jam_dagster.tables import (
     Workload,
     decode,
 )
+from tests.budgets import PUBLIC_N
 from tests.torture.points import Points, around, install
 from tests.torture.tally import TalliedNoise, Tally
 
@@ -85,7 +86,9 @@ class Victim(ABC):
         people(100, seed=2)[::-1].assign(age=0).to_csv(self.home / "public.csv", index=False)
         (self.home / "domain.json").write_text(json.dumps(SIZES))
         if self.ledger_url is not None:
-            self.ledger.grant(self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta)
+            self.ledger.grant(
+                self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta, policy=PUBLIC_N
+            )
 
     @property
     def budget(self) -> Budget:
@@ -255,7 +258,9 @@ class SeededRelease(Victim):
         install(points, self.tally)
         ledger = self.ledger
         if self.dataset not in ledger.datasets():
-            ledger.grant(self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta)
+            ledger.grant(
+                self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta, policy=PUBLIC_N
+            )
         release = ledger.open_release(
             ReleaseKey(self.dataset, "research", "specification"),
             self.budget.shares(evaluation=0.05),

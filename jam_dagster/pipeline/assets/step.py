@@ -154,7 +154,9 @@ class ReleaseStep:
         if isinstance(source, AssetSource) and partition:
             # The partition stands in no text of the source.
             identity = canonical(source=identity, partition=partition)
-        return identity, template_of(graph.spec.private, partition), linked_file(source)
+        counted = graph.neighbours.records_public
+        template = template_of(graph.spec.private, partition, counted=counted)
+        return identity, template, linked_file(source)
 
 
 _Stores = tuple["ReleaseStore", ...]

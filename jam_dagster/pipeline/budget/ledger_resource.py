@@ -22,7 +22,7 @@ from jam_dagster.privacy.ledger.backend import grant_command
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
     from jam_dagster.privacy.ledger.approval import ApprovalName
-    from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName
+    from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, RecordsName
 
 
 class DatasetBudget(dg.Config):
@@ -33,6 +33,7 @@ class DatasetBudget(dg.Config):
     period: str = "lifetime"
     partitions: str = "add"
     ground: str = ""
+    records: str = "private"
     approval: str = "none"
     attempts: int | None = None
     sources: str = ""
@@ -52,7 +53,10 @@ class DatasetBudget(dg.Config):
     def policy(self) -> Policy:
         """How the budget counts."""
         return Policy(
-            cast("PeriodName", self.period), cast("PartitionsName", self.partitions), self.ground
+            cast("PeriodName", self.period),
+            cast("PartitionsName", self.partitions),
+            self.ground,
+            cast("RecordsName", self.records),
         )
 
 

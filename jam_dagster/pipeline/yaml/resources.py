@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
@@ -22,7 +22,7 @@ from jam_dagster.privacy import Budget
 from jam_dagster.privacy.ledger.approval import ApprovalName, check_approval
 from jam_dagster.privacy.ledger.attempts import check_attempts
 from jam_dagster.privacy.ledger.bindings import check_sources
-from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName
+from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, RecordsName
 
 
 def build_release_resources(
@@ -89,8 +89,16 @@ class BudgetSpec(Configured):
         PartitionsName, described("add, or disjoint (with a ground): partitions in parallel")
     ] = "add"
     ground: Annotated[
-        str, described("why partitions are disjoint", "membership public and fixed")
+        str,
+        described("why nobody's change touches two partitions", "membership public and fixed"),
     ] = ""
+    records: Annotated[
+        RecordsName,
+        described(
+            "public: the table has one fixed set of people whose number may be known, as releases"
+            " of replace_one neighbours show it"
+        ),
+    ] = "private"
     approval: Annotated[
         ApprovalName,
         described("none, or required: releases wait for `ledger approve` before they reserve"),
@@ -105,8 +113,8 @@ class BudgetSpec(Configured):
         ),
     ] = None
     sources: Annotated[
-        Literal["", "any"],
-        described("any: a partition may have several sources, which replace_one tells apart"),
+        str,
+        described("digests of queries, assets, folders or URLs, as a refusal shows them"),
     ] = ""
 
     def build(self, dataset: str) -> DatasetBudget:
@@ -118,6 +126,7 @@ class BudgetSpec(Configured):
                 period=self.period,
                 partitions=self.partitions,
                 ground=self.ground,
+                records=self.records,
                 approval=self.approval,
                 attempts=self.attempts,
                 sources=self.sources,

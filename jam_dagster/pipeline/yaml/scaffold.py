@@ -56,6 +56,10 @@ class ReleaseParams(BaseModel):
     )
     dataset: str | None = Field(default=None, description="The protected dataset that pays.")
     epsilon: float = Field(default=1.0, gt=0, description="epsilon of the release.")
+    records_public: bool = Field(
+        default=False,
+        description="The number of private records may be known: protect replace_one neighbours.",
+    )
 
 
 class ResourcesParams(BaseModel):
@@ -65,6 +69,9 @@ class ResourcesParams(BaseModel):
 
     dataset: str = Field(default="people", description="A protected dataset.")
     epsilon: float = Field(default=1.0, gt=0, description="All that may be spent on it.")
+    records_public: bool = Field(
+        default=False, description="The number of its records may be known."
+    )
 
 
 class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
@@ -85,6 +92,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             folder = request.target_path.parent if request.append else request.target_path
             draft = _Draft.of(request.params, folder, request.project_root)
             dataset = request.params.dataset or draft.name
+            public = request.params.records_public
             if not PLAIN_NAME.fullmatch(dataset):
                 raise SpecificationError(
                     f"--dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
@@ -99,6 +107,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 "note": draft.note,
                 "epsilon": repr(request.params.epsilon),
                 "degree": str(draft.degree),
+                "neighbours": "replace_one" if public else "add_remove",
             }
             if request.scaffold_format == "python":
                 module, _, name = request.type_name.rpartition(".")
@@ -108,6 +117,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 target = request.target_path if request.append else folder / "defs.yaml"
                 keys = ("release", "dataset", "private", "public", "domain")
                 given = {key: values[key] for key in keys} | {
+                    "privacy.neighbours": values["neighbours"],
                     "mechanism": "{name: tilt}",
                     "privacy.epsilon": values["epsilon"],
                     "workload.degree": values["degree"],
@@ -121,7 +131,8 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
             whole = _three_times(request.params.epsilon)
-            _give_resources(folder, request.project_root, dataset, whole)
+            budget = _budget(whole, records_public=public)
+            _give_resources(folder, request.project_root, dataset, budget)
 
 
 class ReleaseResourcesScaffolder(Scaffolder[ResourcesParams]):
@@ -145,7 +156,9 @@ class ReleaseResourcesScaffolder(Scaffolder[ResourcesParams]):
             values = {
                 "type": request.type_name,
                 "dataset": request.params.dataset,
-                "epsilon": repr(request.params.epsilon),
+                "budget": _budget(
+                    request.params.epsilon, records_public=request.params.records_public
+                ),
             }
             _write(target, templates.RESOURCES_YAML, values, append=request.append)
             _keep_out_of_version_control(request.project_root)
@@ -243,7 +256,13 @@ def _three_times(epsilon: float) -> float:
     return math.ceil(100 * epsilon_from_rho(3 * Budget(epsilon, 1e-9).rho, 1e-9)) / 100
 
 
-def _give_resources(folder: Path, root: Path | None, dataset: str, epsilon: float) -> None:
+def _budget(epsilon: float, *, records_public: bool) -> str:
+    """Return the budget of a dataset as the resources' file has it."""
+    records = ", records: public" if records_public else ""
+    return f"{{epsilon: {epsilon}, delta: 1.0e-9{records}}}"
+
+
+def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) -> None:
     """Write the resources beside a release, unless the project has them."""
     if root is None:
         return
@@ -252,7 +271,7 @@ def _give_resources(folder: Path, root: Path | None, dataset: str, epsilon: floa
             where = path.relative_to(root)
             click.echo(
                 f"The project's resources are in {where}: see that its budgets name"
-                f" {dataset!r}, such as {dataset}: {{epsilon: {epsilon}, delta: 1.0e-9}}."
+                f" {dataset!r}, such as {dataset}: {budget}."
             )
             return
     beside = folder.parent / RESOURCES
@@ -262,13 +281,13 @@ def _give_resources(folder: Path, root: Path | None, dataset: str, epsilon: floa
     values = {
         "type": "jam_dagster.ReleaseResources",
         "dataset": dataset,
-        "epsilon": repr(epsilon),
+        "budget": budget,
     }
     _write(beside / "defs.yaml", templates.RESOURCES_YAML, values)
     _keep_out_of_version_control(root)
     click.echo(
-        f"The ledger and the stores that it runs on: {beside.relative_to(root)}. Its budget of"
-        f" epsilon {epsilon} has room for three such releases."
+        f"The ledger and the stores that it runs on: {beside.relative_to(root)}. Its budget"
+        f" {budget} has room for three such releases."
     )
 
 

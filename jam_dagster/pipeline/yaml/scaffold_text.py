@@ -34,6 +34,8 @@ def release_yaml(given: Mapping[str, str], note: str) -> str:
     notes = {
         "private": f" {note}",
         "mechanism": " The least measured errors where the public table was related.",
+        "privacy.neighbours": " replace_one shows the number of private records, so the budget must"
+        " say that it is public.",
     }
     return "\n".join([_RELEASE_HEAD, *_lines(ReleaseKeys, given, notes)]) + "\n"
 
@@ -79,7 +81,8 @@ def load(context: dg.ComponentLoadContext) -> <class>:
         private=<private>,
         public=<public>,
         domain=<domain>,
-        privacy=PrivacySpec(epsilon=<epsilon>, delta=1e-9),
+        # replace_one shows the number of records, so the budget must say that it is public.
+        privacy=PrivacySpec(epsilon=<epsilon>, delta=1e-9, neighbours="<neighbours>"),
         # The one with the least measured errors where the public table was related.
         mechanism=MechanismSpec("tilt"),
         workload=WorkloadSpec(degree=<degree>),
@@ -94,11 +97,12 @@ type: <type>
 attributes:
   # What may ever be spent on each protected dataset, all its releases together. The ledger grants
   # it on first use; afterwards `jam-dagster ledger grant` is the way to change it, not this file.
+  # `records: public` says that the table has one fixed set of people whose number may be known.
   budgets:
-    <dataset>: {{epsilon: <epsilon>, delta: 1.0e-9}}
+    <dataset>: <budget>
     # Renewing each calendar month, with partitions that hold other people each:
     # visitors: {{epsilon: 1.0, delta: 1.0e-9, period: month, partitions: disjoint,
-    #   ground: membership public and fixed}}
+    #   ground: membership public and fixed, records: public}}
 
   # A folder for ledger and stores, relative to the project's. Lose it, and nothing can be released
   # from these datasets any more: what was spent would be forgotten.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,10 +13,9 @@ from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals
 from jam_dagster.privacy.ledger.attempts import AccessesVerification
 from jam_dagster.privacy.ledger.balance import policy_of
 from jam_dagster.privacy.ledger.bindings import (
-    RECORDS,
     apply_binding,
     is_vouched,
-    one_source,
+    public_fault,
     same_place,
     same_source,
 )
@@ -23,6 +23,7 @@ from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import Holding, Policy, Use, mixture_fault, use
+from jam_dagster.privacy.sensitivity import REPLACE_ONE
 
 _OF_THE_LEDGER = frozenset({Kind.MOVED, Kind.ARRIVED})
 """Kinds of events about the whole ledger instead of one dataset."""
@@ -85,12 +86,13 @@ class _Share:
 class _Opening:
     number: str
     shares: dict[str, _Share] = field(default_factory=dict)
-    for_good: bool = False
+    records: str = ""
+    """The public number of records of its source, where the release read one."""
 
     @property
     def binds(self) -> bool:
         """Whether it keeps other releases from other sources."""
-        return self.for_good or not self.ended_unspent
+        return bool(self.records) or not self.ended_unspent
 
     @property
     def ended_unspent(self) -> bool:
@@ -115,6 +117,8 @@ class _Dataset:
     sources: str = ""
     bound: dict[str, dict[ReleaseKey, str]] = field(default_factory=dict)
     """The source of each bound release, by partition."""
+    records: dict[str, str] = field(default_factory=dict)
+    """The public number of records of each partition, until it is bound to another source."""
 
     def use(self, policy: Policy, at: str) -> Use:
         """Add up what the releases hold and have spent in the period of an instant."""
@@ -124,7 +128,9 @@ class _Dataset:
         """Yield every reservation, with the amounts that are still held and that were spent."""
         for key, opening in self.openings.items():
             for share in opening.shares.values():
-                yield Holding(share.at, key.partition, share.left, share.spent, share.protects)
+                counted = bool(opening.records)
+                held = (share.left, share.spent)
+                yield Holding(share.at, key.partition, *held, share.protects, counted)
 
 
 def verify_journal(
@@ -192,7 +198,7 @@ def _time_fault(event: Event, last: str) -> str:
 def _rule_fault(event: Event, dataset: _Dataset) -> str:
     """Return the fault of an event; without one, apply it to `dataset` and return an empty text."""
     if event.kind == Kind.GRANTED:
-        policy = policy_of(event.period, event.partitions, event.ground)
+        policy = policy_of(event.period, event.partitions, event.ground, event.records)
         used = dataset.use(policy, event.at)
         if event.units < used.reserved + used.spent:
             return "grants less than was spent and reserved"
@@ -211,7 +217,7 @@ def _rule_fault(event: Event, dataset: _Dataset) -> str:
         return _approval_fault(event, dataset)
     if event.kind == Kind.WITHDRAWN:
         return _withdrawal_fault(event, dataset)
-    if not event.moves_amount and event.kind not in (Kind.STORED, Kind.CERTIFIED):
+    if not event.moves_amount and event.kind not in (Kind.STORED, Kind.CERTIFIED, Kind.COUNTED):
         return f"is of the kind {event.kind.value!r}, which the ledger never writes"
     if dataset.granted is None:
         return f"is about dataset {event.dataset!r}, which was granted nothing"
@@ -223,6 +229,8 @@ def _rule_fault(event: Event, dataset: _Dataset) -> str:
         return _reservation_fault(event, key, dataset, opening)
     if event.kind == Kind.CERTIFIED:
         return _certificate_fault(event, key, dataset)
+    if event.kind == Kind.COUNTED:
+        return _count_fault(event, key, dataset, opening)
     if opening is None or event.share not in opening.shares or event.opening != opening.number:
         return "is about a share that was never reserved"
     share = opening.shares[event.share]
@@ -270,13 +278,12 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
         if event.source or not event.reason:
             return "rebinds a partition without a reason, or names a source"
         dataset.bound.pop(event.partition, None)
+        dataset.records.pop(event.partition, None)
         return ""
     if not event.source:
         return "binds a release to no source"
     if event.key not in dataset.openings:
         return "binds a release that was never reserved"
-    if event.step:
-        return _for_good_fault(event, event.key, dataset)
     if event.key in dataset.bound.get(event.partition, {}):
         return "binds a release that is bound"
     if dataset.openings[event.key].ended_charged:
@@ -285,15 +292,16 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
     return _source_fault(event, event.key, dataset)
 
 
-def _for_good_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
-    opening = dataset.openings[key]
-    if event.step != RECORDS or opening.for_good:
-        return "binds for good what is not the number of records, or binds it again"
-    if event.source != dataset.bound.get(event.partition, {}).get(key):
-        return "binds a release for good to another source than it was bound to"
-    if all(share.closed for share in opening.shares.values()):
-        return "binds a release for good after it has ended"
-    opening.for_good = True
+def _count_fault(event: Event, key: ReleaseKey, dataset: _Dataset, opening: _Opening | None) -> str:
+    if opening is None or all(share.closed for share in opening.shares.values()):
+        return "counts the records of a release that is not open"
+    if any(share.protects != REPLACE_ONE.code for share in opening.shares.values()):
+        return "publishes the number of records of neighbours that protect it"
+    if not re.fullmatch(r"[1-9]\d*", event.records):
+        return "counts no number of records"
+    if dataset.records.setdefault(event.partition, event.records) != event.records:
+        return "counts another number of records than other releases of its partition"
+    opening.records = event.records
     return ""
 
 
@@ -313,8 +321,10 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     if disjoint and not is_vouched(event.source, dataset.sources):
         return "reads what the grant of disjoint partitions does not name"
     (protects, *_) = (share.protects for share in dataset.openings[key].shares.values())
-    if not event.source or not one_source(protects, dataset.sources):
+    if not event.source or protects != REPLACE_ONE.code:
         return ""
+    if fault := public_fault(dataset.policy, event.partition, event.source, dataset.sources):
+        return f"reads a number of records that {fault}"
     counted = (one for one, opening in dataset.openings.items() if opening.binds)
     if any(not same_source(bound.get(one, event.source), event.source) for one in counted):
         return "reads another source than other releases of its partition"

@@ -101,3 +101,11 @@ def no_ledger(location: str) -> str:
         f"there is no ledger at {location}; grant a dataset its budget to begin one: "
         f"{grant_command(location)}"
     )
+
+
+def rebind_command(location: str, dataset: str, partition: str) -> str:
+    """Return the command that drops the bindings of a partition, as errors quote it."""
+    within = f" --partition {partition}" if partition else ""
+    return (
+        f"jam-dagster ledger rebind --ledger {location} --dataset {dataset}{within} --reason REASON"
+    )

@@ -11,13 +11,14 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger.backend import grant_command
-from jam_dagster.privacy.ledger.journal import Kind, events, moves_an_amount
+from jam_dagster.privacy.ledger.journal import Kind, events, moves_an_amount, read
 from jam_dagster.privacy.ledger.policy import (
     ANOTHER,
     Holding,
     PartitionsName,
     PeriodName,
     Policy,
+    RecordsName,
     Use,
     use,
 )
@@ -54,8 +55,8 @@ class Balance:
     attempts : int
         How many attempts to open private data may fail in the period.
     sources : str
-        As granted: ``"any"`` where a partition may have several sources, and digests of what
-        disjoint partitions may read, separated by commas.
+        As granted: digests of the queries, assets, folders and URLs that the officer vouches for,
+        separated by commas.
     approval : str
         ``"required"`` where releases wait for approval before they reserve; else empty.
     """
@@ -207,7 +208,7 @@ def balance_of(
     ).first()
     if grant is None:
         return None
-    policy = policy_of(grant.period, grant.partitions, grant.ground)
+    policy = policy_of(grant.period, grant.partitions, grant.ground, grant.records)
     all_held = holdings(connection, dataset, without=without, through=through)
     period = policy.period_of(at)
     now = use(policy, all_held, period)
@@ -233,13 +234,14 @@ def used_under(connection: sa.Connection, dataset: str, policy: Policy, at: str)
     return use(policy, holdings(connection, dataset), policy.period_of(at))
 
 
-def policy_of(period: str, partitions: str, ground: str) -> Policy:
-    """Return the policy of a grant; a grant without one is for a lifetime."""
+def policy_of(period: str, partitions: str, ground: str, records: str) -> Policy:
+    """Return the policy of a grant; a grant without one is for a lifetime, and n private."""
     try:
         return Policy(
             cast(PeriodName, period or "lifetime"),
             cast(PartitionsName, partitions or "add"),
             ground,
+            cast(RecordsName, records or "private"),
         )
     except SpecificationError as error:
         raise LedgerIntegrityError(f"a grant was altered: {error}") from error
@@ -262,6 +264,13 @@ def holdings(
         amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
         return sa.func.sum(sa.case(*amounts, else_=0))
 
+    counts = read(
+        connection,
+        events.c.dataset == dataset,
+        events.c.kind == Kind.COUNTED.value,
+        *_up_to(through),
+    )
+
     def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
         return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
 
@@ -281,7 +290,7 @@ def holdings(
         .where(events.c.dataset == dataset, moves_an_amount(), *_up_to(through))
         .group_by(*account)
     )
-    found = []
+    found = [Holding(one.at, one.partition, 0, 0, counted=True) for one in counts]
     for at, partition, held, spent, mark, protects in rows:
         if at is None:
             raise LedgerIntegrityError(

@@ -1,9 +1,10 @@
 """Bindings of reservations to their sources by keyed digests, so that no other source is read.
 
-Another query under the same reservation would answer another question without a charge. Two
-releases of replace-one neighbours must not read different slices of one dataset either: their
-numbers of records are public, and the difference is an exact count. A reservation that ends without
-a charge therefore binds nobody, unless its release has read a public number of records.
+Another query under the same reservation would answer another question without a charge. Where
+single records are protected under replace-one neighbours, the number of records of a source is
+public, so it is one number for each dataset and partition: two slices of one dataset, or one query
+whose rows change, would reveal exact counts without a charge. A reservation that ends without a
+charge therefore binds nobody, unless its release has published the number of records.
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ import hmac
 import re
 import shlex
 from collections.abc import Collection
+from dataclasses import asdict, replace
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import ReleaseClosedError, SourceBindingError, SpecificationError
+from jam_dagster.errors import SourceBindingError, SpecificationError
+from jam_dagster.privacy.ledger.backend import rebind_command
 from jam_dagster.privacy.ledger.balance import Balance
-from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, of_release, read
+from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
+from jam_dagster.privacy.ledger.policy import GROUNDS, Policy
 from jam_dagster.privacy.ledger.reservation import share_states
 from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
 from jam_dagster.tables.sources.identity import place_in
 
-RECORDS = "records"
-"""The step of the event that binds a release for good: its number of records was read."""
-
-ANY_SOURCE = "any"
-"""The word in a grant's ``sources`` that lets a partition have several sources."""
+FIXED = GROUNDS[1]
+"""The ground on which replacing a person changes one partition alone."""
 
 _TEMPLATE = re.compile(r"[0-9a-f]{16}:[0-9a-f]{64}")
 
@@ -64,7 +65,7 @@ def template_in(source: str) -> str:
 
 def same_source(bound: str, source: str) -> bool:
     """Return whether a release that is bound to a source reads the same one."""
-    return bound == source or bound.startswith(f"{source}:")
+    return bound.split(":")[:2] == source.split(":")[:2]
 
 
 def same_place(one: str, other: str) -> bool:
@@ -73,7 +74,7 @@ def same_place(one: str, other: str) -> bool:
 
 
 def is_vouched(source: str, sources: str) -> bool:
-    """Return whether a grant lets a source be read in disjoint partitions."""
+    """Return whether a grant names what a source is made from; no grant need name a file."""
     template = template_in(source)
     return not template or template in sources.split(",")
 
@@ -81,17 +82,22 @@ def is_vouched(source: str, sources: str) -> bool:
 def check_sources(sources: str) -> None:
     """Raise SpecificationError unless `sources` is a value that a grant can have."""
     words = sources.split(",") if sources else []
-    if not all(word == ANY_SOURCE or _TEMPLATE.fullmatch(word) for word in words):
+    if not all(map(_TEMPLATE.fullmatch, words)):
         raise SpecificationError(
-            f"sources of a budget must be {ANY_SOURCE!r}, digests of sources as a refusal shows "
-            "them, or both, separated by commas, or empty for one source per partition; got "
-            f"{sources!r}"
+            "sources of a budget must be digests of sources as a refusal shows them, separated by "
+            f"commas, got {sources!r}"
         )
 
 
-def one_source(protects: str, sources: str) -> bool:
-    """Return whether a partition has one source, given the neighbours and the grant."""
-    return ANY_SOURCE not in sources.split(",") and not protects.startswith("add_remove")
+def public_fault(policy: Policy, partition: str, source: str, sources: str) -> str:
+    """Return why the number of records of a source is not public; empty where a grant says so."""
+    if policy.records != "public":
+        return "no grant calls public"
+    if partition and policy.ground != FIXED:
+        return "no grant calls public in each partition"
+    if not is_vouched(source, sources):
+        return "no grant calls public for this query or asset"
+    return ""
 
 
 def bindings_of(journal: list[Event]) -> dict[ReleaseKey, str]:
@@ -127,26 +133,28 @@ def check_binding(
     """Return whether a release is still unbound; raise if it must not read a source.
 
     `there` says whether it has a reservation; a new one drops the binding of an ended one. It is a
-    `SourceBindingError` if the release is bound to another source; if the partition has one source
-    and another of its releases is bound to another; or if partitions are disjoint, and another one
-    reads the same source, or the grant does not name what the source is made from.
+    `SourceBindingError` if the release is bound to another source; if the number of records is not
+    hidden, and no grant calls it public or another release of the partition is bound to another
+    source; or if partitions are disjoint, and another one reads the same source, or the grant does
+    not name what the source is made from.
     """
     if not source:
         return False
     bound = bindings_of(_binding_events(connection, key.dataset, key.partition))
+    again = rebind_command(location, key.dataset, key.partition)
     if there and key in bound:
         if not same_source(bound[key], source):
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} {_differs(bound[key], source)}. Give the source "
                 "that it was reserved for, or, if that has moved or has another user, rebind: "
-                f"`{rebind_command(location, key)}`. Another table is another release: give it a "
-                "new edition"
+                f"`{again}`. Another table is another release: give it a new edition"
             )
         return False
     if _ended_charged(connection, key):
         # It draws no more, and repeats from its own source.
         return True
-    if one_source(neighbours.code, balance.sources):
+    if neighbours.records_public:
+        _check_public(location, balance, key, source)
         counted = _live_or_charged(connection, key.dataset, key.partition) - {key, *superseded}
         others = (one for one in counted if not same_source(bound.get(one, source), source))
         other = next(others, None)
@@ -155,9 +163,8 @@ def check_binding(
                 f"{key} of dataset {key.dataset!r} would read another source than {other}, which "
                 f"{_differs(bound[other], source)}. Under replace-one neighbours the number of "
                 "records is public, and two sources of one dataset would reveal an exact count. "
-                "Read the same source, protect add_remove neighbours, let the officer grant "
-                f"several sources (`ledger grant ... --sources {ANY_SOURCE}`), or, if the "
-                f"source has moved or has another user, rebind: `{rebind_command(location, key)}`"
+                "Read the same source, protect add_remove neighbours, or, if the "
+                f"source has moved or has another user, rebind: `{again}`"
             )
     if balance.policy.partitions == "disjoint":
         _check_apart(connection, balance, key, source)
@@ -170,51 +177,12 @@ def bind(connection: sa.Connection, key: ReleaseKey, source: str, *, at: str, ru
     append(connection, Kind.BOUND, **key_fields(key), source=source, at=at, run_id=run_id)
 
 
-def bind_for_good(
-    connection: sa.Connection, location: str, key: ReleaseKey, *, at: str, run_id: str
-) -> None:
-    """Bind an open release to its source even if it ends without a charge; once is enough."""
-    if key in bound_for_good(connection, of_release(key)):
-        return
-    if all(state.closed for state in share_states(connection, key).values()):
-        raise ReleaseClosedError(
-            f"{key} of dataset {key.dataset!r} is not open in the ledger {location}: its number of "
-            "records cannot be read"
-        )
-    source = bindings_of(_binding_events(connection, key.dataset, key.partition)).get(key, "")
-    if not source:
-        raise SourceBindingError(f"{key} of dataset {key.dataset!r} is bound to no source")
-    details = {"at": at, "run_id": run_id}
-    append(connection, Kind.BOUND, **key_fields(key), source=source, step=RECORDS, **details)
-
-
-def bound_for_good(
-    connection: sa.Connection, *conditions: sa.ColumnElement[bool]
-) -> set[ReleaseKey]:
-    """Return the releases that stay bound without a charge, of those that meet all conditions."""
-    found = read(connection, *conditions, _for_good())
-    return {event.key for event in found if event.key is not None}
-
-
-def _for_good() -> sa.ColumnElement[bool]:
-    return sa.and_(events.c.kind == Kind.BOUND.value, events.c.step == RECORDS)
-
-
 def rebind(connection: sa.Connection, dataset: str, partition: str, *, at: str, reason: str) -> int:
     """Drop the bindings of a partition's releases; return how many were bound."""
     bound = bindings_of(_binding_events(connection, dataset, partition))
     if bound:
         append(connection, Kind.BOUND, dataset, partition=partition, at=at, reason=reason)
     return len(bound)
-
-
-def rebind_command(location: str, key: ReleaseKey) -> str:
-    """Return the command that drops the bindings of a partition, as errors quote it."""
-    partition = f" --partition {key.partition}" if key.partition else ""
-    return (
-        f"jam-dagster ledger rebind --ledger {location} --dataset {key.dataset}{partition} "
-        "--reason REASON"
-    )
 
 
 def _differs(bound: str, source: str) -> str:
@@ -251,22 +219,48 @@ def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, s
             )
 
 
+def _check_public(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
+    """Raise unless the officer says that the number of records of a source is public."""
+    policy, sources = balance.policy, balance.sources
+    if not public_fault(policy, key.partition, source, sources):
+        return
+    template, of = template_in(source), "one fixed set of people"
+    wanted = replace(policy, records="public", ground=FIXED if key.partition else policy.ground)
+    if key.partition:
+        of = "in each partition one fixed set of people, whose membership is public"
+    if not is_vouched(source, sources):
+        sources = ",".join(filter(None, (sources, template)))
+        of += f", and its query or asset, whose digest is {template}, selects all of them"
+    raise SourceBindingError(
+        f"{key} of dataset {key.dataset!r} protects replace_one neighbours, which do not hide the "
+        "number of records, and no grant says that it is public. Protect add_remove neighbours "
+        "(privacy.neighbours, or --neighbours), which measure it with privacy.records_share of "
+        f"the budget. Or, if the table has {of}, and their number is no secret, let the officer "
+        f"grant it: {_grant_again(location, balance, wanted, sources)}"
+    )
+
+
+def _grant_again(location: str, balance: Balance, policy: Policy, sources: str) -> str:
+    """Return the command that grants a budget again with another policy, as errors quote it."""
+    words = ["jam-dagster", "ledger", "grant", "--ledger", location, "--dataset", balance.dataset]
+    words += ["--epsilon", f"{balance.epsilon!r}", "--delta", f"{balance.delta!r}"]
+    for name, value in (*asdict(policy).items(), ("sources", sources)):
+        words += [f"--{name}", value] if value else []
+    return shlex.join([*words, "--reason", "REASON"])
+
+
 def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
     """Raise unless the officer vouches for a source that no file tells apart from another's."""
     if not key.partition or is_vouched(source, balance.sources):
         return
     policy, template = balance.policy, template_in(source)
-    words = ["jam-dagster", "ledger", "grant", "--ledger", location, "--dataset", key.dataset]
-    words += ["--epsilon", f"{balance.epsilon!r}", "--delta", f"{balance.delta!r}"]
-    words += ["--period", policy.period, "--partitions", policy.partitions]
-    words += ["--ground", policy.ground, "--sources"]
-    words += [",".join(filter(None, (balance.sources, template)))]
+    sources = ",".join(filter(None, (balance.sources, template)))
     raise SourceBindingError(
         f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a URL, and "
         f"the officer granted partitions as disjoint ({policy.ground}): only who reads it can tell "
         f"that no person is in two of them. Its digest is {template}. Give each partition a file "
         "of its own, or let the officer look at the definition and grant it: "
-        f"{shlex.join([*words, '--reason', 'REASON'])}"
+        f"{_grant_again(location, balance, policy, sources)}"
     )
 
 
@@ -284,7 +278,7 @@ def _live_or_charged(connection: sa.Connection, dataset: str, partition: str) ->
     amounts = sa.case(
         (events.c.kind == Kind.RESERVED.value, events.c.units),
         (events.c.kind == Kind.RETURNED.value, -events.c.units),
-        (_for_good(), 1),
+        (events.c.kind == Kind.COUNTED.value, 1),
         else_=0,
     )
     names = ("release", "specification", "partition", "edition")

@@ -42,7 +42,9 @@ class Kind(StrEnum):
     STORED = "stored"
     """The outcome of a charged draw is stored, and has the digest `digest`."""
     BOUND = "bound"
-    """A release that is open reads the source `source` from now on; for good if `step` is set."""
+    """A release that is open reads the source `source` from now on."""
+    COUNTED = "counted"
+    """The source of a release has `records` records, and this number is public."""
     APPROVED = "approved"
     """A release of exactly this specification may be reserved; `units` limit how much, if any."""
     APPROVAL_WITHDRAWN = "approval withdrawn"
@@ -100,6 +102,8 @@ class Event:
         Which run, who, and why.
     period, partitions, ground : str
         The policy of a grant.
+    records : str
+        Whether a grant says that the number of records is public; the number in `COUNTED`.
     counts_in : str
         The period in which a reservation and its later events count; empty for a lifetime.
     opening : str
@@ -139,6 +143,7 @@ class Event:
     period: str = ""
     partitions: str = ""
     ground: str = ""
+    records: str = ""
     counts_in: str = ""
     opening: str = ""
     protects: str = ""
@@ -242,7 +247,7 @@ events = sa.Table(
     ),
     *(
         sa.Column(name, sa.Text, nullable=False, server_default="")
-        for name in ("source", "digest", "sources", "approval")
+        for name in ("source", "digest", "sources", "approval", "records")
     ),
     sa.Column("attempts", _WHOLE),
     sqlite_strict=True,
@@ -286,6 +291,7 @@ _once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS, "opening")
 _once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS, "opening")
 _once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS, "opening")
 _once("one_outcome_a_step", Kind.STORED, *_ACCOUNT_COLUMNS, "step")
+_once("one_count_a_release", Kind.COUNTED, *_ACCOUNT_COLUMNS)
 
 
 def utc_now() -> datetime:

@@ -64,14 +64,15 @@ class OfficerEntries(LedgerReader):
         epsilon, delta : float
             The budget of all releases together, per period if it renews.
         policy : Policy, optional
-            How the budget counts; by default over a lifetime, and partitions add up.
+            How the budget counts, and whether the number of records is public; by default what is
+            granted, at first `Policy`.
         attempts : int, optional
             How many attempts to open private data may fail, per period if the budget renews,
             before an operator must acknowledge them.
         sources : str, optional
-            ``"any"``: releases of replace-one neighbours may read several sources of one partition,
-            though their numbers of records then reveal an exact count. Digests, as a refusal shows
-            them: disjoint partitions may read what these are of. Separated by commas.
+            Digests of queries, assets, folders and URLs, as a refusal shows them, separated by
+            commas: partitions that are disjoint, or releases whose number of records is public, may
+            read what these are of.
         approval : {"none", "required"}, optional
             Whether releases wait for `approve` before they reserve. `attempts`, `sources` and
             `approval` keep their granted value if they are not given; at first 3, "" and "none".
@@ -91,7 +92,6 @@ class OfficerEntries(LedgerReader):
         check_attempts(attempts)
         check_sources(sources or "")
         granted = units_down(Budget(epsilon, delta).rho)
-        policy = policy or Policy()
         waits = None if approval is None else check_approval(approval)
         self._backend.create()
         self._backend.upgrade()
@@ -103,6 +103,8 @@ class OfficerEntries(LedgerReader):
             put_right = bool(late and reason and before is not None)
             if put_right:
                 at = instant(self._clock())
+            if policy is None:
+                policy = Policy() if before is None else before.policy
             if before is not None:
                 attempts = before.attempts if attempts is None else attempts
                 sources = before.sources if sources is None else sources

@@ -20,7 +20,7 @@ from jam_dagster.privacy.accounting import (
 from jam_dagster.privacy.ledger.approval import check_approved
 from jam_dagster.privacy.ledger.backend import close_command, grant_command
 from jam_dagster.privacy.ledger.balance import Balance, holdings, known_balance
-from jam_dagster.privacy.ledger.bindings import bind, bound_for_good, check_binding
+from jam_dagster.privacy.ledger.bindings import bind, check_binding
 from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
@@ -32,7 +32,12 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.policy import Holding, mixture_fault
-from jam_dagster.privacy.ledger.reservation import ShareState, close_share, states_of
+from jam_dagster.privacy.ledger.reservation import (
+    ShareState,
+    close_share,
+    counted,
+    states_of,
+)
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 SUPERSEDED = "superseded before its first draw"
@@ -43,10 +48,10 @@ SUPERSEDED = "superseded before its first draw"
 class Opening:
     """The plan of opening a release.
 
-    Amounts are in units of 1e-15 rho. `there` says that it is open already, or has ended with a
-    charge or bound for good: nothing is reserved then. `superseded` has the uncharged reservations
-    of the same release under other specifications. `source` is empty if the release is bound
-    already, or its source is not given.
+    Amounts are in units of 1e-15 rho. `there` says that it is open already, or has been charged or
+    has published the number of records: nothing is reserved then. `superseded` has the uncharged
+    reservations of the same release under other specifications. `source` is empty if the release is
+    bound already, or its source is not given.
     """
 
     units: Mapping[str, int]
@@ -108,9 +113,9 @@ def plan_opening(
 ) -> Opening:
     """Return the plan of opening a release; write nothing.
 
-    A release that ended without a charge is opened again. An open or charged one, or one that is
-    bound for good, is returned unchanged. An open reservation of the same release under another
-    specification is superseded if it is neither.
+    A release that ended without a charge is opened again. An open or charged one, or one that
+    published the number of records, is returned unchanged. An open reservation of the same release
+    under another specification is superseded if it is neither.
 
     `units` are the requested amounts by share. Other shares than before are a `SpecificationError`,
     and what does not fit, is not approved, is bound elsewhere or protects other neighbours is a
@@ -120,7 +125,7 @@ def plan_opening(
     same = _same_release(key)
     versions = _versions(connection, same)
     shares = versions.pop(key, {})
-    begun = bound_for_good(connection, same)
+    begun = counted(connection, same)
 
     def binds(balance: Balance, there: bool, superseded: Collection[ReleaseKey] = ()) -> bool:
         return check_binding(

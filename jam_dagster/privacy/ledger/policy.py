@@ -13,8 +13,9 @@ from jam_dagster.privacy.sensitivity import Neighbours
 
 PeriodName = Literal["lifetime", "year", "quarter", "month"]
 PartitionsName = Literal["add", "disjoint"]
+RecordsName = Literal["private", "public"]
 GROUNDS = ("add/remove neighbours", "membership public and fixed")
-"""Grounds on which partitions are disjoint: no person's change touches two of them."""
+"""Grounds on which no person's change touches two partitions."""
 
 
 ANOTHER = "*"
@@ -23,7 +24,7 @@ ANOTHER = "*"
 
 @dataclass(frozen=True)
 class Policy:
-    """How the budget of a protected dataset counts.
+    """How the budget of a protected dataset counts, and what its officer says of its people.
 
     Parameters
     ----------
@@ -36,30 +37,41 @@ class Policy:
         releases of the dataset, the same name must mean the same slice of the data, and different
         names different people.
     ground : str
-        Why partitions are disjoint, from `GROUNDS`. Replacing a person by another could change two
-        partitions at once, so under replace-one neighbours the membership in partitions must be
-        public and fixed.
+        Why no person's change touches two partitions, from `GROUNDS`; needed where they are
+        disjoint. Replacing a person by another could change two partitions at once, so under
+        replace-one neighbours the membership in partitions must be public and fixed.
+    records : {"private", "public"}
+        Whether the number of records is public, of the dataset or, with the ground ``"membership
+        public and fixed"``, of each partition. It is for one fixed set of people. Replace-one
+        neighbours of single records do not hide that number, so their releases need the word.
 
     Raises
     ------
     SpecificationError
-        If a value is unknown, or disjoint partitions have no ground.
+        If a value is unknown, disjoint partitions have no ground, or others have one that is not
+        about their membership.
     """
 
     period: PeriodName = "lifetime"
     partitions: PartitionsName = "add"
     ground: str = ""
+    records: RecordsName = "private"
 
     def __post_init__(self) -> None:
-        for name, choices in (("period", PeriodName), ("partitions", PartitionsName)):
+        for name, choices in (
+            ("period", PeriodName),
+            ("partitions", PartitionsName),
+            ("records", RecordsName),
+        ):
             if getattr(self, name) not in get_args(choices):
                 raise SpecificationError(
                     f"{name} of a budget must be one of {', '.join(get_args(choices))}, got "
                     f"{getattr(self, name)!r}"
                 )
-        if self.partitions == "add" and self.ground:
+        if self.partitions == "add" and self.ground not in ("", GROUNDS[1]):
             raise SpecificationError(
-                "only disjoint partitions have a ground: leave it out, or grant disjoint partitions"
+                f"partitions that add up have no ground but {GROUNDS[1]!r}, got {self.ground!r}:"
+                " leave it out, or grant disjoint partitions"
             )
         if self.partitions == "disjoint" and self.ground not in GROUNDS:
             raise SpecificationError(
@@ -102,7 +114,8 @@ class Policy:
 class Holding:
     """One reservation: its time, its partition, and its held and spent amounts.
 
-    `held` and `spent` are in units of 1e-15 rho; charges count in the period of `at`.
+    `held` and `spent` are in units of 1e-15 rho; charges count in the period of `at`. `counted`
+    says that its release has published the number of records.
     """
 
     at: str
@@ -110,6 +123,7 @@ class Holding:
     held: int
     spent: int
     protects: str = ""
+    counted: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,9 +158,10 @@ def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
     """Return why reservations do not add up under a policy; empty where they do.
 
     Amounts of rho bound the difference between neighbours, so they add up only for the same
-    neighbouring relation. Reservations without a held or spent amount do not count.
+    neighbouring relation. Reservations without a held or spent amount do not count, but for those
+    that published the number of records, which add/remove neighbours would have protected.
     """
-    counted = [one for one in holdings if one.held or one.spent]
+    counted = [one for one in holdings if one.held or one.spent or one.counted]
     protected = sorted({one.protects for one in counted})
     if len(protected) > 1:
         relations = " and ".join(_described(code) for code in protected)

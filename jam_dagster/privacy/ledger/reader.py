@@ -16,7 +16,6 @@ from jam_dagster.privacy.ledger.approval import not_reserved_yet
 from jam_dagster.privacy.ledger.attempts import open_attempts, verify_accesses
 from jam_dagster.privacy.ledger.audit import Verification, verify_journal
 from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
-from jam_dagster.privacy.ledger.bindings import bound_for_good
 from jam_dagster.privacy.ledger.clock import ledger_time
 from jam_dagster.privacy.ledger.journal import (
     Access,
@@ -33,7 +32,13 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
 from jam_dagster.privacy.ledger.location import backend_at
-from jam_dagster.privacy.ledger.reservation import Release, ShareState, share_states, states_of
+from jam_dagster.privacy.ledger.reservation import (
+    Release,
+    ShareState,
+    counted,
+    share_states,
+    states_of,
+)
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
 
 
@@ -191,8 +196,8 @@ class LedgerReader:
             states = share_states(connection, key)
         return self._release(key, states) if states else None
 
-    def is_bound_for_good(self, key: ReleaseKey) -> bool:
-        """Return whether a release has read a public number of records; see `bind_for_good`.
+    def records(self, key: ReleaseKey) -> int | None:
+        """Return the public number of records that a release has read, or None.
 
         Raises
         ------
@@ -200,7 +205,8 @@ class LedgerReader:
             If there is no ledger.
         """
         with self._backend.reading() as connection:
-            return key in bound_for_good(connection, of_release(key))
+            found = counted(connection, of_release(key)).get(key)
+        return None if found is None else int(found)
 
     def releases(self, dataset: str | None = None) -> tuple[Release, ...]:
         """Return all releases ever opened, of one dataset or of all, in their order.

@@ -9,10 +9,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import LedgerIntegrityError, ReleaseClosedError, SpecificationError
+from jam_dagster.errors import (
+    LedgerIntegrityError,
+    ReleaseClosedError,
+    SourceBindingError,
+    SpecificationError,
+)
 from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
-from jam_dagster.privacy.ledger.backend import LedgerBackend
+from jam_dagster.privacy.ledger.backend import LedgerBackend, rebind_command
 from jam_dagster.privacy.ledger.clock import Clock, ledger_time
 from jam_dagster.privacy.ledger.journal import (
     Event,
@@ -250,6 +255,19 @@ class LedgerAccount:
             )
         return state
 
+    def publish_records(self, records: int) -> None:
+        """Journal the public number of records; see `Account.publish_records`. Durable on return.
+
+        Raises
+        ------
+        SourceBindingError, ReleaseClosedError, BudgetError
+            As `Account.publish_records` says; BudgetError if the ledger cannot be written.
+        """
+        backend, key = self.release.backend, self.release.key
+        with backend.writing() as connection:
+            details = self.release._details(connection)
+            count_records(connection, backend.location, key, records, **details)
+
     def close(self, reason: str = "") -> float:
         """Close the account and return its unspent rho to the dataset; idempotent.
 
@@ -361,6 +379,58 @@ def write(
         opening=state.reservation.opening,
         **details,
     )
+
+
+def count_records(
+    connection: sa.Connection, location: str, key: ReleaseKey, records: int, **details: str
+) -> None:
+    """Journal the public number of records of an open release; once is enough.
+
+    The release stays bound to its source then, even if it ends without a charge. It is a
+    `SourceBindingError` if this release, or another one of its dataset and partition since that
+    was last bound, has another number.
+    """
+    its = counted(connection, of_release(key)).get(key)
+    of_partition = sa.and_(
+        events.c.dataset == key.dataset, events.c.partition == key.partition, _since_rebound(key)
+    )
+    known = {its} if its else {*counted(connection, of_partition).values()}
+    if known - {str(records)}:
+        other = "" if its else " of another release"
+        again = rebind_command(location, key.dataset, key.partition)
+        raise SourceBindingError(
+            f"{key} of dataset {key.dataset!r} reads another number of records than the ledger "
+            f"{location} has{other}. It is public for one fixed set of people, so it cannot "
+            "change: read the same table, or protect add_remove neighbours. If these are other "
+            f"people, whose number may be known too, let the officer rebind: "
+            f"`{again}`, and give the release another edition"
+        )
+    if its:
+        return
+    if all(state.closed for state in share_states(connection, key).values()):
+        raise ReleaseClosedError(
+            f"{key} of dataset {key.dataset!r} is not open in the ledger {location}: its number of "
+            "records cannot be read"
+        )
+    append(connection, Kind.COUNTED, **key_fields(key), records=str(records), **details)
+
+
+def counted(
+    connection: sa.Connection, *conditions: sa.ColumnElement[bool]
+) -> dict[ReleaseKey, str]:
+    """Return the public numbers of records, of the releases that meet all conditions."""
+    found = read(connection, *conditions, events.c.kind == Kind.COUNTED.value)
+    return {event.key: event.records for event in found if event.key is not None}
+
+
+def _since_rebound(key: ReleaseKey) -> sa.ColumnElement[bool]:
+    """Return the condition that an event came after its partition was last bound anew."""
+    last = (
+        sa.select(sa.func.coalesce(sa.func.max(events.c.seq), 0))
+        .where(events.c.dataset == key.dataset, events.c.partition == key.partition)
+        .where(events.c.kind == Kind.BOUND.value, events.c.release == "")
+    )
+    return events.c.seq > last.scalar_subquery()
 
 
 def _granted_delta(connection: sa.Connection, dataset: str) -> float | None:

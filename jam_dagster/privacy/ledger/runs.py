@@ -11,7 +11,6 @@ from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt
 from jam_dagster.privacy.ledger.balance import known_balance
-from jam_dagster.privacy.ledger.bindings import bind_for_good
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.journal import Kind, append, issued
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
@@ -35,10 +34,10 @@ class RunEntries(LedgerReader):
     ) -> Release:
         """Reserve the whole price of a release, or return its earlier reservation.
 
-        A release that was closed without a charge is opened again, unless it is bound for good. An
-        uncharged reservation of the same release under another specification is returned and
-        closed, unless it is bound for good, so that correcting a mistake costs nothing; charged
-        amounts are never touched.
+        A release that was closed without a charge is opened again, unless it published the number
+        of records. An uncharged reservation of the same release under another specification is
+        returned and closed, with the same exception, so that correcting a mistake costs nothing;
+        charged amounts are never touched.
 
         Parameters
         ----------
@@ -62,8 +61,9 @@ class RunEntries(LedgerReader):
         BudgetExceededError
             If the shares do not fit into the remaining budget; nothing is reserved.
         SourceBindingError
-            If the release is bound to another source; or if, under replace-one neighbours, other
-            releases of its dataset and partition are, and the grant allows only one.
+            If the release is bound to another source; or if single records are protected under
+            replace-one neighbours, and other releases of its dataset and partition are bound to
+            another one, or no grant says that the number of records is public.
         NotApprovedError
             If releases of the dataset wait for approval, and this one is not approved.
         BudgetError
@@ -97,33 +97,6 @@ class RunEntries(LedgerReader):
         units = share_units(shares)
         with self._backend.reading() as connection:
             self._plan(connection, key, units, neighbours, source)
-
-    def bind_for_good(self, key: ReleaseKey, *, run_id: str = "") -> None:
-        """Bind a reserved release to its source even if it is never charged; once is enough.
-
-        It is called before a public number of records is read. A partition's number of records is
-        then that of one source, whatever becomes of the reservation.
-
-        Parameters
-        ----------
-        key : ReleaseKey
-            The release.
-        run_id : str
-            Written in the journal, beside the user's name.
-
-        Raises
-        ------
-        ReleaseClosedError
-            If its reservation has ended, or there is none.
-        SourceBindingError
-            If it is bound to no source.
-        BudgetError
-            If the ledger cannot be written.
-        """
-        check_name(run_id, "the run id", required=False)
-        with self._backend.writing() as connection:
-            at = ledger_time(connection, self._clock)
-            bind_for_good(connection, self.location, key, at=at, run_id=run_id)
 
     def _plan(
         self,

@@ -110,6 +110,15 @@ def is_one_file(identity: str) -> bool:
     return "://" not in place and not os.path.isdir(place)
 
 
+def selects_records(identity: str) -> bool:
+    """Return whether an identity is of a query, an asset or a split, which can select records.
+
+    Which ones is seen only when it is read, and whoever writes it can choose them.
+    """
+    parts = _parts(identity)
+    return _file_in(parts) is None and not {"demo", "memory"} & {*parts}
+
+
 def _file_in(parts: dict[str, Any]) -> str | None:
     """Return the file or folder of an identity; None of a query on a database file."""
     return next((parts[kind] for kind in ("csv", "parquet") if kind in parts), None)

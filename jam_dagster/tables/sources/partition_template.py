@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.sources.base import Source, path_of, whole
-from jam_dagster.tables.sources.identity import is_one_file, place_of
+from jam_dagster.tables.sources.identity import is_one_file, place_of, selects_records
 from jam_dagster.tables.sources.public import PublicSources
 
 AnySource = TypeVar("AnySource", bound=Source | PublicSources)
@@ -83,11 +83,17 @@ def at_partition(source: AnySource, partition: str) -> AnySource:
     return dataclasses.replace(source, **changed)  # type: ignore[type-var]  # it has fields
 
 
-def template_of(source: Source, partition: str) -> str:
-    """Return the identity with an open ``{partition}``; empty where files tell partitions apart."""
-    if not partition or is_one_file(at_partition(source, partition).identity()):
-        return ""
-    return source.identity()
+def template_of(source: Source, partition: str, *, counted: bool = False) -> str:
+    """Return the identity with an open ``{partition}``; empty where no officer vouches for it.
+
+    An officer does where no file tells partitions apart, and, where the number of records is
+    public (`counted`), for a query or an asset, which can select them.
+    """
+    identity = (at_partition(source, partition) if partition else source).identity()
+    vouched = bool(partition and not is_one_file(identity)) or (
+        counted and selects_records(identity)
+    )
+    return source.identity() if vouched else ""
 
 
 def linked_file(source: Source) -> str:

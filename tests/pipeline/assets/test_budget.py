@@ -20,6 +20,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.assets import private_side
 from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
+from tests.budgets import FIXED, PUBLIC_N
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, GIVEN, Bench, check_of, failure, people, told
 from tests.pipeline.test_partitions import (
     FEBRUARY,
@@ -38,7 +39,8 @@ PRICE = Budget(2.0, 1e-9).rho
 
 
 def enough_for(count: float, **policy: str) -> DatasetBudget:
-    return DatasetBudget(epsilon=epsilon_from_rho(count * PRICE, 1e-9), delta=1e-9, **policy)
+    epsilon = epsilon_from_rho(count * PRICE, 1e-9)
+    return DatasetBudget(epsilon=epsilon, delta=1e-9, **{**FIXED, **policy})
 
 
 def sufficed(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
@@ -155,9 +157,7 @@ def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:
 
 @pytest.mark.slow
 def test_a_budget_that_lasts_passes(months: Months) -> None:
-    months.bench.budget = enough_for(
-        1.5, partitions="disjoint", ground="membership public and fixed"
-    )
+    months.bench.budget = enough_for(1.5, partitions="disjoint")
     result = months.run(JANUARY, BUDGET)
     assert sufficed(result).passed
     known = told(result)["privacy_budget"]
@@ -241,7 +241,7 @@ def test_partitions_to_come_are_those_of_dagster(
 def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
     bench: Bench,
 ) -> None:
-    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, approval="required")
+    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, **FIXED, approval="required")
     alerts = Alerts(bench, bench.definitions())
     alerts.tick()
 
@@ -270,7 +270,7 @@ def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
 
 @pytest.mark.slow
 def test_a_configuration_cannot_drop_the_officers_approval(bench: Bench) -> None:
-    bench.ledger.grant("people", epsilon=5.0, delta=1e-9, approval="required")
+    bench.ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N, approval="required")
     assert "with approval required" in failure(bench.run(BUDGET))
     assert bench.kinds() == []
 

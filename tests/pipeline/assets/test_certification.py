@@ -12,6 +12,7 @@ from jam_dagster.certificates import Certificate, verify
 from jam_dagster.certificates.signing import Signer
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import EvaluationSpec, LedgerResource, PrivacySpec
+from tests.budgets import PUBLIC_N
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
 PRIVATE: dict[str, Any] = {"evaluation": EvaluationSpec(mode="private", share=0.2)}
@@ -88,7 +89,9 @@ def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = [*UP_TO_SYNTHETIC, "workload_error", "release_report", "release_certificate"]
-    bench.ledger.grant("people", epsilon=bench.budget.epsilon, delta=bench.budget.delta)
+    bench.ledger.grant(
+        "people", epsilon=bench.budget.epsilon, delta=bench.budget.delta, policy=PUBLIC_N
+    )
     signer = Signer.new(bench.home / "signing.pem")
     monkeypatch.setenv("JAM_SIGNING_KEY", str(bench.home / "signing.pem"))
     before = bench.events()

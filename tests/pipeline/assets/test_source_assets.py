@@ -9,6 +9,7 @@ import pytest
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, check_definitions
 from jam_dagster.tables import AssetSource, source_from_config
+from tests.budgets import FIXED
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     GIVEN,
@@ -124,7 +125,7 @@ def test_the_lineage_shows_where_tables_come_from(project: Project) -> None:
 @pytest.mark.slow
 def test_what_does_not_fit_the_budget_is_not_opened(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
-    project.bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
+    project.bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED)
     for selection in (UP_TO_SYNTHETIC, [*GIVEN, "private_records"]):
         assert "BudgetExceededError" in failure(project.run(selection))
     assert "warehouse/people" not in dict(project.warehouse.given)

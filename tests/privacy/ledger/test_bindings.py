@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import (
+    BudgetError,
     LedgerIntegrityError,
     ReleaseClosedError,
     SourceBindingError,
@@ -28,6 +29,26 @@ SLICE = source_binding(SECRET, '{"query":"select * from people where sex = 1"}')
 ELSEWHERE = source_binding(OTHER_SECRET, '{"query":"select * from people"}')
 SHARES = Budget(0.1, 1e-9).shares(evaluation=0.05)
 ADD_REMOVE = Neighbours("add_remove")
+
+
+PUBLIC = Policy(ground=GROUND, records="public")
+"""What an officer says of a dataset whose releases show how many records each partition has."""
+
+
+@pytest.fixture
+def ledger(url: str) -> Ledger:
+    return granted(url)
+
+
+@pytest.fixture
+def either(each_url: str) -> Ledger:
+    return granted(each_url)
+
+
+def granted(url: str, policy: Policy = PUBLIC) -> Ledger:
+    ledger = Ledger(url)
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy)
+    return ledger
 
 
 def edition(key: ReleaseKey, name: str, **changes: Any) -> ReleaseKey:
@@ -113,6 +134,8 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
         for year in ("2016", "2017")
     }
     keys = {year: edition(key, "1", partition=year) for year in sources}
+    with pytest.raises(SourceBindingError, match="let the officer look at the definition"):
+        disjoint.check(keys["2016"], SHARES, source=sources["2016"], neighbours=ADD_REMOVE)
     with pytest.raises(SourceBindingError) as refused:
         disjoint.open_release(keys["2016"], SHARES, source=sources["2016"])
     command = shlex.split(str(refused.value).rpartition("grant it: ")[2])
@@ -122,9 +145,8 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     assert (given["--partitions"], given["--ground"]) == ("disjoint", GROUND)
     # An audit finds a reservation that was written all the same.
     held = disjoint.open_release(keys["2017"], SHARES)
-    policy = Policy(partitions="disjoint", ground=GROUND)
-    same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, "policy": policy}
-    disjoint.grant("people", **same, sources=f"any,{template}", reason="read by the officer")
+    same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
+    disjoint.grant("people", **same, sources=template, reason="read by the officer")
     for year in sources:
         charge(disjoint, keys[year], sources[year])
     disjoint.verify()
@@ -134,7 +156,7 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     held.close("ended")
     disjoint.verify()
     again = edition(key, "2", partition="2016")
-    with pytest.raises(SourceBindingError, match="let the officer look"):
+    with pytest.raises(SourceBindingError, match="its query or asset"):
         disjoint.open_release(again, SHARES, source=sources["2016"])
     disjoint.open_release(again, SHARES)
     with disjoint._backend.writing() as connection:
@@ -253,7 +275,7 @@ def test_a_partition_of_replace_one_neighbours_has_one_source(
     ]
     before = either.events()
     for other in others:
-        with pytest.raises(SourceBindingError, match=r"add_remove neighbours.*--sources any"):
+        with pytest.raises(SourceBindingError, match="add_remove neighbours"):
             either.open_release(other, SHARES, source=SLICE)
     assert either.events() == before
     either.open_release(edition(key, "1", partition="2026-03"), SHARES, source=SLICE)
@@ -262,28 +284,55 @@ def test_a_partition_of_replace_one_neighbours_has_one_source(
     either.verify()
 
 
-def test_the_officer_can_grant_several_sources(either: Ledger, key: ReleaseKey) -> None:
-    charge(either, key, WHOLE)
-    same = {"epsilon": 1.0, "delta": 1e-9}
-    balance = either.grant("people", **same, sources="any")
-    assert balance.sources == "any"
-    before = either.events()
-    either.grant("people", **same, sources="any")
-    assert either.events() == before
-    charge(either, edition(key, "2"), SLICE)
-    # Each keeps its own.
-    with pytest.raises(SourceBindingError):
-        either.open_release(edition(key, "2"), SHARES, source=WHOLE)
-    either.verify()
-    assert either.grant("people", **same).sources == "any"
-    assert either.grant("people", **same, sources="").sources == ""
-    # What is bound goes on; what is new has one source.
-    either.open_release(edition(key, "2"), SHARES, source=SLICE)
-    with pytest.raises(SourceBindingError):
-        either.open_release(edition(key, "3"), SHARES, source=SLICE)
-    either.verify()
+def test_no_number_of_records_is_public_without_an_officer_s_word(
+    each_url: str, key: ReleaseKey
+) -> None:
+    """`where age >= {partition}` has the number of people of each age, and of each edition."""
+    ledger = granted(each_url, Policy())
+    march = dataclasses.replace(key, partition="2026-03")
+    template = source_binding(SECRET, "select * from people where age >= {partition}")
+    query = with_template(WHOLE, template)
+    for one, source in ((key, WHOLE), (key, query), (march, WHOLE), (march, query)):
+        before = ledger.events()
+        with pytest.raises(SourceBindingError, match=r"add_remove.*records_share") as refused:
+            ledger.open_release(one, SHARES, source=source)
+        assert ledger.events() == before
+        # What hides the number needs no word.
+        ledger.check(one, SHARES, source=source, neighbours=ADD_REMOVE)
+        ledger.check(one, SHARES, source=source, neighbours=Neighbours(max_rows=2))
+        command = shlex.split(str(refused.value).rpartition("grant it: ")[2])
+        given = dict(zip(command[3::2], command[4::2], strict=True))
+        assert given["--records"] == "public"
+        assert given.get("--ground") == (GROUND if one is march else None)
+        assert given.get("--sources") == (template if source is query else None)
+    # Each word is needed by itself.
+    words: tuple[tuple[str, Any], ...] = (
+        ("whole", {"policy": Policy(records="public")}),
+        ("query", {"sources": template}),
+        ("partition", {"policy": PUBLIC, "sources": ""}),
+    )
+    allowed = set()
+    for _, word in words:
+        ledger.grant("people", epsilon=1.0, delta=1e-9, **word)
+        for name, one, source in (
+            ("whole", key, WHOLE),
+            ("query", key, query),
+            ("partition", march, WHOLE),
+        ):
+            try:
+                ledger.check(one, SHARES, source=source)
+            except SourceBindingError:
+                continue
+            allowed.add((_, name))
+    assert allowed == {
+        ("whole", "whole"),
+        ("query", "whole"),
+        ("query", "query"),
+        ("partition", "whole"),
+        ("partition", "partition"),
+    }
     with pytest.raises(SpecificationError, match="sources of a budget"):
-        either.grant("people", **same, sources="several")
+        ledger.grant("people", epsilon=1.0, delta=1e-9, sources="any")
 
 
 def test_disjoint_partitions_do_not_read_one_source(each_url: str, key: ReleaseKey) -> None:
@@ -302,7 +351,7 @@ def test_disjoint_partitions_do_not_read_one_source(each_url: str, key: ReleaseK
     ledger.open_release(one, SHARES, source=WHOLE)
     ledger.verify()
     # Where partitions add up, each is paid for.
-    ledger.grant("people", epsilon=5.0, delta=1e-9)
+    ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC)
     ledger.open_release(dataclasses.replace(key, partition="2018"), SHARES, source=WHOLE)
     ledger.verify()
 
@@ -330,18 +379,25 @@ def test_what_was_never_drawn_binds_nobody(ledger: Ledger, key: ReleaseKey) -> N
     ledger.verify()
 
 
-def test_a_number_of_records_that_was_read_binds_for_good(either: Ledger, key: ReleaseKey) -> None:
+def count(ledger: Ledger, key: ReleaseKey, records: int) -> None:
+    release = ledger.release(key)
+    assert release is not None
+    release.account("mechanism").publish_records(records)
+
+
+def test_a_number_of_records_binds_for_good(either: Ledger, key: ReleaseKey) -> None:
     """Nothing was charged, and what is shown of the table is its public number of records."""
     release = either.open_release(key, SHARES, source=WHOLE)
-    either.bind_for_good(key, run_id="run-1")
-    assert sources(either)[-1] == ("bound", WHOLE)
-    assert either.is_bound_for_good(key)
+    count(either, key, 500)
+    event = either.events()[-1]
+    assert (event.kind, event.records) == (Kind.COUNTED, "500")
+    assert either.records(key) == 500
     other, corrected = edition(key, "2"), dataclasses.replace(key, specification="f00")
-    assert not either.is_bound_for_good(other)
+    assert either.records(other) is None
     for _ in range(2):
         for one in (key, other, corrected):
             before = either.events()
-            either.bind_for_good(key)
+            count(either, key, 500)
             with pytest.raises(SourceBindingError):
                 either.open_release(one, SHARES, source=SLICE)
             assert either.events() == before
@@ -360,24 +416,56 @@ def test_a_number_of_records_that_was_read_binds_for_good(either: Ledger, key: R
     either.verify()
 
 
-def test_what_has_ended_or_reads_nothing_is_not_bound_for_good(
-    ledger: Ledger, key: ReleaseKey
-) -> None:
-    with pytest.raises(ReleaseClosedError, match="not open"):
-        ledger.bind_for_good(key)
-    release = ledger.open_release(key, SHARES)
-    with pytest.raises(SourceBindingError, match="no source"):
-        ledger.bind_for_good(key)
+def test_a_partition_has_one_number_of_records(either: Ledger, key: ReleaseKey) -> None:
+    """`strftime('%S', 'now')` in a query gives six editions six numbers, each an exact count."""
+    march = dataclasses.replace(key, partition="2026-03")
+    editions = [edition(one, name) for one in (key, march) for name in ("1", "2", "3")]
+    for one in editions:
+        either.open_release(one, SHARES, source=SLICE if one.partition else WHOLE)
+    count(either, editions[0], 500)
+    count(either, editions[3], 70)
+    before = either.events()
+    for one, records in ((editions[0], 501), (editions[1], 499), (editions[4], 500)):
+        with pytest.raises(SourceBindingError, match="another number of records") as refused:
+            count(either, one, records)
+        assert str(records) not in str(refused.value)
+    assert either.events() == before
+    count(either, editions[1], 500)
+    # An officer looks into it: other people, whose number may be known too.
+    either.rebind("people", reason="the table of 2027")
+    with pytest.raises(SourceBindingError, match="another number of records"):
+        count(either, editions[0], 400)
+    count(either, editions[2], 400)
+    with pytest.raises(SourceBindingError, match="another number of records"):
+        count(either, editions[5], 71)
+    either.verify()
+
+
+def test_a_number_of_records_fixes_the_neighbours(ledger: Ledger, key: ReleaseKey) -> None:
+    """Who is protected by add/remove is not, if the number of records is known."""
+    release = ledger.open_release(key, SHARES, source=WHOLE)
+    count(ledger, key, 500)
+    release.close("ended")
+    with pytest.raises(BudgetError, match="different neighbours"):
+        ledger.open_release(edition(key, "2"), SHARES, source=WHOLE, neighbours=ADD_REMOVE)
+    with ledger._backend.writing() as connection:
+        append(connection, **reserved(edition(key, "2"), WHOLE), protects=ADD_REMOVE.code)
+    with pytest.raises(LedgerIntegrityError, match="different neighbours"):
+        ledger.verify()
+
+
+def test_the_records_of_what_has_ended_are_not_counted(ledger: Ledger, key: ReleaseKey) -> None:
+    release = ledger.open_release(key, SHARES, source=WHOLE)
     release.close("not needed")
     with pytest.raises(ReleaseClosedError, match="not open"):
-        ledger.bind_for_good(key)
+        count(ledger, key, 500)
 
 
-def test_a_reservation_that_has_read_its_number_of_records_is_not_superseded(
+def test_a_reservation_that_has_counted_its_records_is_not_superseded(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
     ledger.open_release(key, SHARES, source=WHOLE)
-    ledger.bind_for_good(key)
+    count(ledger, key, 500)
     ledger.open_release(dataclasses.replace(key, specification="f00"), SHARES, source=WHOLE)
     release = ledger.release(key)
     assert release is not None
@@ -403,7 +491,18 @@ def bound(key: ReleaseKey, source: str) -> dict[str, Any]:
     return {"kind": Kind.BOUND, **key_fields(key), "source": source}
 
 
+def reserved(key: ReleaseKey, source: str) -> dict[str, Any]:
+    share = {"share": "mechanism", "units": 5, "source": source}
+    return {"kind": Kind.RESERVED, **key_fields(key), **share}
+
+
+def counted(key: ReleaseKey, records: str) -> dict[str, Any]:
+    return {"kind": Kind.COUNTED, **key_fields(key), "records": records}
+
+
 KEY = ReleaseKey("people", "yearly", "d1gest")
+HIDDEN = dataclasses.replace(KEY, dataset="hidden")
+QUERY = with_template(WHOLE, SLICE)
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a release that is bound": (bound(KEY, SLICE), "binds a release that is bound"),
     "a release that was never reserved": (
@@ -420,16 +519,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": Kind.BOUND, "dataset": "people"},
         "without a reason",
     ),
-    "for good to another source": (
-        {**bound(KEY, SLICE), "step": "records"},
-        "for good to another source",
-    ),
-    "for good by another step": ({**bound(KEY, WHOLE), "step": "x"}, "not the number of records"),
-    "for good again": ({**bound(edition(KEY, "3"), WHOLE), "step": "records"}, "binds it again"),
-    "for good after its end": (
-        {**bound(edition(KEY, "4"), WHOLE), "step": "records"},
-        "after it has ended",
-    ),
+    "another count of the partition": (counted(KEY, "501"), "another number of records"),
+    "no count": (counted(KEY, "many"), "no number of records"),
+    "a count after its end": (counted(edition(KEY, "4"), "500"), "that is not open"),
+    "a count that is protected": (counted(HIDDEN, "500"), "that protect it"),
+    "an uncalled word": (reserved(edition(KEY, "6"), QUERY), "no grant calls public"),
     "a dataset without a budget": (
         bound(dataclasses.replace(KEY, dataset="strangers"), WHOLE),
         "granted nothing",
@@ -444,8 +538,10 @@ def test_bindings_against_the_rules_are_found(
     ledger.open_release(KEY, SHARES, source=WHOLE)
     ledger.open_release(edition(KEY, "2"), SHARES)
     ledger.open_release(edition(KEY, "3"), SHARES, source=WHOLE)
-    ledger.bind_for_good(edition(KEY, "3"))
+    count(ledger, edition(KEY, "3"), 500)
     ledger.open_release(edition(KEY, "4"), SHARES, source=WHOLE).close("not needed")
+    ledger.grant("hidden", epsilon=1.0, delta=1e-9)
+    ledger.open_release(HIDDEN, SHARES, neighbours=ADD_REMOVE)
     ledger.verify()
     with ledger._backend.writing() as connection:
         append(connection, event.pop("kind"), event.pop("dataset"), **event)
@@ -456,13 +552,6 @@ def test_bindings_against_the_rules_are_found(
 def test_a_reservation_of_another_source_is_found(ledger: Ledger) -> None:
     ledger.open_release(KEY, SHARES, source=WHOLE)
     with ledger._backend.writing() as connection:
-        append(
-            connection,
-            Kind.RESERVED,
-            **key_fields(edition(KEY, "2")),
-            share="mechanism",
-            units=5,
-            source=SLICE,
-        )
+        append(connection, **reserved(edition(KEY, "2"), SLICE))
     with pytest.raises(LedgerIntegrityError, match="another source than other releases"):
         ledger.verify()

@@ -21,8 +21,8 @@ from jam_dagster.privacy.ledger.postgres import SCHEMA
 @pytest.mark.parametrize(
     ("revision", "message"),
     [
-        (1, "has version 1, this package reads version 3; only the unpublished jam-dagster that"),
-        (4, "has version 4, this package reads version 3; install the version of jam-dagster that"),
+        (1, "has version 1, this package reads version 4; only the unpublished jam-dagster that"),
+        (5, "has version 5, this package reads version 4; install the version of jam-dagster that"),
     ],
 )
 def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(each_url, revision, message):
@@ -46,7 +46,7 @@ def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(each_url, rev
 
 
 def test_a_ledger_before_a_later_revision_is_to_be_upgraded(monkeypatch):
-    monkeypatch.setattr(migrations, "REVISION", "0004")
+    monkeypatch.setattr(migrations, "REVISION", "0005")
     fault = migrations.version_fault("ledger.db", migrations.BASELINE)
     assert "run `jam-dagster ledger upgrade --ledger ledger.db`" in fault
 

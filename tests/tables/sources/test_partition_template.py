@@ -81,22 +81,32 @@ def test_what_could_leave_a_path_or_a_query_is_no_partition(partition: Any) -> N
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ("people_{partition}.csv", False),
-        ({"parquet": "{partition}.parquet"}, False),
-        ({"csv": "people.csv", "encoding": "{partition}"}, False),
-        ({"parquet": "folder"}, True),
-        ({"sql": "sqlite:///{partition}.db", "query": "select 1"}, True),
-        ({"asset": "people"}, True),
+        ("people_{partition}.csv", ""),
+        ({"parquet": "{partition}.parquet"}, ""),
+        ({"csv": "people.csv", "encoding": "{partition}"}, ""),
+        ({"parquet": "folder"}, "in partitions"),
+        ({"sql": "sqlite:///{partition}.db", "query": "select 1"}, "counted"),
+        ({"asset": "people"}, "counted"),
     ],
 )
 def test_what_is_no_file_is_known_by_its_template(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Any, expected: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Any, expected: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     source = source_from_config(config)
     assert template_of(source, "") == ""
     assert template_of(source, "2026") == (source.identity() if expected else "")
+    # A query or an asset can select whom it likes, so an officer vouches for what it counts.
+    counted = template_of(source, "", counted=True)
+    assert counted == (source.identity() if expected == "counted" else "")
+
+
+def test_a_split_of_a_file_can_select_whom_it_likes() -> None:
+    split = {"by": "sex", "value": "F", "public_share": 0.5, "public_rows": 5}
+    source = source_from_config({"split": "people.csv", **split})
+    assert template_of(source, "2026") == ""
+    assert template_of(source, "", counted=True) == source.identity()
 
 
 def test_a_file_of_two_names_is_described(tmp_path: Path) -> None:

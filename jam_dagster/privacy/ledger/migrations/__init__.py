@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-BASELINE = "0003"
+BASELINE = "0004"
 """The revision of version 0.2.0; what came before was never published."""
 
 REVISION = BASELINE

@@ -3,13 +3,13 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
+revision = "0004"
 down_revision = None
 
 _ACCOUNT = ("dataset", "release", "partition", "edition", "specification", "share")
 _OPTIONAL = (
     *("period", "partitions", "ground", "counts_in", "opening", "protects"),
-    *("source", "digest", "sources", "approval"),
+    *("source", "digest", "sources", "approval", "records"),
 )
 
 _WHOLE: sa.types.TypeEngine[int] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -33,18 +33,19 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("events_by_account", "events", list(_ACCOUNT))
-    for name, kind, column in (
+    for name, kind, *columns in (
         ("one_charge_a_step", "charged", "step"),
         ("one_reservation_a_share", "reserved", "opening"),
         ("one_return_a_share", "returned", "opening"),
         ("one_closure_a_share", "closed", "opening"),
         ("one_outcome_a_step", "stored", "step"),
+        ("one_count_a_release", "counted"),
     ):
         condition = sa.text(f"kind = '{kind}'")
         op.create_index(
             name,
             "events",
-            [*_ACCOUNT, column],
+            [*_ACCOUNT, *columns],
             unique=True,
             sqlite_where=condition,
             postgresql_where=condition,
