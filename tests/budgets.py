@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from jam_dagster.privacy import Ledger, Policy
@@ -18,13 +19,13 @@ def grant_as_refused(ledger: Ledger, refused: BaseException) -> None:
     """Grant what a refusal says that an officer would have to grant."""
     command = shlex.split(str(refused).rpartition("grant it: ")[2])
     given = dict(zip(command[3::2], command[4::2], strict=True))
-    names = ("period", "partitions", "ground", "records")
-    policy: dict[str, Any] = {name: given[f"--{name}"] for name in names if f"--{name}" in given}
+    words: dict[str, Any] = {name: given[f"--{name}"] for name in FIXED if f"--{name}" in given}
+    before = ledger.balance(given["--dataset"])
     ledger.grant(
-        given["--dataset"],
+        before.dataset,
         epsilon=float(given["--epsilon"]),
         delta=float(given["--delta"]),
-        policy=Policy(**policy),
+        policy=replace(before.policy, **words),
         sources=given.get("--sources"),
         reason="read by the officer",
     )

@@ -134,7 +134,7 @@ class ReleaseStep:
         stores = (self._resource(RELEASABLE_STORE), self._resource(PRIVATE_STORE))
         place = self.place(domain, spec, stores=stores)
         funding = LedgerFunding(
-            resource.open(spec.dataset, stores=stores),
+            resource.open(spec.dataset, stores=stores, notify=context.log.info),
             spec.key(domain, partition),
             shares,
             protection,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,9 +15,11 @@ from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, variable_name
 from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
-from jam_dagster.privacy import Balance, Ledger, Policy
+from jam_dagster.privacy import Balance, Budget, Ledger, Policy
+from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.approval import check_approval
 from jam_dagster.privacy.ledger.backend import grant_command
+from jam_dagster.privacy.ledger.balance import grant_again_command
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
@@ -64,8 +66,8 @@ class LedgerResource(dg.ResourceDefinition):
     """The ledger that keeps the privacy budgets of protected datasets.
 
     A budget configured here is granted when its dataset is first used. From then on the ledger
-    keeps it: configuration that says something else later is refused, so that no budget is raised
-    by editing a file.
+    keeps it, and `jam-dagster ledger grant` changes it: configuration that says more than was
+    granted is refused, so that no budget is raised by editing a file.
 
     Only the definitions configure it. The resource takes no run config: a launch that gives it any
     is refused.
@@ -131,8 +133,16 @@ class LedgerResource(dg.ResourceDefinition):
             )
         return configured_signer(expanded(self.signing_key, "signing_key of the ledger resource"))
 
-    def open(self, dataset: str, *, stores: Iterable[ReleaseStore] = ()) -> Ledger:
+    def open(
+        self,
+        dataset: str,
+        *,
+        stores: Iterable[ReleaseStore] = (),
+        notify: Callable[[str], None] = lambda sentence: None,
+    ) -> Ledger:
         """Return the ledger, once it holds a budget for `dataset`.
+
+        What the ledger granted counts, also where less is configured.
 
         Parameters
         ----------
@@ -140,11 +150,13 @@ class LedgerResource(dg.ResourceDefinition):
             A protected dataset.
         stores
             Where draws of its releases may lie.
+        notify
+            Gets a sentence where less is configured than was granted.
 
         Raises
         ------
         BudgetError
-            If the dataset has no budget, or another one than is configured; or if a store holds
+            If the dataset has no budget, or a smaller one than is configured; or if a store holds
             draws of a dataset of which the ledger knows nothing.
         """
         ledger = Ledger(self.url)
@@ -154,8 +166,11 @@ class LedgerResource(dg.ResourceDefinition):
         balance = ledger.balance_if_granted(dataset)
         if balance is None:
             self._grant_first(ledger, dataset, configured, stores)
-        elif configured is not None:
-            _check_granted(balance, dataset, configured, url)
+        elif configured is not None and not _check_granted(balance, configured, url):
+            notify(
+                f"The ledger granted dataset {dataset!r} {_in_words(balance)}: that counts, and"
+                " not what the ledger resource is configured with."
+            )
         return ledger
 
     def _grant_first(
@@ -203,53 +218,46 @@ class LedgerResource(dg.ResourceDefinition):
             raise BudgetError(f"the ledger {shown} cannot be made: {reason}") from None
 
 
-def _check_granted(
-    balance: Balance, dataset: str, configured: DatasetBudget, location: str
-) -> None:
-    """Raise if a budget is configured otherwise than it was granted."""
-    if (balance.epsilon, balance.delta) != (configured.epsilon, configured.delta):
-        raise BudgetError(
-            f"Protected dataset {dataset!r} is configured with epsilon"
-            f" {configured.epsilon:g} at delta {configured.delta:g}, but the ledger"
-            f" granted it epsilon {balance.epsilon:g} at delta {balance.delta:g}."
-            f" Configuration does not change a granted budget: set it back, or run"
-            f" `jam-dagster ledger grant --ledger {location} --dataset {dataset} --epsilon"
-            f" {configured.epsilon:g} --delta {configured.delta:g}`."
-        )
-    if balance.policy != configured.policy:
-        raise BudgetError(
-            f"Protected dataset {dataset!r} is configured with {configured.policy}, but the ledger"
-            f" granted its budget with {balance.policy}. Configuration does not change a"
-            f" granted budget: set it back, or grant it again with `jam-dagster ledger"
-            f" grant --ledger {location} --dataset {dataset}` and the policy's options."
-        )
-    if check_approval(configured.approval) != balance.approval:
-        raise BudgetError(
-            f"Protected dataset {dataset!r} is configured with approval"
-            f" {configured.approval}, but the ledger granted its budget with approval"
-            f" {balance.approval or 'none'}. Configuration does not change a granted"
-            f" budget: set it back, or grant it with `jam-dagster ledger grant --ledger"
-            f" {location} --dataset {dataset}` and `--approval {configured.approval}`."
-        )
-    check_access(configured, balance, location)
+def _check_granted(balance: Balance, configured: DatasetBudget, location: str) -> bool:
+    """Return whether a budget is configured as it was granted, and not with less.
 
-
-def check_access(configured: DatasetBudget, balance: Balance, location: str) -> None:
-    """Raise if how private data may be opened is configured otherwise than it was granted."""
-    options = []
-    if configured.attempts not in (None, balance.attempts):
-        options.append(f"--attempts {configured.attempts}")
-    granted = balance.sources.split(",")
+    Raises
+    ------
+    BudgetError
+        If more is configured than was granted.
+    """
+    wanted: dict[str, object] = {}
+    if units_down(Budget(configured.epsilon, configured.delta).rho) > balance.granted_units:
+        wanted |= {"epsilon": configured.epsilon, "delta": configured.delta}
+    for name, least in vars(Policy()).items():
+        value = getattr(configured, name)
+        if value not in (least, getattr(balance.policy, name)):
+            wanted[name] = value
+    if check_approval(configured.approval) not in ("", balance.approval):
+        wanted["approval"] = configured.approval
+    if configured.attempts is not None and configured.attempts > balance.attempts:
+        wanted["attempts"] = configured.attempts
+    granted = [one for one in balance.sources.split(",") if one]
     if missing := [one for one in configured.sources.split(",") if one and one not in granted]:
-        options.append(f"--sources {','.join(filter(None, (*granted, *missing)))}")
-    if options:
+        wanted["sources"] = ",".join((*granted, *missing))
+    if wanted:
+        listed = ", ".join(f"{name} {value}" for name, value in wanted.items())
         raise BudgetError(
-            f"Protected dataset {balance.dataset!r} is configured with other attempts or sources"
-            f" than the ledger granted. Configuration does not change a granted budget: set it"
-            f" back, or run `jam-dagster ledger grant --ledger {location} --dataset"
-            f" {balance.dataset} --epsilon {balance.epsilon:g} --delta {balance.delta:g}"
-            f" {' '.join(options)}`, with the policy's options where it has any."
+            f"Protected dataset {balance.dataset!r} is configured with {listed}, and the ledger"
+            f" granted it {_in_words(balance)}. Configuration does not change a granted budget:"
+            " configure no more than was granted, or let the officer grant it:"
+            f" {grant_again_command(location, balance, **wanted)}"
         )
+    same = (configured.epsilon, configured.delta, configured.policy)
+    return same == (balance.epsilon, balance.delta, balance.policy)
+
+
+def _in_words(balance: Balance) -> str:
+    """Return what the ledger granted, as a configuration would say it."""
+    words = {"epsilon": f"{balance.epsilon:g}", "delta": f"{balance.delta:g}"}
+    words |= {name: value for name, value in vars(balance.policy).items() if value}
+    words |= {"approval": balance.approval or "none", "attempts": str(balance.attempts)}
+    return ", ".join(f"{name} {value}" for name, value in words.items())
 
 
 def _budgets(given: object) -> dict[str, DatasetBudget]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -162,6 +163,14 @@ class Balance:
     def epsilon_of(self, rho: float) -> float:
         """Return an amount of rho as epsilon at the grant's delta; epsilons do not add up."""
         return epsilon_from_rho(rho, self.delta)
+
+
+def grant_again_command(location: str, balance: Balance, **changes: object) -> str:
+    """Return the command that grants a budget again with some changes, as errors quote it."""
+    given = {"epsilon": repr(balance.epsilon), "delta": repr(balance.delta), **changes}
+    words = ["jam-dagster", "ledger", "grant", "--ledger", location, "--dataset", balance.dataset]
+    words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return shlex.join([*words, "--reason", "REASON"])
 
 
 def known_balance(

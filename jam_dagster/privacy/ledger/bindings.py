@@ -12,15 +12,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import shlex
 from collections.abc import Collection
-from dataclasses import asdict, replace
 
 import sqlalchemy as sa
 
 from jam_dagster.errors import SourceBindingError, SpecificationError
 from jam_dagster.privacy.ledger.backend import rebind_command
-from jam_dagster.privacy.ledger.balance import Balance
+from jam_dagster.privacy.ledger.balance import Balance, grant_again_command
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 from jam_dagster.privacy.ledger.policy import GROUNDS, Policy
@@ -221,46 +219,39 @@ def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, s
 
 def _check_public(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
     """Raise unless the officer says that the number of records of a source is public."""
-    policy, sources = balance.policy, balance.sources
-    if not public_fault(policy, key.partition, source, sources):
+    if not public_fault(balance.policy, key.partition, source, balance.sources):
         return
-    template, of = template_in(source), "one fixed set of people"
-    wanted = replace(policy, records="public", ground=FIXED if key.partition else policy.ground)
+    wanted, people = {"records": "public"}, "one fixed set of people"
     if key.partition:
-        of = "in each partition one fixed set of people, whose membership is public"
-    if not is_vouched(source, sources):
-        sources = ",".join(filter(None, (sources, template)))
-        of += f", and its query or asset, whose digest is {template}, selects all of them"
+        wanted["ground"] = FIXED
+        people = "in each partition one fixed set of people, whose membership is public"
+    if not is_vouched(source, balance.sources):
+        wanted["sources"] = _with(balance.sources, template_in(source))
+        people += f", all of whom its query or asset selects ({template_in(source)})"
     raise SourceBindingError(
         f"{key} of dataset {key.dataset!r} protects replace_one neighbours, which do not hide the "
         "number of records, and no grant says that it is public. Protect add_remove neighbours "
         "(privacy.neighbours, or --neighbours), which measure it with privacy.records_share of "
-        f"the budget. Or, if the table has {of}, and their number is no secret, let the officer "
-        f"grant it: {_grant_again(location, balance, wanted, sources)}"
+        f"the budget. Or, if the table has {people}, and their number is no secret, let the "
+        f"officer grant it: {grant_again_command(location, balance, **wanted)}"
     )
 
 
-def _grant_again(location: str, balance: Balance, policy: Policy, sources: str) -> str:
-    """Return the command that grants a budget again with another policy, as errors quote it."""
-    words = ["jam-dagster", "ledger", "grant", "--ledger", location, "--dataset", balance.dataset]
-    words += ["--epsilon", f"{balance.epsilon!r}", "--delta", f"{balance.delta!r}"]
-    for name, value in (*asdict(policy).items(), ("sources", sources)):
-        words += [f"--{name}", value] if value else []
-    return shlex.join([*words, "--reason", "REASON"])
+def _with(sources: str, template: str) -> str:
+    return ",".join(filter(None, (sources, template)))
 
 
 def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
     """Raise unless the officer vouches for a source that no file tells apart from another's."""
     if not key.partition or is_vouched(source, balance.sources):
         return
-    policy, template = balance.policy, template_in(source)
-    sources = ",".join(filter(None, (balance.sources, template)))
+    template = template_in(source)
+    command = grant_again_command(location, balance, sources=_with(balance.sources, template))
     raise SourceBindingError(
         f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a URL, and "
-        f"the officer granted partitions as disjoint ({policy.ground}): only who reads it can tell "
-        f"that no person is in two of them. Its digest is {template}. Give each partition a file "
-        "of its own, or let the officer look at the definition and grant it: "
-        f"{_grant_again(location, balance, policy, sources)}"
+        f"the officer granted partitions as disjoint ({balance.policy.ground}): only who reads it "
+        f"can tell that no person is in two of them. Its digest is {template}. Give each partition a "
+        f"file of its own, or let the officer look at the definition and grant it: {command}"
     )
 
 

@@ -18,7 +18,7 @@ from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.tables import Domain, SqlSource
-from tests.budgets import FIXED, PUBLIC_N
+from tests.budgets import FIXED
 from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, told
 
 OFF = EvaluationSpec(mode="off")
@@ -192,20 +192,18 @@ def test_a_store_that_fails_is_no_attempt_and_holds_nobody_up(
 
 @pytest.mark.slow
 def test_attempts_and_sources_are_granted_by_the_configured_budget(bench: Bench) -> None:
-    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, **FIXED, attempts=7, sources="any")
+    one, other = (f"{16 * letter}:{64 * 'b'}" for letter in "ac")
+    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, **FIXED, attempts=7, sources=one)
     assert bench.run(["domain", "privacy_budget"]).success
     balance = bench.ledger.balance("people")
-    assert (balance.attempts, balance.sources) == (7, "any")
+    assert (balance.attempts, balance.sources) == (7, one)
     for changed in ({"attempts": 8}, {"attempts": 1}):
         bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, **FIXED, **changed)
         message = failure(bench.run(["privacy_budget"]))
         assert "other attempts or sources than the ledger granted" in message
     # What is not configured is the officer's.
-    template = f"{16 * 'a'}:{64 * 'b'}"
-    bench.ledger.grant(
-        "people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N, sources=f"any,{template}"
-    )
-    for sources in ("", "any"):
+    bench.ledger.grant("people", epsilon=5.0, delta=1e-9, sources=f"{one},{other}")
+    for sources in ("", one):
         bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, **FIXED, sources=sources)
         assert bench.run(["privacy_budget"]).success
 

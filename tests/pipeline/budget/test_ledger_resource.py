@@ -6,8 +6,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, LedgerResource, ReleaseStoreResource
+from jam_dagster.privacy import Policy
+from tests.budgets import FIXED
 from tests.pipeline.conftest import Bench
 
 
@@ -71,3 +73,48 @@ def test_steps_and_functions_take_the_resources_by_their_types(bench: Bench) -> 
     made = dg.materialize([reading], resources={"ledger": ledger, "reader": Reader(books=ledger)})
     assert made.success
     assert seen == [ledger, ledger]
+
+
+def configured(home: Path, **budget: Any) -> LedgerResource:
+    whole = {"epsilon": 1.0, "delta": 1e-9, **budget}
+    return LedgerResource(url=str(home / "ledger.db"), budgets={"people": whole})
+
+
+def test_what_the_officer_granted_counts_and_not_what_is_configured(tmp_path: Path) -> None:
+    disjoint = {"partitions": "disjoint", **FIXED}
+    ledger = configured(tmp_path).open("people")
+    policy = Policy(period="month", **disjoint)
+    ledger.grant("people", epsilon=1.2, delta=1e-9, policy=policy, attempts=5, reason="board")
+    granted = ledger.balance("people")
+
+    said: list[str] = []
+    for less in ({}, {"attempts": 2}, disjoint, {"epsilon": 1.2, "period": "month"}):
+        configured(tmp_path, **less).open("people", notify=said.append)
+    assert all("epsilon 1.2" in one and "that counts" in one for one in said)
+    assert len(said) == 4
+    whole = {"epsilon": 1.2, "period": "month", "attempts": 5, **disjoint}
+    configured(tmp_path, **whole).open("people", notify=said.append)
+    assert len(said) == 4
+    assert ledger.balance("people") == granted
+
+
+MORE: dict[str, tuple[dict[str, Any], str]] = {
+    "epsilon": ({"epsilon": 1.3}, "--epsilon 1.3 --delta 1e-09"),
+    "a period": ({"period": "month"}, "--epsilon 1.2 --delta 1e-09 --period month"),
+    "partitions": ({"partitions": "disjoint", "ground": "add/remove neighbours"}, "disjoint"),
+    "a number of records": ({"records": "public"}, "--records public"),
+    "attempts": ({"attempts": 4}, "--attempts 4"),
+    "an approval that no grant asks for": ({"approval": "required"}, "--approval required"),
+}
+
+
+@pytest.mark.parametrize(("more", "command"), MORE.values(), ids=list(MORE))
+def test_no_budget_is_raised_by_editing_the_configuration(
+    tmp_path: Path, more: dict[str, Any], command: str
+) -> None:
+    ledger = configured(tmp_path).open("people")
+    ledger.grant("people", epsilon=1.2, delta=1e-9, reason="board")
+    with pytest.raises(BudgetError, match="configure no more than was granted") as refused:
+        configured(tmp_path, **more).open("people")
+    assert command in str(refused.value).rpartition("grant it: ")[2]
+    assert ledger.balance("people").epsilon == 1.2
