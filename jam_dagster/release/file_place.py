@@ -208,7 +208,8 @@ class FilePlace(Place):
 
     def begin(self, data: Fingerprint) -> None:
         """Note what data the release draws on, or check that they are still the same."""
-        private = self._private_facts(data) if self._exact else {}
+        known = self._exact and data.opened
+        private = self._private_facts(data) if known else {}
         if self.has_drawn:
             self._check_unchanged(data, private)
         for path, (value, _) in private.items():
@@ -216,7 +217,7 @@ class FilePlace(Place):
             if value is not None:
                 self._secrets.shelf.write(path, json.dumps(value).encode())
         spec = self._spec
-        if self._exact and spec is not None and spec.privacy.protection.unit is not None:
+        if known and spec is not None and spec.privacy.protection.unit is not None:
             # The release is claimed by this run, so no other run brings another key meanwhile.
             self._secrets.restricted.write(self._row_key_file, self._row_key)
         described = json.dumps(self._described(data), indent=2) + "\n"

@@ -45,7 +45,8 @@ class Fingerprint:
     tables, or their encoding comes from private data. `restricted_domain` is a domain that comes
     from private data, for the release's key has any other. `contents` is a digest of private
     records, where only they show that a table changed: of a table in memory. It is private, and
-    must be keyed before it is kept. `counted_by` is that of `Documents`.
+    must be keyed before it is kept. `counted_by` is that of `Documents`. Where the private table
+    was not `opened`, nothing of it is known or compared.
     """
 
     records: int | None
@@ -53,11 +54,13 @@ class Fingerprint:
     restricted_domain: Domain | None = None
     contents: str | None = None
     counted_by: str | None = None
+    opened: bool = True
 
     @classmethod
     def of(
         cls,
-        private: MarginalSource,
+        domain: Domain,
+        private: MarginalSource | None,
         public: MarginalSource | None,
         *,
         neighbours: Neighbours,
@@ -65,11 +68,12 @@ class Fingerprint:
         counted_by: str | None = None,
     ) -> Fingerprint:
         """Take the fingerprint of two encoded tables, for a release with these neighbours."""
-        records = private.records if neighbours.records_public else None
-        if private.domain.restricted:
-            return cls(records, {}, private.domain, contents, counted_by)
+        opened = private is not None
+        records = private.records if private is not None and neighbours.records_public else None
+        if domain.restricted:
+            return cls(records, {}, domain, contents, counted_by, opened)
         tables = {} if public is None else encoded_tables(public)
-        return cls(records, dict(tables), None, contents, counted_by)
+        return cls(records, dict(tables), None, contents, counted_by, opened)
 
     @property
     def public_digest(self) -> str | None:

@@ -140,6 +140,21 @@ def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
 
 
 @pytest.mark.slow
+def test_a_release_that_has_ended_is_made_again_without_its_private_table(bench: Bench) -> None:
+    noisy = EvaluationSpec(mode="private")
+    first = bench.run(evaluation=noisy)
+    assert first.success, failure(first)
+    bench.private.unlink()
+    again = bench.run(evaluation=noisy)
+    assert again.success, failure(again)
+    assert attempts(bench) == (1, 0)
+    shown = told(again)
+    assert shown["jam_pgm"]["made_again"]
+    for name in ("synthetic_records", "workload_error"):
+        assert shown[name] == told(first)[name]
+
+
+@pytest.mark.slow
 def test_what_counted_a_table_of_a_database_is_told(bench: Bench) -> None:
     url = f"sqlite:///{bench.home / 'people.sqlite'}"
     engine = sa.create_engine(url)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import DatasetBudget, check_definitions
+from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, check_definitions
 from jam_dagster.tables import AssetSource, source_from_config
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
@@ -103,6 +103,15 @@ def test_tables_of_the_project_are_released(project: Project) -> None:
     assert "Annegret Quill" not in "\n".join(map(str, result.all_events))
     # What the project's table was is left as it was.
     assert project.warehouse.tables["warehouse", "people", ""].attrs == {}
+
+
+@pytest.mark.slow
+def test_a_table_of_the_project_is_not_loaded_for_a_repeat(project: Project) -> None:
+    project.materialize(PEOPLE, SURVEY)
+    for _ in ("first", "again"):
+        result = project.run(evaluation=EvaluationSpec(mode="off"))
+        assert result.success, failure(result)
+    assert [name for name, _ in project.warehouse.given].count("warehouse/people") == 1
 
 
 @pytest.mark.slow
