@@ -369,6 +369,11 @@ class Engine(Documents):
             " at no cost, from its stored draws. If the private table has changed since, raise"
             " privacy.edition (--edition)."
         )
+        if spec.evaluation_mode == "exact" and self.funding.ledger is not None:
+            self.progress.notify(
+                "Exact errors are measured on the private table again. Nothing pays for that"
+                " opening, so it counts as an attempt (`jam-dagster ledger acknowledge`)."
+            )
         searched = found.transcript.search is not None
         if found.transcript.chunk_rows is None and searched != spec.sampling.search:
             how = "and searched" if searched else "alone"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from jam_dagster.mechanisms.loops import rows
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.release.engine import Drawn, Engine, Progress
-from jam_dagster.release.run import ReleaseErrors
+from jam_dagster.release.run import RUN_FILE, ReleaseErrors
 from jam_dagster.tables import FrameSource
 from tests.release.test_engine import ledger, never, public_of, table
 from tests.release.test_file_place import engine as unbound
@@ -149,6 +150,26 @@ def test_an_evaluation_that_is_left_opens_the_same_table_alone(
     assert errors.synthetic is not None
     assert begun.place.outcomes.get(MEANS_STEP) is not None
     assert attempts(ledger) == (3, 2)
+
+
+def drop_the_run(home: Path) -> None:
+    (home / "asset.run" / RUN_FILE).unlink()
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "between"),
+    [("exact", lambda home: None), ("off", drop_the_run)],
+    ids=["exact errors", "a run that somebody removed"],
+)
+def test_an_opening_that_pays_nothing_counts_even_if_it_ends_well(
+    tmp_path: Path, ledger: Ledger, evaluate: str, between: Callable[[Path], None]
+) -> None:
+    first, _ = draw(engine(tmp_path, ledger, evaluate=evaluate), tmp_path)
+    assert attempts(ledger) == (1, 0)
+    between(tmp_path)
+    again, _ = draw(engine(tmp_path, ledger, evaluate=evaluate), tmp_path)
+    assert again.run.digest == first.run.digest
+    assert attempts(ledger) == (2, 1)
 
 
 def test_another_public_table_is_refused(tmp_path: Path, ledger: Ledger) -> None:
