@@ -81,7 +81,7 @@ class ReleaseClosedError(BudgetError):
 
 
 class AttemptsError(BudgetError):
-    """Too many attempts to open a dataset's private data have not ended well."""
+    """Too many attempts to open a dataset's private data have not ended well, or paid nothing."""
 
 
 class SourceBindingError(BudgetError):

@@ -15,7 +15,7 @@ PUBLIC_N = Policy(**FIXED)
 """How many people there are is public, in the dataset and in each partition."""
 
 
-def grant_as_refused(ledger: Ledger, refused: BaseException) -> None:
+def grant_as_refused(ledger: Ledger, refused: object) -> None:
     """Grant what a refusal says that an officer would have to grant."""
     command = shlex.split(str(refused).rpartition("grant it: ")[2])
     given = dict(zip(command[3::2], command[4::2], strict=True))

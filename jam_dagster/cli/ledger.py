@@ -96,7 +96,7 @@ def show(
     for balance in balances:
         _print_balance(console, balance, after[balance.dataset])
     if still_open := [one for listed in attempts.values() for one in listed]:
-        title = "Attempts to open private data that have not ended"
+        title = "Attempts to open private data that have not ended, or paid nothing"
         console.print(attempts_table(still_open, _table(title)))
     for balance in balances:
         for line in approval_lines(balance, approved[balance.dataset]):

@@ -123,6 +123,14 @@ class Draws:
         """The rho left for further draws, rounded so that charging all of it always fits."""
         return rho_within(max(0, units_down(self.total) - self._units))
 
+    def can_make(self, step: str) -> bool:
+        """Return whether a step is still to be drawn: neither stored, nor lost, nor closed."""
+        if self._store.get(step) is not None:
+            return False
+        if self._account.charged(step) is not None:
+            return self._noise.repeatable
+        return not self._account.closed
+
     @property
     def _units(self) -> int:
         return sum(self._units_of.values())

@@ -13,13 +13,8 @@ from jam_dagster.errors import SpecificationError
 SOURCE_KEY_FILE = "source.key"
 """The file name of a private store's secret, which keys the bindings of sources."""
 
-RECORDS_FOLDER = "records"
-"""The folder, in a private store, of the number of private records of each release."""
-
 CONTENTS_FOLDER = "contents"
 """The folder, in a private store, of keyed digests of the private records of each release."""
-
-_KEPT_FOLDERS = (RECORDS_FOLDER, CONTENTS_FOLDER)
 
 _SECRET_BYTES = 32
 
@@ -88,7 +83,7 @@ def carry_private_store(origin: Path, destination: Path) -> bool:
     if (destination / SOURCE_KEY_FILE).exists():
         return stored_secret(destination, make=False) == secret
     try:
-        kept = [one for name in _KEPT_FOLDERS for one in origin.glob(f"{name}/*.json")]
+        kept = origin.glob(f"{CONTENTS_FOLDER}/*.json")
         for path in (*kept, origin / SOURCE_KEY_FILE):
             copy = destination / path.relative_to(origin)
             destination.mkdir(mode=0o700, parents=True, exist_ok=True)

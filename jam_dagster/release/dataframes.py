@@ -301,8 +301,8 @@ def synthesize(
         Whether to write a line a round, and every message, to standard error.
     **options
         What the release is: ``epsilon``, which is needed, and the others of `ReleaseOptions`,
-        which the reference describes. The same release of the same table is free, and gives the
-        same synthetic table.
+        which the reference describes. The same release again is free, opens no private table, and
+        gives the same synthetic table.
 
     Returns
     -------

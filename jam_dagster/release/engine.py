@@ -177,14 +177,13 @@ class Engine(Documents):
         AttemptsError
             If too many attempts to open the data did not end well.
         """
-        self._check_kept()
         with private_step(what):
             self._check_counting()
         with self.funding.opening(), private_step(what):
             yield
 
     def _check_kept(self) -> None:
-        """Raise where draws are left to make, and may be of other rows than those before."""
+        """Raise where the draws that are left may be of other rows than those before."""
         place, spec = self.place, self.spec
         lost = ""
         if not place.files:
@@ -193,9 +192,7 @@ class Engine(Documents):
             lost = f"secret that chose which rows of a person release {spec.release} keeps"
         elif place.counted_by not in (None, ROWS) and spec.reads_values and not place.has_contents:
             lost = f"keyed digest of the counts that release {spec.release} drew on"
-        measures = spec.evaluation_mode == "private"
-        left = place.finished() is None or (measures and place.outcomes.get(MEANS_STEP) is None)
-        if lost and left:
+        if lost:
             raise InputError(
                 f"The {lost} is not in {place.name} or the private store, and the release has"
                 f" draws left to make: restore it from a copy, or {ANOTHER_EDITION}. Nothing was"
@@ -225,7 +222,9 @@ class Engine(Documents):
     ) -> ReleaseErrors:
         """Open the private table, once, for all that the release draws from it.
 
-        At the end the unspent part of the budget returns.
+        It stays closed where nothing is left to draw and no exact error is asked for: how an
+        opening ends is an answer, and nothing would pay for it. At the end the unspent part of the
+        budget returns.
 
         Parameters
         ----------
@@ -243,16 +242,31 @@ class Engine(Documents):
         ReleaseErrors
             The workload errors.
         """
-        with self.opened("making the release"):
-            with stage("encode"):
-                private = self.private_side(self.domain)
-            with stage("mechanism"):
-                run, repeated = self.run(private, public)
+
+        def finish(
+            run: ReleaseRun, private: MarginalSource | None, repeated: bool
+        ) -> ReleaseErrors:
             with stage("sample"):
                 sample = self.sample(run, path)
                 keep(Drawn(run, repeated, sample))
             with stage("evaluate"):
-                errors = self.evaluate(run, private, sample.codes, public)
+                return self.evaluate(run, private, sample.codes, public)
+
+        ended, mode = self.place.finished(), self.spec.evaluation_mode
+        measures = mode == "private" and self.funding.draws(EVALUATION).can_make(MEANS_STEP)
+        if ended is not None and not measures and mode != "exact":
+            self.begin(None, public)
+            self._repeat(ended)
+            errors = finish(ended, None, True)
+        else:
+            if ended is None or measures:
+                self._check_kept()
+            with self.opened("making the release"):
+                with stage("encode"):
+                    private = self.private_side(self.domain)
+                with stage("mechanism"):
+                    run, repeated = self.run(private, public)
+                errors = finish(run, private, repeated)
         # Once private data are closed: a ledger that cannot be reached is no fault of theirs.
         for share in self.spec.shares:
             self.funding.close(share, f"{share} ended")
@@ -261,8 +275,7 @@ class Engine(Documents):
     def row_key(self) -> bytes:
         """Return the key that decides which rows of a person are kept: the release's own.
 
-        Where it is lost and nothing is left to draw, other rows are kept: every draw was paid for
-        with all that the rows of a person can do to it, whichever they are.
+        Where it is lost and nothing is left to draw, exact errors are of other rows.
         """
         privacy = self.spec.privacy
         return self.place.row_key() if self.spec.exact else seeded_key(privacy.seed or 0)
@@ -328,21 +341,12 @@ class Engine(Documents):
         spec, domain = self.spec, private.domain
         self.begin(private, public)
         found = self.place.finished()
+        draws = self.funding.draws(MECHANISM)
         if found is not None:
-            self.progress.notify(
-                f"Edition {spec.privacy.edition} of this release was drawn before: it is made again"
-                " at no cost, from its stored draws. If the private table has changed since, raise"
-                " privacy.edition (--edition)."
-            )
-            searched = found.transcript.search is not None
-            if found.transcript.chunk_rows is None and searched != spec.sampling.search:
-                how = "and searched" if searched else "alone"
-                self.progress.notify(
-                    f"Its rows were sampled {how}, and are made the same way again:"
-                    " sampling.search counts for the next edition."
-                )
+            if spec.neighbours.records_public:
+                draws.records(private.records)
+            self._repeat(found)
         else:
-            draws = self.funding.draws(MECHANISM)
             workload = spec.workload.build(domain)
             with private_step("running the mechanism"), self.place.modes():
                 result = spec.mechanism.build().run(
@@ -356,6 +360,29 @@ class Engine(Documents):
             made = ReleaseRun(**parts, release=identity)
             self.place.keep(made)
         return found or made, found is not None
+
+    def _repeat(self, found: ReleaseRun) -> None:
+        """Say that a run was drawn before, once its number of records is the ledger's."""
+        spec = self.spec
+        if spec.neighbours.records_public:
+            self.funding.draws(MECHANISM).records(found.transcript.records)
+        self.progress.notify(
+            f"Edition {spec.privacy.edition} of this release was drawn before: it is made again"
+            " at no cost, from its stored draws. If the private table has changed since, raise"
+            " privacy.edition (--edition)."
+        )
+        if spec.evaluation_mode == "exact" and self.funding.ledger is not None:
+            self.progress.notify(
+                "Exact errors are measured on the private table again. Nothing pays for that"
+                " opening, so it counts as an attempt (`jam-dagster ledger acknowledge`)."
+            )
+        searched = found.transcript.search is not None
+        if found.transcript.chunk_rows is None and searched != spec.sampling.search:
+            how = "and searched" if searched else "alone"
+            self.progress.notify(
+                f"Its rows were sampled {how}, and are made the same way again:"
+                " sampling.search counts for the next edition."
+            )
 
     def sample(self, run: ReleaseRun, path: Path) -> Sample:
         """Sample the synthetic table of a run, from its measurements alone: always the same one."""
@@ -383,8 +410,10 @@ class Engine(Documents):
         keep_counts(run, table, counts)
         return Sample(counts, table)
 
-    def begin(self, private: MarginalSource, public: MarginalSource | None) -> None:
+    def begin(self, private: MarginalSource | None, public: MarginalSource | None) -> None:
         """Claim the place for this release, once its data are those of earlier draws.
+
+        Nothing is compared of a private table that stays closed (None).
 
         Raises
         ------
@@ -392,10 +421,10 @@ class Engine(Documents):
             If earlier draws of this release were made on other data.
         """
         fingerprint = Fingerprint.of(
+            self.domain,
             private,
             public,
-            neighbours=self.spec.neighbours,
-            contents=self._contents(private),
+            contents=None if private is None else self._contents(private),
             counted_by=self.counted_by,
         )
         self.place.begin(fingerprint)
@@ -417,7 +446,7 @@ class Engine(Documents):
     def evaluate(
         self,
         run: ReleaseRun,
-        private: MarginalSource,
+        private: MarginalSource | None,
         synthetic: MarginalSource,
         public: MarginalSource | None,
     ) -> ReleaseErrors:
@@ -430,7 +459,7 @@ class Engine(Documents):
         private
             What `private_side` returned. Where no value was looked at, the table is encoded here,
             in mode ``"private"`` once the evaluation is charged: a table that does not fit the
-            domain fails it then.
+            domain fails it then. None: it is closed, for the answer is stored or will never come.
         synthetic, public
             The tables to evaluate.
         """
@@ -438,11 +467,17 @@ class Engine(Documents):
         mode = spec.evaluation_mode
         draws = self.funding.draws(EVALUATION) if mode == "private" else None
         errors: WorkloadErrors
-        exact, unread = mode == "exact", not spec.reads_values
+        exact, unread = mode == "exact", private is None or not spec.reads_values
+        encode: Callable[[], MarginalSource] = partial(self.encode, domain)
+        step: AbstractContextManager[None] = private_step("measuring the workload error")
+        if private is None:
+            # No value is asked for, and none could be given.
+            private = closed = RecordsOnly(domain, run.transcript.records)
+            encode, step = lambda: closed, nullcontext()
         try:
-            with private_step("measuring the workload error"), self.place.modes():
+            with step, self.place.modes():
                 if exact and unread:
-                    private = self.encode(domain)
+                    private = encode()
                 errors = workload_error(
                     private,
                     synthetic,
@@ -451,7 +486,7 @@ class Engine(Documents):
                     mode=mode,
                     draws=draws,
                     records=run.transcript.records,
-                    encode=partial(self.encode, domain) if unread and not exact else None,
+                    encode=encode if unread and not exact else None,
                 )
                 target = spec.evaluation.target
                 if exact and target is not None and isinstance(private, EncodedTable):

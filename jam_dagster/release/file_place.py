@@ -16,7 +16,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import DirectoryStore, ReleaseKey
 from jam_dagster.privacy.private_copies import FAILURES, failure_of
-from jam_dagster.privacy.private_store import CONTENTS_FOLDER, RECORDS_FOLDER, keyed_contents
+from jam_dagster.privacy.private_store import CONTENTS_FOLDER, keyed_contents
 from jam_dagster.release.place import (
     ANOTHER_EDITION,
     DESCRIPTION,
@@ -67,9 +67,9 @@ class LocalShelf:
 class Secrets:
     """Where a release keeps what only the readers of its private table may see.
 
-    The private store (`shelf`, `root`) has the number of records and the digest of the table of
-    each release; the release's own `folder` has the causes of its failures, and the key that
-    chooses rows. `source` returns the secret by which sources are bound, and may make it.
+    The private store (`shelf`, `root`) has the digest of the table of each release; the release's
+    own `folder` has the causes of its failures, and the key that chooses rows. `source` returns the
+    secret by which sources are bound, and may make it.
     """
 
     shelf: Shelf
@@ -164,7 +164,7 @@ class FilePlace(Place):
     @property
     def has_contents(self) -> bool:
         """Whether a digest of the private records is kept; see `Place.has_contents`."""
-        return bool(self._private_fact(CONTENTS_FOLDER).exists())
+        return bool(self._contents_file.exists())
 
     @property
     def counted_by(self) -> str | None:
@@ -208,15 +208,14 @@ class FilePlace(Place):
 
     def begin(self, data: Fingerprint) -> None:
         """Note what data the release draws on, or check that they are still the same."""
-        private = self._private_facts(data) if self._exact else {}
+        known = self._exact and data.opened
+        contents = self._keyed_contents(data) if known else None
         if self.has_drawn:
-            self._check_unchanged(data, private)
-        for path, (value, _) in private.items():
-            # How many rows there are is shown once a draw is paid, and not before.
-            if value is not None:
-                self._secrets.shelf.write(path, json.dumps(value).encode())
+            self._check_unchanged(data, contents)
+        if contents is not None:
+            self._secrets.shelf.write(self._contents_file, json.dumps(contents).encode())
         spec = self._spec
-        if self._exact and spec is not None and spec.privacy.protection.unit is not None:
+        if known and spec is not None and spec.privacy.protection.unit is not None:
             # The release is claimed by this run, so no other run brings another key meanwhile.
             self._secrets.restricted.write(self._row_key_file, self._row_key)
         described = json.dumps(self._described(data), indent=2) + "\n"
@@ -234,7 +233,6 @@ class FilePlace(Place):
             "key": asdict(self._key) if spec.exact else None,
             "specification": spec.specified(domain),
             "public": data.public_digest,
-            "records": None,
         }
         # As it began: what an earlier version made does not say.
         counted_by = self.counted_by if self.has_drawn else data.counted_by
@@ -246,31 +244,25 @@ class FilePlace(Place):
             described["retention_days"] = spec.privacy.retention_days
         return described
 
-    def _private_facts(self, data: Fingerprint) -> dict[Any, tuple[Any, str]]:
-        """Return what the private store keeps of the data, and what it is, by its file."""
-        secrets, contents = self._secrets, data.contents
-        if contents is not None:
-            contents = keyed_contents(secrets.source(True), self._key.digest, contents)
-        facts = {
-            RECORDS_FOLDER: (data.records, "number of private records"),
-            CONTENTS_FOLDER: (contents, "private table"),
-        }
-        return {self._private_fact(folder): fact for folder, fact in facts.items()}
+    def _keyed_contents(self, data: Fingerprint) -> str | None:
+        if data.contents is None:
+            return None
+        return keyed_contents(self._secrets.source(True), self._key.digest, data.contents)
 
-    def _private_fact(self, folder: str) -> Path | UPath:
-        return self._secrets.root / folder / f"{self._key.digest}.json"
+    @property
+    def _contents_file(self) -> Path | UPath:
+        return self._secrets.root / CONTENTS_FOLDER / f"{self._key.digest}.json"
 
     def check_public(self, digest: str | None) -> None:
         """Raise if draws that lie here were made on another public table."""
         if self.has_drawn and self._described_before().get("public") != digest:
             raise self._changed(["public table"])
 
-    def _check_unchanged(self, data: Fingerprint, private: dict[Any, tuple[Any, str]]) -> None:
-        before, changed = self._described_before(), []
-        for path, (value, what) in private.items():
-            # A private store can be lost.
-            if path.exists() and json.loads(path.read_text()) != value:
-                changed.append(what)
+    def _check_unchanged(self, data: Fingerprint, contents: str | None) -> None:
+        before, changed, path = self._described_before(), [], self._contents_file
+        # A private store can be lost. The ledger compares the number of records.
+        if data.opened and path.exists() and json.loads(path.read_text()) != contents:
+            changed.append("private table")
         if before.get("public") != data.public_digest:
             changed.append("public table")
         restricted = data.restricted_domain

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from upath import UPath
 
-    from jam_dagster.privacy import Neighbours, OutcomeStore
+    from jam_dagster.privacy import OutcomeStore
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.tables import Domain, MarginalSource
 
@@ -41,35 +41,36 @@ DESCRIPTION = "release.json"
 class Fingerprint:
     """The inputs of a release, from public facts only, to detect that they changed between runs.
 
-    `records` is None where their number is private. `public` is empty where there are no public
+    `public` is empty where there are no public
     tables, or their encoding comes from private data. `restricted_domain` is a domain that comes
     from private data, for the release's key has any other. `contents` is a digest of private
     records, where only they show that a table changed: of a table in memory. It is private, and
-    must be keyed before it is kept. `counted_by` is that of `Documents`.
+    must be keyed before it is kept. `counted_by` is that of `Documents`. Where the private table
+    was not `opened`, nothing of it is known or compared.
     """
 
-    records: int | None
     public: dict[str, EncodedTable]
     restricted_domain: Domain | None = None
     contents: str | None = None
     counted_by: str | None = None
+    opened: bool = True
 
     @classmethod
     def of(
         cls,
-        private: MarginalSource,
+        domain: Domain,
+        private: MarginalSource | None,
         public: MarginalSource | None,
         *,
-        neighbours: Neighbours,
         contents: str | None = None,
         counted_by: str | None = None,
     ) -> Fingerprint:
-        """Take the fingerprint of two encoded tables, for a release with these neighbours."""
-        records = private.records if neighbours.records_public else None
-        if private.domain.restricted:
-            return cls(records, {}, private.domain, contents, counted_by)
+        """Take the fingerprint of two encoded tables."""
+        opened = private is not None
+        if domain.restricted:
+            return cls({}, domain, contents, counted_by, opened)
         tables = {} if public is None else encoded_tables(public)
-        return cls(records, dict(tables), None, contents, counted_by)
+        return cls(dict(tables), None, contents, counted_by, opened)
 
     @property
     def public_digest(self) -> str | None:

@@ -38,7 +38,10 @@ defs = dg.Definitions.merge(
         resources=build_release_resources(
             {
                 "people": DatasetBudget(
-                    epsilon=float(os.environ["JAM_BACKFILL_EPSILON"]), delta=1e-9
+                    epsilon=float(os.environ["JAM_BACKFILL_EPSILON"]),
+                    delta=1e-9,
+                    ground="membership public and fixed",
+                    records="public",
                 )
             },
             home=HOME,

@@ -65,9 +65,8 @@ def test_no_step_looks_at_a_value(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     assert result.success, failure(result)
     assert len(pd.read_csv(bench.releases / "people" / "synthetic_records.csv")) == 600
     assert attempts(bench) == (1, 0)
-    assert bench.kinds() == ["reserved", "returned", "closed"]
-    steps_of_bound = [one.step for one in bench.events() if one.kind == Kind.BOUND]
-    assert steps_of_bound == ["records"]
+    assert bench.kinds() == ["reserved", "counted", "returned", "closed"]
+    assert [one.records for one in bench.events() if one.kind == Kind.COUNTED] == ["600"]
     bench.ledger.verify()
 
 
@@ -100,7 +99,7 @@ def test_the_number_of_records_is_shown_once_it_was_read_and_only_where_it_is_pu
     told = re.sub(rf"\b{measured}\b", "measured", str(shown(bench, result)))
     assert not re.search(r"\b573\b", told)
     assert [one.step for one in bench.events() if one.kind == Kind.CHARGED] == ["records"]
-    assert not [one for one in bench.events() if one.kind == Kind.BOUND]
+    assert not [one for one in bench.events() if one.kind == Kind.COUNTED]
 
 
 def test_another_source_is_refused_though_nothing_was_charged(bench: Bench) -> None:

@@ -1,8 +1,9 @@
 """Attempts to open private data: journalled before they start, and counted until they end well.
 
 Whether reading a private table fails can depend on its values, so each failure answers a question
-about them without a charge. The officer grants a number of failures; after that an operator must
-acknowledge them. The journal holds no cause: the owner of the data keeps it.
+about them without a charge. So does an opening that ends well, where a release that has paid before
+pays nothing more: it is left open too. The officer grants a number of such attempts; after that an
+operator must acknowledge them. The journal holds no cause: the owner of the data keeps it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from jam_dagster.privacy.ledger.journal import (
     GENESIS,
     Access,
     AccessKind,
+    Kind,
     accesses,
     append_access,
     chain_fault,
+    events,
+    of_release,
     read_accesses,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
@@ -88,8 +92,8 @@ def begin_attempt(
         period = "" if balance.period == "lifetime" else f" in {balance.period}"
         raise AttemptsError(
             f"the private data of dataset {dataset!r} stay closed: the granted number of attempts "
-            f"to open them{period} did not end well. A running attempt counts until it ends. Find "
-            "out why the others failed, then acknowledge them: "
+            f"to open them{period} did not end well, or paid nothing. A running attempt counts "
+            "until it ends. Find out why the others failed, then acknowledge them: "
             f"`{acknowledge_command(location, dataset)}`. "
             "To allow more, grant the budget with --attempts N"
         )
@@ -107,6 +111,13 @@ def end_attempt(connection: sa.Connection, attempt: Access, *, at: str) -> None:
     """Journal that an attempt ended well."""
     fields = {name: getattr(attempt, name) for name in (*_RELEASE, "attempt", "run_id", "by")}
     append_access(connection, AccessKind.ENDED, **fields, at=at)
+
+
+def payments(connection: sa.Connection, key: ReleaseKey) -> int:
+    """Return how often a release has paid for an answer, or shown its public number of records."""
+    paid = events.c.kind.in_([Kind.CHARGED.value, Kind.COUNTED.value])
+    counted = sa.select(sa.func.count()).select_from(events).where(of_release(key), paid)
+    return int(connection.execute(counted).scalar_one())
 
 
 def _named(key: ReleaseKey) -> dict[str, str]:

@@ -251,7 +251,8 @@ def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str
         f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a URL, and "
         f"the officer granted partitions as disjoint ({balance.policy.ground}): only who reads it "
         f"can tell that no person is in two of them. Its digest is {template}. Give each "
-        f"partition a file of its own, or let the officer look at the definition and grant it: {command}"
+        "partition a file of its own, or let the officer look at the definition and grant it: "
+        f"{command}"
     )
 
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
-from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt
+from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt, payments
 from jam_dagster.privacy.ledger.balance import known_balance
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.journal import Kind, append, issued
@@ -144,8 +144,10 @@ class RunEntries(LedgerReader):
         """Journal an attempt to open the private data of a release; it counts until it ends well.
 
         On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
-        kill leaves it open. Once the granted number of attempts is open, the dataset stays closed
-        until `acknowledge`. Running attempts count as well.
+        kill leaves it open. So does the end of an opening that makes no payment, of a release that
+        had made one: that it ended well is an answer, and nothing pays for it. Once the granted
+        number of attempts is open, the dataset stays closed until `acknowledge`. Running attempts
+        count as well.
 
         Parameters
         ----------
@@ -171,9 +173,11 @@ class RunEntries(LedgerReader):
             at = ledger_time(connection, self._clock)
             balance = known_balance(connection, self.location, key.dataset, at)
             attempt = begin_attempt(connection, self.location, balance, key, at=at, run_id=run_id)
+            before = payments(connection, key)
         yield attempt.attempt
         with self._backend.writing() as connection:
-            end_attempt(connection, attempt, at=ledger_time(connection, self._clock))
+            if not before or payments(connection, key) > before:
+                end_attempt(connection, attempt, at=ledger_time(connection, self._clock))
 
     def certify(self, key: ReleaseKey, digest: str, *, run_id: str) -> None:
         """Journal that a certificate was issued for a release, once for each digest.

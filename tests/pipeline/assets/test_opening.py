@@ -18,7 +18,7 @@ from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.tables import Domain, SqlSource
-from tests.budgets import FIXED
+from tests.budgets import FIXED, grant_as_refused
 from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, told
 
 OFF = EvaluationSpec(mode="off")
@@ -135,9 +135,25 @@ def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
     assert result.success, failure(result)
     # Its errors, which are exact here, are measured meanwhile.
     assert attempts(bench) == (1, 0)
+    # Nothing pays for an opening that measures them alone.
     assert bench.run().success
-    assert attempts(bench) == (2, 0)
+    assert attempts(bench) == (2, 1)
     assert failures(bench) == []
+
+
+@pytest.mark.slow
+def test_a_release_that_has_ended_is_made_again_without_its_private_table(bench: Bench) -> None:
+    noisy = EvaluationSpec(mode="private")
+    first = bench.run(evaluation=noisy)
+    assert first.success, failure(first)
+    bench.private.unlink()
+    again = bench.run(evaluation=noisy)
+    assert again.success, failure(again)
+    assert attempts(bench) == (1, 0)
+    shown = told(again)
+    assert shown["jam_pgm"]["made_again"]
+    for name in ("synthetic_records", "workload_error"):
+        assert shown[name] == told(first)[name]
 
 
 @pytest.mark.slow
@@ -146,7 +162,13 @@ def test_what_counted_a_table_of_a_database_is_told(bench: Bench) -> None:
     engine = sa.create_engine(url)
     people(600, seed=1).to_sql("people", engine, index=False)
     engine.dispose()
-    result = bench.run(UP_TO_SYNTHETIC, private=SqlSource(url, "select * from people"))
+    asked = {"private": SqlSource(url, "select * from people"), "evaluation": OFF}
+    # A query can select whom it likes, and so its number of records is the officer's to publish.
+    refused = failure(bench.run(UP_TO_SYNTHETIC, **asked))
+    assert "its query or asset selects" in refused
+    assert attempts(bench) == (0, 0)
+    grant_as_refused(bench.ledger, refused.splitlines()[0])
+    result = bench.run(UP_TO_SYNTHETIC, **asked)
     assert result.success, failure(result)
     assert told(result)["private_records"]["counted_by"] == "rows"
     (described,) = bench.releases.rglob("release.json")

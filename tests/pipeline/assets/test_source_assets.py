@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import DatasetBudget, check_definitions
+from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, PrivacySpec, check_definitions
 from jam_dagster.tables import AssetSource, source_from_config
 from tests.budgets import FIXED
 from tests.pipeline.conftest import (
@@ -25,6 +25,8 @@ PEOPLE, SURVEY = dg.AssetKey(["warehouse", "people"]), dg.AssetKey(["warehouse",
 FROM_ASSETS: dict[str, Any] = {
     "private": source_from_config({"asset": "warehouse/people"}),
     "public": source_from_config({"asset": "warehouse/survey"}),
+    # No officer vouches for the asset, which can select whom it likes.
+    "privacy": PrivacySpec(epsilon=2.0, neighbours="add_remove"),
 }
 
 
@@ -104,6 +106,15 @@ def test_tables_of_the_project_are_released(project: Project) -> None:
     assert "Annegret Quill" not in "\n".join(map(str, result.all_events))
     # What the project's table was is left as it was.
     assert project.warehouse.tables["warehouse", "people", ""].attrs == {}
+
+
+@pytest.mark.slow
+def test_a_table_of_the_project_is_not_loaded_for_a_repeat(project: Project) -> None:
+    project.materialize(PEOPLE, SURVEY)
+    for _ in ("first", "again"):
+        result = project.run(evaluation=EvaluationSpec(mode="off"))
+        assert result.success, failure(result)
+    assert [name for name, _ in project.warehouse.given].count("warehouse/people") == 1
 
 
 @pytest.mark.slow

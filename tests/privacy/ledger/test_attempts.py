@@ -48,6 +48,32 @@ def test_an_attempt_is_there_before_the_data_are_opened_and_ends_with_them(
     assert (verified.lines, verified.attempts, verified.not_ended) == (4, 2, 0)
 
 
+def test_an_opening_of_a_paid_release_that_pays_nothing_counts(
+    either: Ledger, key: ReleaseKey
+) -> None:
+    """That the table could be opened is an answer, and each one has been paid for before."""
+    release = either.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05), source="ab" * 32)
+    account = release.account("mechanism")
+    for step in ("first", "second"):
+        with either.opening(key):
+            account.charge(step, 1e-4)
+    assert either.open_attempts("people") == []
+    with either.opening(key):
+        # Neither a digest nor an end pays for anything.
+        account.confirm("first", "ab" * 32)
+        release.close("done")
+    assert len(either.open_attempts("people")) == 1
+    other = ReleaseKey("people", "counted", "d1gest")
+    either.open_release(other, {"mechanism": 1e-3}, source="ab" * 32)
+    for counts in (1, 2):
+        with either.opening(other):
+            counting = either.release(other)
+            assert counting is not None
+            counting.account("mechanism").publish_records(500)
+        assert len(either.open_attempts("people")) == counts
+    either.verify()
+
+
 def test_failures_close_the_dataset_until_they_are_acknowledged(
     either: Ledger, key: ReleaseKey
 ) -> None:

@@ -1,0 +1,180 @@
+"""A repeat that costs nothing opens nothing: what it makes follows from what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import InputError
+from jam_dagster.evaluation.workload_error import MEANS_STEP
+from jam_dagster.mechanisms.loops import rows
+from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.shares import EVALUATION
+from jam_dagster.release.engine import Drawn, Engine, Progress
+from jam_dagster.release.run import RUN_FILE, ReleaseErrors
+from jam_dagster.tables import FrameSource
+from tests.release.test_engine import ledger, never, public_of, table
+from tests.release.test_file_place import engine as unbound
+
+__all__ = ["ledger"]
+
+PRIOR = {"mechanism": "public_prior", "settings": {}}
+OUTSIDE = table(200, 1).assign(town="Paris")
+
+
+def engine(home: Path, ledger: Ledger, **options: Any) -> Engine:
+    made = unbound(home, ledger, **options)
+    bound = replace(made.funding, identity=made.spec.private.identity())  # type: ignore[type-var]
+    return replace(made, funding=bound)
+
+
+def draw(release: Engine, home: Path) -> tuple[Drawn, ReleaseErrors]:
+    release.reserve()
+    kept: list[Drawn] = []
+    public = public_of(release.spec)
+    with release.funding.exclusive():
+        errors = release.draw(public, kept.append, home / "table.parquet")
+    return kept[0], errors
+
+
+def attempts(ledger: Ledger) -> tuple[int, int]:
+    """Return how many attempts there were, and how many count."""
+    verified = ledger.verify().accesses
+    return 0 if verified is None else verified.attempts, len(ledger.open_attempts("people"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"evaluate": "off"},
+        {"neighbours": "add_remove"},
+        {"privacy_unit": "who", "max_rows": 2},
+        PRIOR,
+    ],
+    ids=["noisy errors", "no errors", "private number", "persons", "reads no value"],
+)
+def test_a_repeat_opens_nothing_and_makes_the_same(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    private = table(200, 1).assign(who=[f"{n // 2}" for n in range(200)])
+    first, errors = draw(engine(tmp_path, ledger, private=private, **options), tmp_path)
+    events, before = ledger.events(), attempts(ledger)
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    again = engine(tmp_path, ledger, private=OUTSIDE, **options)
+    said: list[str] = []
+    again = replace(again, progress=Progress(notify=said.append))
+    public = public_of(again.spec)
+    again.reserve()
+    for name in ("read", "counted", "count_records", "contents"):
+        monkeypatch.setattr(FrameSource, name, never)
+    kept: list[Drawn] = []
+    repeated = again.draw(public, kept.append, tmp_path / "table.parquet")
+
+    assert kept[0].repeated
+    pd.testing.assert_frame_equal(kept[0].sample.table, first.sample.table)
+    assert repeated == errors
+    assert (ledger.events(), attempts(ledger)) == (events, before)
+    assert before == (1, 0)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == files
+    assert "If the private table has changed since, raise privacy.edition" in said[0]
+
+
+def test_a_repeat_of_a_table_in_chunks_opens_nothing(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MOST_AT_ONCE", 150)
+    monkeypatch.setattr(rows, "CHUNK_ROWS", 150)
+    _, errors = draw(engine(tmp_path, ledger), tmp_path)
+    made = (tmp_path / "table.parquet").read_bytes()
+    drawn, repeated = draw(engine(tmp_path, ledger, private=OUTSIDE), tmp_path)
+    assert drawn.repeated
+    assert repeated == errors
+    assert (tmp_path / "table.parquet").read_bytes() == made
+    assert attempts(ledger) == (1, 0)
+
+
+def lost(release: Engine) -> None:
+    """Lose the answer of the evaluation, which was charged."""
+    (stored,) = release.place.root.rglob("evaluation-means.npz")  # type: ignore[attr-defined]
+    stored.unlink()
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["lost", "closed by an operator"])
+def test_an_answer_that_can_never_come_opens_nothing(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    begun = engine(tmp_path, ledger)
+    if closed:
+        stopped_before_its_evaluation(begun, tmp_path, monkeypatch)
+        begun.funding.close(EVALUATION, "an operator")
+    else:
+        draw(begun, tmp_path)
+        lost(begun)
+    before = attempts(ledger)
+    for _ in range(4):
+        drawn, errors = draw(engine(tmp_path, ledger, private=OUTSIDE), tmp_path)
+        assert drawn.repeated
+        assert errors.synthetic is None
+    assert attempts(ledger) == before
+
+
+def stopped_before_its_evaluation(
+    release: Engine, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "evaluate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            draw(release, home)
+
+
+def interrupted(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_evaluation_that_is_left_opens_the_same_table_alone(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = engine(tmp_path, ledger)
+    stopped_before_its_evaluation(begun, tmp_path, monkeypatch)
+    with pytest.raises(InputError, match="with another private table"):
+        draw(engine(tmp_path, ledger, private=table(200, 3)), tmp_path)
+    assert attempts(ledger) == (2, 2)
+    drawn, errors = draw(engine(tmp_path, ledger), tmp_path)
+    assert drawn.repeated
+    assert errors.synthetic is not None
+    assert begun.place.outcomes.get(MEANS_STEP) is not None
+    assert attempts(ledger) == (3, 2)
+
+
+def drop_the_run(home: Path) -> None:
+    (home / "asset.run" / RUN_FILE).unlink()
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "between"),
+    [("exact", lambda home: None), ("off", drop_the_run)],
+    ids=["exact errors", "a run that somebody removed"],
+)
+def test_an_opening_that_pays_nothing_counts_even_if_it_ends_well(
+    tmp_path: Path, ledger: Ledger, evaluate: str, between: Callable[[Path], None]
+) -> None:
+    first, _ = draw(engine(tmp_path, ledger, evaluate=evaluate), tmp_path)
+    assert attempts(ledger) == (1, 0)
+    between(tmp_path)
+    again, _ = draw(engine(tmp_path, ledger, evaluate=evaluate), tmp_path)
+    assert again.run.digest == first.run.digest
+    assert attempts(ledger) == (2, 1)
+
+
+def test_another_public_table_is_refused(tmp_path: Path, ledger: Ledger) -> None:
+    draw(engine(tmp_path, ledger), tmp_path)
+    other = engine(tmp_path, ledger, public=FrameSource(table(51, 2), "survey"))
+    with pytest.raises(InputError, match="with another public table"):
+        draw(other, tmp_path)
+    assert attempts(ledger) == (1, 0)
