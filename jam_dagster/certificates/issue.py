@@ -29,6 +29,7 @@ from jam_dagster.certificates.facts import (
 )
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
+from jam_dagster.certificates.public_faults import public_faults, public_rounds
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.common.json_text import parse_json
@@ -101,7 +102,8 @@ def certify(
     terms
         What the release is, and what was requested.
     public
-        The encoded public tables, if the mechanism learns from any.
+        The encoded public tables, if the mechanism learns from any; a release that measured one
+        needs them.
     evaluation
         The draw of the evaluation's share, if there is one.
     fresh
@@ -112,8 +114,9 @@ def certify(
     Raises
     ------
     LedgerIntegrityError
-        If the ledger does not add up, an outcome does not match its digest there, or the model is
-        not the one of the transcript; no certificate is issued then.
+        If the ledger does not add up, an outcome does not match its digest there, what was measured
+        of a public table is not in it, or the model is not the one of the transcript; no
+        certificate is issued then.
     BudgetError
         If the ledger does not know the signer's key, or it was revoked.
     OSError
@@ -131,6 +134,7 @@ def certify(
         # A repeated release without a charge gets its earlier certificate.
         made = charged or made
         _check_outcomes(draws, entries, transcript, files)
+        _check_public(transcript, domain, public)
     hashed = dict(_hashed(folder, files))
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
@@ -269,6 +273,21 @@ def _check_outcomes(
             f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "
             "was changed after it was drawn. Remove the transcript and the errors, and run the "
             "release again, which charges nothing: it repeats from the stored draws"
+        )
+
+
+def _check_public(transcript: Transcript, domain: Domain, public: MarginalSource | None) -> None:
+    """Raise unless what was measured of public tables is what these have."""
+    if not public_rounds(transcript):
+        return
+    faults = ["no public table was given"] if public is None else []
+    if public is not None:
+        faults += public_faults(transcript, domain, public)
+    if faults:
+        raise LedgerIntegrityError(
+            f"no certificate was issued, because {faults[0]}: the transcript or the public table "
+            "was changed after the release was drawn. Restore the public table, remove the "
+            "transcript, and run the release again, which charges nothing"
         )
 
 

@@ -39,7 +39,7 @@ from jam_dagster.mechanisms import (
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.privacy.shares import EVALUATION
-from jam_dagster.tables import decode
+from jam_dagster.tables import MarginalSource, decode
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
 from tests.moved import bind_again
 
@@ -168,7 +168,10 @@ def private_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def certified_again(
-    made: Released, was: Certificate | None = None, fitted: Model | None = None
+    made: Released,
+    was: Certificate | None = None,
+    fitted: Model | None = None,
+    public: MarginalSource | None = None,
 ) -> Certificate:
     """Issue the certificate of the files as they are, as a repeat of the release does."""
     was = was or made.certificate
@@ -181,6 +184,7 @@ def certified_again(
             Transcript.load(made.folder / "transcript"),
         ),
         ReleaseTerms(key=was.key, specification=was.specification, asked=was.asked),
+        public=public,
         evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
         fresh=fitted is not None,
         issuer=Issuer(made.ledger),

@@ -131,6 +131,18 @@ def test_a_file_that_says_two_things_is_refused(made: Released, name: str, faili
     assert failing in made.failed(ledger=False)
 
 
+def test_an_array_that_no_round_measured_is_refused(made: Released) -> None:
+    """It would be published with the measurements, and nothing else would show it."""
+    path = made.folder / "transcript" / "measurements.npz"
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    np.savez_compressed(path, **arrays, extra=np.arange(3.0))
+    made.forge()
+    assert "the outcomes" in made.failed(ledger=False)
+    with pytest.raises(InputError, match="holds extra, which no round measured"):
+        Transcript.load(path.parent)
+
+
 def test_a_certificate_that_says_two_things_is_refused(made: Released) -> None:
     """The last value counts for Python, and may be the first for another reader."""
     path = made.folder / "certificate.json"
