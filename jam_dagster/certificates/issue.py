@@ -87,6 +87,7 @@ def certify(
     public: MarginalSource | None = None,
     evaluation: NoiseCall | None = None,
     fresh: bool = False,
+    made: Mapping[str, str] | None = None,
     issuer: Issuer = RESEARCH,
 ) -> Certificate:
     """Return the certificate of a release with written files, and journal it in the ledger.
@@ -108,6 +109,8 @@ def certify(
         The draw of the evaluation's share, if there is one.
     fresh
         Whether this process has fitted the run's model. One that was read is fitted again.
+    made
+        The SHA-256 of files as they were made, by their roles.
     issuer
         The ledger that was charged, and who signs.
 
@@ -115,8 +118,8 @@ def certify(
     ------
     LedgerIntegrityError
         If the ledger does not add up, an outcome does not match its digest there, what was measured
-        of a public table is not in it, or the model is not the one of the transcript; no
-        certificate is issued then.
+        of a public table is not in it, the model is not the one of the transcript, or a file is not
+        what was made; no certificate is issued then.
     BudgetError
         If the ledger does not know the signer's key, or it was revoked.
     OSError
@@ -127,15 +130,16 @@ def certify(
     if evaluation is not None:
         draws.append(PaidDraw(EVALUATION, evaluation))
     measured = measurements_hash(transcript).hexdigest()
-    made = datetime.now(UTC).isoformat(timespec="seconds")
+    at = datetime.now(UTC).isoformat(timespec="seconds")
     entries: tuple[Entry, ...] = ()
     if ledger is not None:
         entries, charged = _entries(ledger, key)
         # A repeated release without a charge gets its earlier certificate.
-        made = charged or made
+        at = charged or at
         _check_outcomes(draws, entries, transcript, files)
         _check_public(transcript, domain, public)
     hashed = dict(_hashed(folder, files))
+    _check_made(hashed, made or {})
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:
@@ -144,7 +148,7 @@ def certify(
         made_with = _checked(transcript, domain, public, stored, fitted, charged=ledger is not None)
     certificate = Certificate(
         key=key,
-        made=made,
+        made=at,
         made_with=made_with,
         mechanism=transcript.mechanism,
         parameters=transcript.parameters,
@@ -273,6 +277,16 @@ def _check_outcomes(
             f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "
             "was changed after it was drawn. Remove the transcript and the errors, and run the "
             "release again, which charges nothing: it repeats from the stored draws"
+        )
+
+
+def _check_made(files: Mapping[str, FileHash], made: Mapping[str, str]) -> None:
+    """Raise unless files are as they were made."""
+    changed = [files[name].path for name, digest in made.items() if files[name].sha256 != digest]
+    if changed:
+        raise LedgerIntegrityError(
+            f"no certificate was issued, because {changed[0]} is not the file that was made. Make "
+            "it again, which charges nothing"
         )
 
 

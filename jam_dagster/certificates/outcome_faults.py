@@ -165,6 +165,11 @@ def _digest_of(
     return values_digest(measurement.values, measurement.sigma, call.rho, subject)
 
 
+def means_in(errors: Mapping[str, Any]) -> list[float]:
+    """Return the released means in a file of workload errors."""
+    return [errors[name]["mean"] for name in _TABLES if errors.get(name) is not None]
+
+
 def _of_means(call: NoiseCall, errors: Mapping[str, Any]) -> str:
-    means = [errors[name]["mean"] for name in _TABLES if errors.get(name) is not None]
-    return values_digest(np.array(means, dtype=np.float64), call.scale or 0.0, call.rho)
+    means = np.array(means_in(errors), dtype=np.float64)
+    return values_digest(means, call.scale or 0.0, call.rho)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,8 +22,8 @@ from jam_dagster.certificates import (
     certify,
     refitting,
     render_certificate,
+    table_csv,
     verify,
-    write_table,
 )
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.certificates.refitting import distance
@@ -99,7 +99,7 @@ class Released:
         model.save(self.folder / "model")
         rng = sampling_generator(transcript)
         table = decode(sample_rows(model, transcript, rng), rng)
-        write_table(table, self.folder / "synthetic.csv")
+        (self.folder / "synthetic.csv").write_bytes(table_csv(table))
 
     def rewrite(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
         """Change a JSON file of the release."""
@@ -172,6 +172,7 @@ def certified_again(
     was: Certificate | None = None,
     fitted: Model | None = None,
     public: MarginalSource | None = None,
+    hashes: Mapping[str, str] | None = None,
 ) -> Certificate:
     """Issue the certificate of the files as they are, as a repeat of the release does."""
     was = was or made.certificate
@@ -187,6 +188,7 @@ def certified_again(
         public=public,
         evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
         fresh=fitted is not None,
+        made=hashes,
         issuer=Issuer(made.ledger),
     )
 

@@ -340,6 +340,40 @@ def test_errors_that_were_changed(made: Released) -> None:
     assert made.failed(ledger=False) == {"the outcomes"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sample_equivalent", 2_999_999),
+        ("equivalent_within", [2_999_990, 2_999_999]),
+        ("sigma", 1e-9),
+        ("rho", 1e-9),
+        ("mode", "exact"),
+        ("synthetic", {"mean": None, "max": 0.001}),
+        ("independent", {"mean": 0.9, "max": 1.0}),
+        ("remark", "as good as the private records"),
+    ],
+)
+def test_errors_that_say_more_than_was_drawn(made: Released, name: str, value: Any) -> None:
+    """The ledger has the digest of the means alone; the rest follows from them and the table."""
+
+    def put(it: dict[str, Any]) -> None:
+        if name == "synthetic":
+            value.update(mean=it[name]["mean"])
+        it[name] = value
+
+    made.rewrite("errors.json", put)
+    made.forge()
+    assert made.failed(ledger=False) == {"the errors"}
+    assert name in found(made)["the errors"].message
+
+
+def test_errors_that_lack_what_follows(made: Released) -> None:
+    """A mean without its noise would be taken for the truth."""
+    made.rewrite("errors.json", lambda it: it.pop("sigma"))
+    made.forge()
+    assert made.failed(ledger=False) == {"the errors"}
+
+
 def test_public_measurements_that_are_no_counts_of_the_public_table(
     tmp_path: Path, public_folder: Path
 ) -> None:
