@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from jam_dagster.certificates import Certificate, verify
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.loops import rows
 from jam_dagster.privacy import DirectoryStore, Ledger
+from jam_dagster.release.engine import Engine
 from jam_dagster.tables import EncodedTable, decode
 from tests.cli_bench import (
     KEYS,
@@ -252,6 +254,28 @@ def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     page = page.replace(*verdicts)
     assert re.sub(made, "", unevaluated) == re.sub(made, "", page)
     assert Path("out/restricted/report.html").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.slow
+def test_what_was_changed_before_it_was_certified_is_refused(
+    released: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write to the folder, while the model is fitted again."""
+    certify = Engine.certify
+    for name in ("report", "errors", "table"):
+
+        def changed(*given: Any, name: str = name, **more: Any) -> Any:
+            path = given[3][name]
+            path.write_bytes(path.read_bytes() + b" ")
+            return certify(*given, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Engine, "certify", changed)
+            result = released(*synthesize(*RELEASE, *NOISY, "--report"))
+        assert result.exit_code != 0
+        assert "is not the file that was made" in " ".join(result.output.split())
+    assert released(*synthesize(*RELEASE, *NOISY, "--report")).exit_code == 0
+    assert all(one.passed for one in verify(Path("out"), ledger=Ledger("ledger.db")))
 
 
 # A repeat reads no private table. What a crash between the last draw and the end of a run leaves

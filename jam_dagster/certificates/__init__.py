@@ -16,7 +16,7 @@ from jam_dagster.certificates.facts import (
 )
 from jam_dagster.certificates.issue import Issuer, certify, released_files
 from jam_dagster.certificates.page import render_certificate
-from jam_dagster.certificates.table import table_csv, write_table
+from jam_dagster.certificates.table import table_csv
 from jam_dagster.certificates.verification import Finding, verify
 from jam_dagster.certificates.wording import Condition
 
@@ -38,5 +38,4 @@ __all__ = [
     "render_certificate",
     "table_csv",
     "verify",
-    "write_table",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,17 @@ from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, InputError, JamError
-from jam_dagster.mechanisms import Model, Transcript, load_model
+from jam_dagster.mechanisms import Model, Transcript, load_model, release_rows
 from jam_dagster.models.mixture.model import ProductMixture
-from jam_dagster.tables import Domain, MarginalSource, PublicSources
+from jam_dagster.tables import Domain, MarginalSource, PublicSources, Workload
+from jam_dagster.tables.codes.table import counts_or_codes
 from jam_dagster.tables.sources.public import encode_public, read_public
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     from upath import UPath
 
+    from jam_dagster.mechanisms.loops.rows import SampledRows
     from jam_dagster.tables import Source
 
 UNREADABLE = (*DAMAGE, OSError, yaml.YAMLError)
@@ -133,6 +136,33 @@ class Held:
         others = (name for name in self.certificate.files if name not in REQUIRED | OPTIONAL)
         self._intact("model", *others, *self._arrays)
         return load_model(self.path("model").parent)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the table; None for the release's own."""
+        sampling = self.certificate.sampling
+        return None if sampling.derived else int(sampling.seed, 16)
+
+    @cached_property
+    def whole(self) -> SampledRows:
+        """The table, of one that was sampled at once, sampled again."""
+        (rows,) = release_rows(self.model, self.transcript, self.seed)
+        return rows
+
+    @property
+    def workload(self) -> Workload:
+        """The workload of the specification."""
+        return Workload.specified(self.domain, self.certificate.specification["workload"])
+
+    def counts(self) -> MarginalSource:
+        """Return the table, sampled again, as counts of the workload where it has chunks."""
+        if self.transcript.chunk_rows is None:
+            return self.whole.codes
+        cliques = self.workload.cliques
+        rows = release_rows(self.model, self.transcript, self.seed, counted=cliques)
+        with closing(rows) as chunks:
+            counts = (chunk.counts or chunk.codes for chunk in chunks)
+            return counts_or_codes(counts, self.domain, cliques, records=self.transcript.records)
 
     @cached_property
     def public(self) -> MarginalSource | None:

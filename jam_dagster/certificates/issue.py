@@ -29,6 +29,7 @@ from jam_dagster.certificates.facts import (
 )
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
+from jam_dagster.certificates.public_faults import public_faults, public_rounds
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.common.json_text import parse_json
@@ -86,6 +87,7 @@ def certify(
     public: MarginalSource | None = None,
     evaluation: NoiseCall | None = None,
     fresh: bool = False,
+    made: Mapping[str, str] | None = None,
     issuer: Issuer = RESEARCH,
 ) -> Certificate:
     """Return the certificate of a release with written files, and journal it in the ledger.
@@ -101,19 +103,23 @@ def certify(
     terms
         What the release is, and what was requested.
     public
-        The encoded public tables, if the mechanism learns from any.
+        The encoded public tables, if the mechanism learns from any; a release that measured one
+        needs them.
     evaluation
         The draw of the evaluation's share, if there is one.
     fresh
         Whether this process has fitted the run's model. One that was read is fitted again.
+    made
+        The SHA-256 of files as they were made, by their roles.
     issuer
         The ledger that was charged, and who signs.
 
     Raises
     ------
     LedgerIntegrityError
-        If the ledger does not add up, an outcome does not match its digest there, or the model is
-        not the one of the transcript; no certificate is issued then.
+        If the ledger does not add up, an outcome does not match its digest there, what was measured
+        of a public table is not in it, the model is not the one of the transcript, or a file is not
+        what was made; no certificate is issued then.
     BudgetError
         If the ledger does not know the signer's key, or it was revoked.
     OSError
@@ -124,14 +130,16 @@ def certify(
     if evaluation is not None:
         draws.append(PaidDraw(EVALUATION, evaluation))
     measured = measurements_hash(transcript).hexdigest()
-    made = datetime.now(UTC).isoformat(timespec="seconds")
+    at = datetime.now(UTC).isoformat(timespec="seconds")
     entries: tuple[Entry, ...] = ()
     if ledger is not None:
         entries, charged = _entries(ledger, key)
         # A repeated release without a charge gets its earlier certificate.
-        made = charged or made
+        at = charged or at
         _check_outcomes(draws, entries, transcript, files)
+        _check_public(transcript, domain, public)
     hashed = dict(_hashed(folder, files))
+    _check_made(hashed, made or {})
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:
@@ -140,7 +148,7 @@ def certify(
         made_with = _checked(transcript, domain, public, stored, fitted, charged=ledger is not None)
     certificate = Certificate(
         key=key,
-        made=made,
+        made=at,
         made_with=made_with,
         mechanism=transcript.mechanism,
         parameters=transcript.parameters,
@@ -269,6 +277,31 @@ def _check_outcomes(
             f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "
             "was changed after it was drawn. Remove the transcript and the errors, and run the "
             "release again, which charges nothing: it repeats from the stored draws"
+        )
+
+
+def _check_made(files: Mapping[str, FileHash], made: Mapping[str, str]) -> None:
+    """Raise unless files are as they were made."""
+    changed = [files[name].path for name, digest in made.items() if files[name].sha256 != digest]
+    if changed:
+        raise LedgerIntegrityError(
+            f"no certificate was issued, because {changed[0]} is not the file that was made. Make "
+            "it again, which charges nothing"
+        )
+
+
+def _check_public(transcript: Transcript, domain: Domain, public: MarginalSource | None) -> None:
+    """Raise unless what was measured of public tables is what these have."""
+    if not public_rounds(transcript):
+        return
+    faults = ["no public table was given"] if public is None else []
+    if public is not None:
+        faults += public_faults(transcript, domain, public)
+    if faults:
+        raise LedgerIntegrityError(
+            f"no certificate was issued, because {faults[0]}: the transcript or the public table "
+            "was changed after the release was drawn. Restore the public table, remove the "
+            "transcript, and run the release again, which charges nothing"
         )
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.certificates.facts import COUNTED, STORED
-from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING, NOTHING_HELPS, subject_of
 from jam_dagster.privacy.noise.calls import SELECTION
@@ -56,7 +55,7 @@ def compare_outcomes(
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
     faults = list(_records_faults(transcript, entries))
-    faults += list(_round_faults(transcript, [one.call for one in draws if not one.call.lost]))
+    faults += list(_round_faults(transcript, [one.call for one in draws]))
     unused, compared = 0, 0
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)
@@ -97,23 +96,27 @@ def _records_faults(transcript: Transcript, entries: Sequence[Entry]) -> Iterato
         yield "the number of records is the outcome of no draw"
 
 
-def _round_faults(transcript: Transcript, kept: Sequence[NoiseCall]) -> Iterator[str]:
-    """Yield the rounds that stand in another place than their number, or that nothing paid for."""
-    chosen = {_place_of(one.step) for one in kept if one.kind == SELECTION}
-    measured = {one.step for one in kept if one.kind != SELECTION}
+def _round_faults(transcript: Transcript, calls: Sequence[NoiseCall]) -> Iterator[str]:
+    """Yield the rounds in another place than their number, or with what no draw gave or chose.
+
+    A fit takes what rounds measured, and nothing else. The digest of a choice covers its source.
+    """
+    chosen = {_place_of(one.step) for one in calls if one.kind == SELECTION and not one.lost}
+    measured = {one.step: one.lost for one in calls if one.kind != SELECTION}
     for place, one in enumerate(transcript.rounds):
+        called, lost = f"round {place + 1}", measured.get(step_of(place, "measure"))
         if one.index != place:
             yield f"round {one.index + 1} of the transcript stands in place {place + 1}"
         elif one.measurement is None:
-            continue
-        elif one.source == "private" and step_of(place, "measure") not in measured:
-            yield f"round {place + 1} records a measurement that was never drawn"
-        elif (
-            one.source == "public"
-            and (place, "select") not in chosen
-            and mechanism_class(transcript.mechanism).chooses_source
-        ):
-            yield f"round {place + 1} records public data that no draw chose"
+            if not lost:
+                yield f"{called} records neither a measurement nor a lost one"
+        elif one.source == "private":
+            if lost is not False:
+                yield f"{called} records a measurement that was never drawn"
+        elif (place, "select") not in chosen:
+            yield f"{called} records public data that no draw chose"
+        elif one.measurement.sigma != 0.0:
+            yield f"{called} records noise of public counts"
 
 
 def _place_of(step: str) -> tuple[int, str] | None:
@@ -178,6 +181,11 @@ def _digest_of(
     return values_digest(measurement.values, measurement.sigma, call.rho, subject)
 
 
+def means_in(errors: Mapping[str, Any]) -> list[float]:
+    """Return the released means in a file of workload errors."""
+    return [errors[name]["mean"] for name in _TABLES if errors.get(name) is not None]
+
+
 def _of_means(call: NoiseCall, errors: Mapping[str, Any]) -> str:
-    means = [errors[name]["mean"] for name in _TABLES if errors.get(name) is not None]
-    return values_digest(np.array(means, dtype=np.float64), call.scale or 0.0, call.rho)
+    means = np.array(means_in(errors), dtype=np.float64)
+    return values_digest(means, call.scale or 0.0, call.rho)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import Entry, PaidDraw
@@ -14,6 +14,7 @@ from jam_dagster.certificates.public_faults import public_faults
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError, JamError
+from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.privacy.shares import MECHANISM
 
 if TYPE_CHECKING:
@@ -33,17 +34,20 @@ def reliance_faults(
     model: Model,
     public: MarginalSource,
     *,
+    specification: Mapping[str, Any],
     files: Mapping[str, Path | UPath],
     certificate: Path | UPath,
 ) -> Iterator[str]:
     """Yield why no later release should rely on a release, what takes longest last.
 
-    A model is fitted again unless the ledger has a certificate, in the folder `certificate`, over
-    the same `files` of transcript and model (see `released_files`), for which it was fitted.
+    `specification` is the one that is kept with the release's draws. A model is fitted again unless
+    the ledger has a certificate, in the folder `certificate`, over the same `files` of transcript
+    and model (see `released_files`), for which it was fitted.
     """
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:
         yield f"it was withdrawn on {withdrawn.on}: {withdrawn.reason}"
+    yield from _setting_faults(key, transcript, model, specification)
     yield from _payment_faults(ledger, key, transcript)
     try:
         yield from public_faults(transcript, model.domain, public)
@@ -55,6 +59,18 @@ def reliance_faults(
         yield f"its model cannot be fitted again ({error})"
 
 
+def _setting_faults(
+    key: ReleaseKey, transcript: Transcript, model: Model, specification: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the differences of a run from the specification that the ledger has the digest of."""
+    if canonical_digest(specification) != key.specification:
+        yield "the specification beside its draws is another"
+    elif specification["mechanism"] != {"name": transcript.mechanism, **transcript.parameters}:
+        yield "it has other settings than its specification"
+    elif not model.domain.restricted and specification["domain"] != model.domain.digest:
+        yield "it is over another domain than its specification"
+
+
 def _payment_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> Iterator[str]:
     """Yield the outcomes that were not paid for as they are."""
     entries = [
@@ -62,10 +78,9 @@ def _payment_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
         for event in ledger.events(key.dataset)
         if event.key == key and event.share in ("", MECHANISM) and Entry.is_listed(event)
     ]
-    if not any(entry.kind == "charged" for entry in entries):
-        if not transcript.calls and ledger.records(key) == transcript.records:
-            # It has read a public number of records, which is never charged.
-            return
+    charged = any(entry.kind == "charged" for entry in entries)
+    # To read a public number of records is never charged.
+    if not charged and (transcript.calls or ledger.records(key) is None):
         yield f"the ledger {ledger.location} was never charged for it"
         return
     draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]

@@ -11,7 +11,6 @@ from jam_dagster.mechanisms.loops.transcript import Transcript, measurements_has
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     import pandas as pd
 
@@ -23,19 +22,14 @@ RUN_ATTRIBUTE = "jam_dagster.run"
 _FORM: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "utf-8"}
 
 
-def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as the CSV that its certificate holds the SHA-256 of."""
-    table.to_csv(path, **_FORM)
-
-
 def table_csv(table: pd.DataFrame) -> bytes:
-    """Return the content that `write_table` writes."""
+    """Return a table as the CSV that its certificate holds the SHA-256 of."""
     text: str = table.to_csv(**_FORM)
     return text.encode()
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """Return the SHA-256 of the content that `write_table` writes, in hexadecimal."""
+    """Return the SHA-256 of `table_csv`, in hexadecimal."""
     return digest_written(lambda file: table.to_csv(file, mode="wb", **_FORM))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
 from jam_dagster.certificates.draw_faults import draw_faults
+from jam_dagster.certificates.error_faults import error_faults
 from jam_dagster.certificates.held import UNREADABLE, Held
 from jam_dagster.certificates.issue import SEED_BYTES, environment
 from jam_dagster.certificates.ledger_faults import (
@@ -42,8 +43,8 @@ from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.trust import same_package
 from jam_dagster.privacy import Budget, units_down
 from jam_dagster.privacy.ledger.key import fingerprint_of
-from jam_dagster.privacy.shares import MECHANISM
-from jam_dagster.tables import PublicSources, Workload
+from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.tables import PublicSources
 from jam_dagster.tables.sources.table_file import ChunkFormat
 
 if TYPE_CHECKING:
@@ -127,8 +128,31 @@ def verify(
         *_paid(held, ledger),
         _public(held),
         _refitted(held),
-        _found("the table, sampled again", lambda: _table_faults(held)),
+        table := _found("the table, sampled again", lambda: _table_faults(held)),
+        *_errors(held, table),
     ]
+
+
+def _errors(held: Held, table: Finding) -> Iterator[Finding]:
+    """Check what a file of errors says beside the means, if there is one."""
+    if "errors" not in held.certificate.files:
+        return
+    name = "the errors"
+    if table.passed:
+        yield _found(name, lambda: _error_faults(held))
+    else:
+        yield _not_checked(name, "they follow from the table, which is not the release's")
+
+
+def _error_faults(held: Held) -> Iterator[str]:
+    certificate, errors = held.certificate, held.errors
+    calls = [one.call for one in certificate.draws if one.share == EVALUATION and not one.call.lost]
+    if errors is None or len(calls) != 1:
+        yield "no draw, or more than one, is stated for them"
+        return
+    run = run_digest(certificate.key, held.transcript)
+    records = held.transcript.records
+    yield from error_faults(errors, calls[0], held.counts(), held.workload, records, run)
 
 
 def _page(certificate: Certificate, folder: Path | UPath) -> Iterator[Finding]:
@@ -373,8 +397,7 @@ def _transcript_faults(held: Held) -> Iterator[str]:
         "measurements": (stated.sampling.measurements, measurements_hash(found).hexdigest()),
         "number of rows": (stated.sampling.rows, found.records),
     }
-    workload = Workload.specified(held.domain, stated.specification["workload"])
-    same["workload"] = (workload.digest, found.workload_digest)
+    same["workload"] = (held.workload.digest, found.workload_digest)
     for name, (one, other) in same.items():
         if one != other:
             yield f"the {name} of the transcript and of the certificate differ"
@@ -430,32 +453,28 @@ def _table_faults(held: Held) -> Iterator[str]:
                 " fit"
             )
             return
-    seed = None
     if sampling.derived:
         derived = measurements_hash(held.transcript).hexdigest()[: 2 * SEED_BYTES]
         if sampling.seed != derived:
             yield "the seed does not follow from the measurements"
             return
-    else:
-        if held.certificate.noise == "exact":
-            yield "the table of a release must be sampled with the derived seed"
-        seed = int(sampling.seed, 16)
+    elif held.certificate.noise == "exact":
+        yield "the table of a release must be sampled with the derived seed"
     if in_chunks:
-        same = _same_chunks(held, seed)
+        same = _same_chunks(held)
     else:
-        (whole,) = release_rows(held.model, held.transcript, seed)
-        same = table_digest(whole.table) == held.certificate.files["table"].sha256
+        same = table_digest(held.whole.table) == held.certificate.files["table"].sha256
     if not same:
         other = f" (made with another {', '.join(held.foreign)})" if held.foreign else ""
         yield f"sampling the model again gives another table than the published one{other}"
 
 
-def _same_chunks(held: Held, seed: int | None) -> bool:
+def _same_chunks(held: Held) -> bool:
     """Return whether a table's file is what its chunks would be written to."""
     certificate, here = held.certificate, environment()
     mark = run_digest(certificate.key, held.transcript)
     form = ChunkFormat(held.domain, {RUN_ATTRIBUTE: mark})
-    with closing(release_rows(held.model, held.transcript, seed, form=form)) as sampled:
+    with closing(release_rows(held.model, held.transcript, held.seed, form=form)) as sampled:
         chunks = (chunk.table for chunk in sampled)
         # A file has the versions of what wrote it.
         if any(certificate.made_with.get(name) != here[name] for name in ("pandas", "pyarrow")):

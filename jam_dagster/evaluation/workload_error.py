@@ -323,30 +323,53 @@ def _noisy_errors(
     sensitivity = draws.neighbours.mean_errors_l2(records, means=len(judged))
     paid = {"l2_sensitivity": sensitivity, "rho": rho}
     if encode is None:
-        means, sigma = draws.means(MEANS_STEP, errors_of(private), **paid)
+        means, _ = draws.means(MEANS_STEP, errors_of(private), **paid)
     else:
-        means, sigma = draws.means_of(
-            MEANS_STEP, lambda: errors_of(encode()), size=len(judged), **paid
-        )
-    noisy = {name: TableErrors(float(mean)) for name, mean in zip(judged, means, strict=True)}
-    ours = noisy["synthetic"].mean
+        means, _ = draws.means_of(MEANS_STEP, lambda: errors_of(encode()), size=len(judged), **paid)
+    return noisy_errors(means.tolist(), draws.calls[-1], judged["synthetic"], workload, records)
+
+
+def noisy_errors(
+    means: Sequence[float],
+    call: NoiseCall,
+    synthetic: MarginalSource,
+    workload: Workload,
+    records: int,
+) -> WorkloadErrors:
+    """Return what follows from a draw of noisy means, without private data.
+
+    Parameters
+    ----------
+    means
+        Of the synthetic table and, if there is one, of the public table.
+    call
+        The draw, which was not lost.
+    synthetic
+        The synthetic table.
+    workload
+        The marginals and their weights.
+    records
+        The number of private records, measured where it is private.
+    """
+    ours, *others = (TableErrors(mean) for mean in means)
+    sigma = call.scale or 0.0
     equivalent = within = None
-    margin = _Z * float(sigma)
-    if ours > margin:
-        # Uses released results only: the synthetic table replaces the private one.
-        sampled = SampleErrors(judged["synthetic"], workload, records=records)
-        equivalent = sampled.equivalent(ours)
+    margin = _Z * sigma
+    if ours.mean > margin:
+        # The synthetic table replaces the private one.
+        sampled = SampleErrors(synthetic, workload, records=records)
+        equivalent = sampled.equivalent(ours.mean)
         within = (
-            sampled.equivalent(ours + margin, most=equivalent),
-            sampled.equivalent(ours - margin, least=equivalent),
+            sampled.equivalent(ours.mean + margin, most=equivalent),
+            sampled.equivalent(ours.mean - margin, least=equivalent),
         )
     return WorkloadErrors(
         "private",
-        noisy["synthetic"],
-        noisy.get("public"),
-        sigma=float(sigma),
-        rho=rho,
-        call=draws.calls[-1],
+        ours,
+        others[0] if others else None,
+        sigma=sigma,
+        rho=call.rho,
+        call=call,
         sample_equivalent=equivalent,
         equivalent_within=within,
     )

@@ -193,6 +193,8 @@ def read_arrays(path: Path | UPath) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             members = archive.infolist()
+            if len({member.filename for member in members}) < len(members):
+                raise ValueError("an array is stored twice")
             unpacked = sum(member.file_size for member in members)
             if unpacked <= most:
                 return dict(_array(archive, member) for member in members)

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jam_dagster.certificates import Certificate, Issuer, ReleaseTerms, RequestedBudget, certify
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
@@ -18,9 +16,10 @@ from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
 from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import Clique, EncodedTable, MarginalSource, SqlSource
-from jam_dagster.tables.codes.block_counts import can_be_counted, count_blocks
+from jam_dagster.tables.codes.block_counts import can_be_counted
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.marginals import PackedCounts
+from jam_dagster.tables.codes.table import counts_or_codes
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -130,6 +129,7 @@ class Documents:
         public: MarginalSource | None,
         *,
         fresh: bool = False,
+        made: Mapping[str, str] | None = None,
     ) -> Certificate:
         """Issue the certificate over the files of the release.
 
@@ -147,6 +147,8 @@ class Documents:
             The encoded public tables, if the mechanism learns from any.
         fresh
             Whether this process has fitted the run's model. One that was read is fitted again.
+        made
+            The SHA-256 of files as they were made, by their roles.
         """
         released, funding = run.release, self.funding
         terms = ReleaseTerms(
@@ -165,6 +167,7 @@ class Documents:
             public=public,
             evaluation=None if errors is None else errors.call,
             fresh=fresh,
+            made=made,
             issuer=Issuer(funding.ledger, funding.run_id, funding.signer),
         )
 
@@ -191,12 +194,8 @@ def counts_in(
     evaluated: bool,
 ) -> MarginalSource:
     """Count the chunks of a synthetic table: all `told_marginals`, or keep their codes."""
-    domain = run.model.domain
     told = told_marginals(spec, run, evaluated=evaluated)
-    if told:
-        return count_blocks(chunks, domain, told, records=run.transcript.records)
-    columns = (chunk.columns for chunk in chunks if isinstance(chunk, EncodedTable))
-    return EncodedTable(domain, tuple(map(np.concatenate, zip(*columns, strict=True))))
+    return counts_or_codes(chunks, run.model.domain, told, records=run.transcript.records)
 
 
 def counts_of(

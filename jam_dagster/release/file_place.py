@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -170,6 +170,12 @@ class FilePlace(Place):
     def counted_by(self) -> str | None:
         """What counted the private table when the release began; see `Place.counted_by`."""
         return self._described_before().get("counted_by") if self._description.exists() else None
+
+    @property
+    def specification(self) -> Mapping[str, Any]:
+        """The specification of the release, as it was when it began; empty where it is not kept."""
+        found = self._described_before().get("specification") if self._description.exists() else {}
+        return dict(found or {})
 
     def binding(self, identity: str, *, make: bool) -> str:
         """Return the keyed digest of a source's identity; see `Place.binding`."""

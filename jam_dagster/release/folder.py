@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from upath import UPath
 
-from jam_dagster.certificates import released_files, render_certificate, write_table
+from jam_dagster.certificates import released_files, render_certificate, table_csv
 from jam_dagster.common.files import check_folder
 from jam_dagster.errors import InputError
 from jam_dagster.tables.sources.table_file import TableFile
@@ -82,6 +84,7 @@ class ReleaseFolder:
         self.errors = self.path / "errors.json"
         self.certificate = self.path / "certificate.json"
         self.restricted = self.path / "restricted"
+        self._made: dict[Path | UPath, str] = {}
 
     @property
     def table(self) -> Path:
@@ -94,7 +97,7 @@ class ReleaseFolder:
             self.csv.unlink(missing_ok=True)
         else:
             self.parquet.unlink(missing_ok=True)
-            write_table(table, self.csv)
+            self._write(self.csv, table_csv(table), False)
 
     @property
     def name(self) -> str:
@@ -165,26 +168,26 @@ class ReleaseFolder:
         if errors.utility is not None:
             described["utility"] = asdict(errors.utility)
         text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
-        self._write(folder / "errors.json", text, errors.restricted)
+        self._write(folder / "errors.json", text.encode(), errors.restricted)
 
     def write_checks(self, page: str, validations: str, *, restricted: bool) -> None:
         """Write the checks: the page, and what Great Expectations reports in JSON."""
-        self._write(self.checks, page, restricted)
-        self._write(self.validations, validations, restricted)
+        self._write(self.checks, page.encode(), restricted)
+        self._write(self.validations, validations.encode(), restricted)
 
     def write_report(self, page: str, *, restricted: bool) -> None:
         """Write the report, or its edition with exact errors."""
         if restricted:
             self.restricted.mkdir(mode=0o700, exist_ok=True)
         path = self.restricted / "report.html" if restricted else self.report
-        self._write(path, page, restricted)
+        self._write(path, page.encode(), restricted)
 
     def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
         """Write the certificate, and its page where that is wanted."""
         certificate.save(self.path)
         path = self.certificate.with_suffix(".html")
         if page:
-            self._write(path, render_certificate(certificate), False)
+            self._write(path, render_certificate(certificate).encode(), False)
         else:
             # The page of an earlier run says something else.
             path.unlink(missing_ok=True)
@@ -205,8 +208,12 @@ class ReleaseFolder:
             validations=self.validations if checks else None,
         )
 
-    @staticmethod
-    def _write(path: Path, text: str, restricted: bool) -> None:
+    def made(self, files: Mapping[str, Path | UPath]) -> dict[str, str]:
+        """Return the SHA-256 of those of some files that this process wrote, as it wrote them."""
+        return {name: self._made[path] for name, path in files.items() if path in self._made}
+
+    def _write(self, path: Path, content: bytes, restricted: bool) -> None:
         mode = 0o600 if restricted else 0o666
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-            file.write(text)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            file.write(content)
+        self._made[path] = hashlib.sha256(content).hexdigest()

@@ -436,7 +436,15 @@ class _Whole:
         files = self.folder.released_files(
             errors=errors, report=self.request.with_report, checks=self.request.with_checks
         )
-        certificate = engine.certify(run, self.folder.path, files, errors, public, fresh=fresh)
+        certificate = engine.certify(
+            run,
+            self.folder.path,
+            files,
+            errors,
+            public,
+            fresh=fresh,
+            made=self.folder.made(files),
+        )
         if certificate.withdrawn is not None:
             self.progress.notify(
                 "Warning: the certificate of this release stands no longer. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,8 +22,8 @@ from jam_dagster.certificates import (
     certify,
     refitting,
     render_certificate,
+    table_csv,
     verify,
-    write_table,
 )
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.certificates.refitting import distance
@@ -39,7 +39,7 @@ from jam_dagster.mechanisms import (
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.privacy.shares import EVALUATION
-from jam_dagster.tables import decode
+from jam_dagster.tables import MarginalSource, decode
 from tests.budgets import PUBLIC_N
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
 from tests.moved import bind_again
@@ -100,7 +100,7 @@ class Released:
         model.save(self.folder / "model")
         rng = sampling_generator(transcript)
         table = decode(sample_rows(model, transcript, rng), rng)
-        write_table(table, self.folder / "synthetic.csv")
+        (self.folder / "synthetic.csv").write_bytes(table_csv(table))
 
     def rewrite(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
         """Change a JSON file of the release."""
@@ -169,7 +169,11 @@ def private_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def certified_again(
-    made: Released, was: Certificate | None = None, fitted: Model | None = None
+    made: Released,
+    was: Certificate | None = None,
+    fitted: Model | None = None,
+    public: MarginalSource | None = None,
+    hashes: Mapping[str, str] | None = None,
 ) -> Certificate:
     """Issue the certificate of the files as they are, as a repeat of the release does."""
     was = was or made.certificate
@@ -182,8 +186,10 @@ def certified_again(
             Transcript.load(made.folder / "transcript"),
         ),
         ReleaseTerms(key=was.key, specification=was.specification, asked=was.asked),
+        public=public,
         evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
         fresh=fitted is not None,
+        made=hashes,
         issuer=Issuer(made.ledger),
     )
 

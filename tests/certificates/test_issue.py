@@ -84,3 +84,13 @@ def test_a_model_of_another_processor_is_certified_as_its_own(
 
     monkeypatch.setattr(issue, "Refit", Elsewhere)
     assert certified_again(made, was).made_with == {**was.made_with, "blas": "Nehalem"}
+
+
+def test_a_file_that_was_changed_since_it_was_made_is_not_certified(made: Released) -> None:
+    before = made.ledger.events()
+    hashes = {name: one.sha256 for name, one in made.certificate.files.items()}
+    assert certified_again(made, hashes=hashes) == made.certificate
+    made.rewrite("errors.json", lambda it: it.update(sample_equivalent=2_999_999))
+    with pytest.raises(LedgerIntegrityError, match=r"errors\.json is not the file that was made"):
+        certified_again(made, hashes=hashes)
+    assert made.ledger.events() == before

@@ -19,8 +19,8 @@ from jam_dagster.certificates import (
     certify,
     held,
     released_files,
+    table_csv,
     verify,
-    write_table,
 )
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism, sampling_generator
@@ -45,9 +45,8 @@ def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Cer
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0), neighbours=neighbours)
     made = mechanism.run(table, table, Workload.specified(domain, WORKLOAD), draws)
     seed = sampling_generator(made.transcript)
-    write_table(
-        decode(made.model.sample(made.transcript.records, seed), seed), folder / "table.csv"
-    )
+    sampled = decode(made.model.sample(made.transcript.records, seed), seed)
+    (folder / "table.csv").write_bytes(table_csv(sampled))
     domain.save(folder / "domain.yaml")
     made.model.save(folder / "model")
     made.transcript.save(folder / "transcript")

@@ -243,6 +243,59 @@ def test_public_data_that_no_draw_chose(tmp_path: Path, public_folder: Path) -> 
     assert f"round {len(rounds) + 1} records public data that no draw chose" in outcomes.message
 
 
+@pytest.mark.parametrize("released", ["private_folder", "unchosen_folder"])
+@pytest.mark.parametrize("source", ["public", "Public", ""])
+def test_a_round_that_the_mechanism_does_not_make(
+    tmp_path: Path, released: str, source: Any, request: pytest.FixtureRequest
+) -> None:
+    """Invented counts behind the last draw, of a mechanism that measures no public table.
+
+    MWEM+PGM chooses in each round, and never the source.
+    """
+    made = copied(request.getfixturevalue(released), tmp_path)
+    rounds = rounds_of(made)
+    more = public_copy(rounds[-1], len(rounds))
+    assert more.measurement is not None
+    certain = replace(more.measurement, source=source, sigma=1e-3)
+    put_rounds(made, *rounds, replace(more, source=source, sigma=1e-3, measurement=certain))
+    fault = "records public data that no draw chose"
+    outcomes = found(made)["the outcomes"]
+    assert not outcomes.passed
+    assert f"round {len(rounds) + 1} {fault}" in outcomes.message
+    with pytest.raises(LedgerIntegrityError, match=fault):
+        certified_again(made)
+
+
+def test_a_public_round_in_place_of_what_was_drawn(made: Released) -> None:
+    """What was chosen in a round was the private marginal."""
+    *others, last = rounds_of(made)
+    put_rounds(made, *others, public_copy(last, last.index))
+    with pytest.raises(LedgerIntegrityError, match=f"outcome of {step_of(last.index, 'select')}"):
+        certified_again(made)
+
+
+def test_a_round_without_a_measurement_that_nothing_lost(made: Released) -> None:
+    rounds = rounds_of(made)
+    put_rounds(made, *rounds, replace(rounds[-1], index=len(rounds), measurement=None))
+    with pytest.raises(LedgerIntegrityError, match="records neither a measurement nor a lost one"):
+        certified_again(made)
+
+
+def test_noise_of_public_counts(tmp_path: Path, public_folder: Path) -> None:
+    """How near a fit comes to a measurement may depend on its sigma."""
+    made = copied(public_folder, tmp_path)
+    rounds = [
+        replace(one, sigma=1e-3, measurement=replace(one.measurement, sigma=1e-3))
+        if one.source == "public" and one.measurement is not None
+        else one
+        for one in rounds_of(made)
+    ]
+    put_rounds(made, *rounds)
+    outcomes = found(made)["the outcomes"]
+    assert not outcomes.passed
+    assert "records noise of public counts" in outcomes.message
+
+
 def test_that_nothing_was_chosen_is_an_outcome() -> None:
     """A run that ended by its own choice has a digest of that choice, and no other fits it."""
     domain = Domain.from_sizes({"a": 2, "b": 3})
@@ -288,6 +341,40 @@ def test_errors_that_were_changed(made: Released) -> None:
     assert made.failed(ledger=False) == {"the outcomes"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sample_equivalent", 2_999_999),
+        ("equivalent_within", [2_999_990, 2_999_999]),
+        ("sigma", 1e-9),
+        ("rho", 1e-9),
+        ("mode", "exact"),
+        ("synthetic", {"mean": None, "max": 0.001}),
+        ("independent", {"mean": 0.9, "max": 1.0}),
+        ("remark", "as good as the private records"),
+    ],
+)
+def test_errors_that_say_more_than_was_drawn(made: Released, name: str, value: Any) -> None:
+    """The ledger has the digest of the means alone; the rest follows from them and the table."""
+
+    def put(it: dict[str, Any]) -> None:
+        if name == "synthetic":
+            value.update(mean=it[name]["mean"])
+        it[name] = value
+
+    made.rewrite("errors.json", put)
+    made.forge()
+    assert made.failed(ledger=False) == {"the errors"}
+    assert name in found(made)["the errors"].message
+
+
+def test_errors_that_lack_what_follows(made: Released) -> None:
+    """A mean without its noise would be taken for the truth."""
+    made.rewrite("errors.json", lambda it: it.pop("sigma"))
+    made.forge()
+    assert made.failed(ledger=False) == {"the errors"}
+
+
 def test_public_measurements_that_are_no_counts_of_the_public_table(
     tmp_path: Path, public_folder: Path
 ) -> None:
@@ -296,6 +383,7 @@ def test_public_measurements_that_are_no_counts_of_the_public_table(
     without = found(made)["the public measurements"]
     assert (without.passed, without.checked) == (True, False)
     assert found(made, public=table)["the public measurements"].passed
+    assert certified_again(made, public=encoded(made, "same.csv")) == made.certificate
 
     def more(measured: Measurement) -> Measurement:
         return replace(measured, values=measured.values + (measured.source == "public"))
@@ -304,6 +392,12 @@ def test_public_measurements_that_are_no_counts_of_the_public_table(
     assert made.failed(ledger=False) == set()
     assert not found(made, public=table)["the public measurements"].passed
     assert made.failed() == {ISSUED}
+    for public, fault in (
+        (encoded(made, "same.csv"), "records other counts than the public table has"),
+        (None, "no public table was given"),
+    ):
+        with pytest.raises(LedgerIntegrityError, match=fault):
+            certified_again(made, public=public)
 
 
 def test_a_file_whose_hash_fails_is_not_read(

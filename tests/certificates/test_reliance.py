@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from jam_dagster.certificates import released_files, reliance
 from jam_dagster.certificates.refitting import Refit
 from jam_dagster.mechanisms import Measurement, Transcript, load_model, refit
+from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.tables import Domain, EncodedTable
 from tests.certificates.conftest import Released, copied
 
@@ -22,7 +26,7 @@ def made(tmp_path: Path, public_folder: Path) -> Released:
     return copied(public_folder, tmp_path)
 
 
-def faults(made: Released) -> list[str]:
+def faults(made: Released, specification: Mapping[str, Any] | None = None) -> list[str]:
     transcript, model = made.folder / "transcript", made.folder / "model"
     domain = Domain.load(made.folder / "domain.yaml")
     (release,) = made.ledger.releases()
@@ -33,10 +37,17 @@ def faults(made: Released) -> list[str]:
             Transcript.load(transcript),
             load_model(model),
             EncodedTable.from_frame(domain, pd.read_csv(made.home / "same.csv")),
+            specification=specified(made) if specification is None else specification,
             files=released_files(transcript=transcript, model=model),
             certificate=made.folder,
         )
     )
+
+
+def specified(made: Released) -> dict[str, Any]:
+    """The specification, as it is kept with the draws."""
+    described: dict[str, Any] = json.loads((made.folder / "release.json").read_text())
+    return dict(described["specification"])
 
 
 def put(made: Released, source: str, *, transcript: bool) -> None:
@@ -95,5 +106,28 @@ def test_public_measurements_that_the_public_table_does_not_have(made: Released)
 
 def test_a_model_that_cannot_be_fitted_again(made: Released) -> None:
     made.rewrite("transcript/transcript.json", lambda it: it["parameters"].update(iterations=10**9))
-    (fault,) = faults(made)
+    *_, fault = faults(made)
     assert fault.startswith("its model cannot be fitted again (")
+
+
+def test_settings_that_the_release_was_not_reserved_with(made: Released) -> None:
+    """The fit follows from them, and the ledger has no digest of the transcript."""
+    made.rewrite("transcript/transcript.json", lambda it: it["parameters"].update(iterations=7))
+    transcript = Transcript.load(made.folder / "transcript")
+    refit(transcript, Domain.load(made.folder / "domain.yaml")).save(made.folder / "model")
+    assert faults(made) == ["it has other settings than its specification"]
+    said = specified(made)
+    invented = {**said, "mechanism": {**said["mechanism"], "iterations": 7}}
+    assert faults(made, invented) == ["the specification beside its draws is another"]
+    assert faults(made, {}) == ["the specification beside its draws is another"]
+
+
+def test_rounds_of_a_release_that_no_draw_was_made_for(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release that reads a public number alone is never charged, and measures nothing."""
+    made.rewrite("transcript/transcript.json", lambda it: it.update(calls=[]))
+    monkeypatch.setattr(Ledger, "is_bound_for_good", lambda *_: True)
+    events = [one for one in made.ledger.events() if one.kind is not Kind.CHARGED]
+    monkeypatch.setattr(Ledger, "events", lambda *_: events)
+    assert faults(made)[0].startswith("round 1 records ")

@@ -39,7 +39,7 @@ ISSUED = "the certificate, in the ledger"
 def test_a_true_certificate_passes_every_check(made: Released) -> None:
     found = verify(made.folder, ledger=made.ledger)
     assert [one.name for one in found if not one.passed] == []
-    assert len(found) == len({one.name for one in found}) == 24
+    assert len(found) == len({one.name for one in found}) == 25
     assert made.certificate.releasable
     assert made.certificate.reasons == ()
 
@@ -77,6 +77,7 @@ def leave_out_models(patch: pytest.MonkeyPatch) -> None:
     whole = Finding("left out", True, "")
     patch.setattr(verification, "_refitted", lambda held: whole)
     patch.setattr(verification, "_table_faults", lambda held: iter(()))
+    patch.setattr(verification, "_error_faults", lambda held: iter(()))
 
 
 @pytest.mark.slow
@@ -130,6 +131,18 @@ def test_a_file_that_says_two_things_is_refused(made: Released, name: str, faili
     path.write_text(path.read_text().replace("{", f'{{"{first}": "what others read", ', 1))
     made.forge()
     assert failing in made.failed(ledger=False)
+
+
+def test_an_array_that_no_round_measured_is_refused(made: Released) -> None:
+    """It would be published with the measurements, and nothing else would show it."""
+    path = made.folder / "transcript" / "measurements.npz"
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    np.savez_compressed(path, **arrays, extra=np.arange(3.0))
+    made.forge()
+    assert "the outcomes" in made.failed(ledger=False)
+    with pytest.raises(InputError, match="holds extra, which no round measured"):
+        Transcript.load(path.parent)
 
 
 def test_a_certificate_that_says_two_things_is_refused(made: Released) -> None:

@@ -303,7 +303,7 @@ class Transcript:
                 measurement = Measurement(
                     clique,
                     described["source"],
-                    stored[f"round_{described['index']}"],
+                    stored.pop(f"round_{described['index']}"),
                     described["sigma"],
                     described["index"],
                 )
@@ -311,6 +311,11 @@ class Transcript:
                 described["l1_residual"] = described["loss"] = math.nan
             described["seconds"] = math.nan
             rounds.append(Round(clique=clique, measurement=measurement, **described))
+        if stored:
+            raise InputError(
+                f"{directory / 'measurements.npz'} holds {min(stored)}, which no round measured: "
+                "restore it."
+            )
         neighbours = Neighbours(**description.pop("neighbours"))
         calls = tuple(NoiseCall(**call) for call in description.pop("calls"))
         return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)

@@ -1,9 +1,11 @@
 """The reports on a release, and what Dagster's UI shows of its error."""
 
+from hashlib import sha256
 from typing import Any
 
 import dagster as dg
 
+from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
@@ -13,6 +15,7 @@ from jam_dagster.pipeline.assets.metadata import pictures
 from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.storage.formats import ErrorFormat
 from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.documents import checks_of, counts_of, judged
 from jam_dagster.release.run import ReleaseRun
@@ -110,7 +113,11 @@ def _page(
 ) -> str:
     step = ReleaseStep(graph, context)
     check_tables(graph, run, step.partition, synthetic=synthetic, public=public, error=error)
-    domain = run.model.domain
+    key, domain = run.release.key, run.model.domain
+    step.check_hash(key, "synthetic_records", sha256_of(synthetic.path))
+    if error is not None:
+        content = ErrorFormat().content(error)
+        step.check_hash(key, "workload_error", sha256(content).hexdigest())
     engine = step.engine(domain)
     public_source, public_released = drawn_on(step, domain)
     # Not as Dagster's events have them: who may launch runs can report those.
@@ -130,6 +137,8 @@ def _page(
         public_released=public_released,
         history=history_of(step, run, error),
     )
+    if not restricted:
+        step.keep_hash(key, "release_report", sha256(page.encode()).hexdigest())
     metadata: dict[str, Any] = {}
     if graph.tells_data("release_report"):
         metadata["checks_told"] = len(checks)

@@ -79,7 +79,14 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             errors=None if error is None else step.beside("workload_error", ErrorFormat.suffix),
         )
         engine = step.engine(domain)
-        certificate = engine.certify(mechanism_run, folder, files, error, public)
+        key, made = mechanism_run.release.key, {}
+        if graph.spec.exact:
+            table = "synthetic_records" if in_chunks else "table"
+            names = {"table": table, "report": "release_report", "errors": "workload_error"}
+            made = {
+                role: step.kept_hash(key, name) for role, name in names.items() if role in files
+            }
+        certificate = engine.certify(mechanism_run, folder, files, error, public, made=made)
         metadata: dict[str, Any] = {
             "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
             "releasable": certificate.releasable,

@@ -129,7 +129,8 @@ def _check_reliance(
     """Raise if the release of the partition before is not to be relied on."""
     graph = step.graph
     before = run.release.key.partition
-    public = StorePlace(step.archive, run.release.key, folder).public()
+    archive = StorePlace(step.archive, run.release.key, folder)
+    public = archive.public()
     if public is None:
         # Before the release had this setting, or in the store of another mechanism.
         codes = step.store(PUBLIC_CODES).table(graph.key(PUBLIC_CODES), before)
@@ -141,6 +142,7 @@ def _check_reliance(
         run.transcript,
         run.model,
         public,
+        specification=archive.specification,
         files=released_files(transcript=folder / "transcript", model=folder / "model"),
         certificate=store.beside(
             graph.key("release_certificate"), before, CertificateFormat.suffix

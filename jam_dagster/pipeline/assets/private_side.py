@@ -1,6 +1,7 @@
 """The one step that opens the private table, and the assets that it makes."""
 
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,6 +10,7 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.certificates import table_csv
+from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.evaluation.workload_error import MEANS_STEP
@@ -23,7 +25,7 @@ from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import BudgetAlert, was_left
 from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal, log_alert
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.storage.formats import TableFormat
+from jam_dagster.pipeline.storage.formats import ErrorFormat, TableFormat
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.engine import Drawn, Engine
@@ -87,6 +89,8 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     value=errors,
                     metadata=tidy(error_metadata(graph, errors, verdict)),
                 )
+                content = ErrorFormat().content(errors)
+                step.keep_hash(drawn.run.release.key, "workload_error", sha256(content).hexdigest())
                 _alert_if_worse(step, drawn.run, errors, verdict, repeated=repeated)
 
     return private_side
@@ -171,7 +175,9 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
         csv.unlink(missing_ok=True)
     else:
         mark(run, sample.table)
-        store.write(csv, table_csv(sample.table))
+        content = table_csv(sample.table)
+        store.write(csv, content)
+        step.keep_hash(run.release.key, "table", sha256(content).hexdigest())
         shown["csv"] = dg.MetadataValue.path(store.shown(csv))
     yield dg.MaterializeResult(
         asset_key=graph.key(name),
@@ -181,6 +187,9 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
             **sample_metadata(graph, run, sample, public),
         },
     )
+    # The store has written it now.
+    stored = sha256_of(step.beside(name, TableFormat.suffix))
+    step.keep_hash(run.release.key, name, stored)
     if graph.spec.previous is not None:
         report_release(step, run)
 

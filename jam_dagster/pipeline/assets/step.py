@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.source_assets import resolve_source
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
@@ -24,6 +24,7 @@ from jam_dagster.pipeline.storage.store_place import StorePlace, research_place
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.release.engine import Engine, Progress, rows_line
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
+from jam_dagster.release.place import archive_name
 from jam_dagster.tables import AssetSource, Domain, Source, at_partition
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.partition_template import linked_file, template_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms import Round
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+    from jam_dagster.privacy import ReleaseKey
     from jam_dagster.release.spec import ReleaseSpec
 
 STORES = (PRIVATE_STORE, RELEASABLE_STORE)
@@ -67,6 +69,30 @@ class ReleaseStep:
     def beside(self, name: str, suffix: str) -> "UPath":
         """Return the path of a file of an asset, which its own store keeps."""
         return self.store(name).beside(self.graph.key(name), self.partition, suffix)
+
+    def keep_hash(self, key: "ReleaseKey", name: str, digest: str) -> None:
+        """Keep the SHA-256 of a file as it was made, where who writes releases cannot change it."""
+        if self.graph.spec.exact:
+            self._resource(PRIVATE_STORE).write(self._hash_file(key, name), digest.encode())
+
+    def kept_hash(self, key: "ReleaseKey", name: str) -> str:
+        """Return the SHA-256 of a file as it was made; empty where it is not kept."""
+        path = self._hash_file(key, name)
+        return str(path.read_text()) if path.exists() else ""
+
+    def check_hash(self, key: "ReleaseKey", name: str, digest: str) -> None:
+        """Raise InputError unless an asset of a charged release is as it was made."""
+        if self.graph.spec.exact and digest != self.kept_hash(key, name):
+            raise InputError(
+                f"{name} of release {key.release} is not what was made, or that is not in the"
+                f" private store. Materialize {name} first, which costs nothing. Nothing was"
+                " charged."
+            )
+
+    def _hash_file(self, key: "ReleaseKey", name: str) -> "UPath":
+        return self._resource(PRIVATE_STORE).path_of(
+            key.release, "made", archive_name(key), f"{name}.sha256"
+        )
 
     def place(
         self, domain: Domain, spec: "ReleaseSpec | None" = None, *, stores: "_Stores" = ()

@@ -198,7 +198,11 @@ class ErrorFormat(Format):
     suffix = ".json"
 
     def write(self, value: WorkloadErrors, path: UPath) -> None:
-        """Write the errors, marginal by marginal where they are known."""
+        """Write the errors."""
+        write_whole(path, self.content(value))
+
+    def content(self, value: WorkloadErrors) -> bytes:
+        """Return what `write` writes: the errors, marginal by marginal where they are known."""
         content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
         content["call"] = value.call and value.call.to_dict()
         content["sample_equivalent"] = value.sample_equivalent
@@ -218,7 +222,7 @@ class ErrorFormat(Format):
             content["utility"] = asdict(value.utility)
         if isinstance(value, ReleaseErrors):
             content["run"] = value.run
-        write_whole(path, json.dumps(content, indent=1).encode())
+        return json.dumps(content, indent=1).encode()
 
     def read(self, path: UPath) -> WorkloadErrors:
         """Read the errors."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import InputError, OutsideDomainError
-from jam_dagster.tables.codes.block_counts import MANY, KeptCounts
-from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
+from jam_dagster.tables.codes.block_counts import (
+    MANY,
+    CountedTable,
+    KeptCounts,
+    can_be_counted,
+    count_blocks,
+)
+from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter, PackedCounts
 from jam_dagster.tables.domain.domain import Clique, Domain
 
 
@@ -159,6 +165,20 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
     smallest = column.astype(np.min_scalar_type(size - 1), copy=False).view()
     smallest.flags.writeable = False
     return smallest
+
+
+def counts_or_codes(
+    tables: Iterable[EncodedTable | PackedCounts],
+    domain: Domain,
+    cliques: Sequence[Clique],
+    *,
+    records: int,
+) -> CountedTable | EncodedTable:
+    """Count chunks as `count_blocks` does; keep their codes if no pass can, or nothing is named."""
+    if cliques and can_be_counted(domain, cliques):
+        return count_blocks(tables, domain, cliques, records=records)
+    columns = (table.columns for table in tables if isinstance(table, EncodedTable))
+    return EncodedTable(domain, tuple(map(np.concatenate, zip(*columns, strict=True))))
 
 
 def digest_of(tables: Mapping[str, EncodedTable]) -> str:

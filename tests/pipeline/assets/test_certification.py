@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pandas as pd
 import pytest
 
 from jam_dagster.certificates import Certificate, verify
@@ -112,8 +113,38 @@ def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
     assert (made.read_bytes(), bench.events()) == (whole, events)
 
     report = bench.releases / "people" / "release_report.html"
-    report.write_text(report.read_text().replace("</body>", "<p>It is all true.</p></body>"))
-    assert [name for name, _ in failed(folder(bench))] == ["file: report"]
+    errors = bench.releases / "people" / "workload_error.json"
+    table = bench.releases / "people" / "synthetic_records.csv"
+    for path, changed, finding in (
+        (report, ("</body>", "<p>epsilon = 0.001</p></body>"), "file: report"),
+        (errors, ('"sigma": ', '"sigma": 1'), "file: errors"),
+        (table, ("\n", "\n\n"), "file: table"),
+    ):
+        genuine = path.read_text()
+        path.write_text(genuine.replace(*changed))
+        assert finding in [name for name, _ in failed(folder(bench))]
+        assert "is not the file that was made" in failure(
+            bench.run(["release_certificate"], **PRIVATE)
+        )
+        path.write_text(genuine)
+    # A page tells of a table and of errors as they were made, too.
+    records = table.with_suffix(".parquet")
+    rows = pd.read_parquet(records)
+    others = rows.iloc[::-1].reset_index(drop=True)
+    others.attrs = rows.attrs
+    for path, name in ((errors, "workload_error"), (records, "synthetic_records")):
+        content = path.read_bytes()
+        if path == records:
+            others.to_parquet(path, index=False)
+        else:
+            path.write_bytes(content.replace(b'"sigma": ', b'"sigma": 1'))
+        assert f"{name} of release people is not what was made" in failure(
+            bench.run(["release_report"], **PRIVATE)
+        )
+        path.write_bytes(content)
+    assert bench.run(["release_report", "release_certificate"], **PRIVATE).success
+    assert (made.read_bytes(), bench.events()) == (whole, events)
+
     # The page of another run is not certified with this one.
     report.write_text(report.read_text().replace('name="jam-run" content="', 'name="jam-run" x="'))
     message = failure(bench.run(["release_certificate"], **PRIVATE))
