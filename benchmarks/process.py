@@ -163,7 +163,7 @@ def synthesize(
         if given.get("noise") == "exact":
             given |= {"ledger": Path(folder) / "ledger.db", "dataset": "benchmark"}
         command = [sys.executable, "-m", "jam_dagster.cli", "synthesize", "--json"]
-        command += ["--no-checks", "--no-report"]
+        command += ["--no-checks", "--no-report", "--records-public"]
         for name, value in given.items():
             if value is not None:
                 command += [f"--{name.replace('_', '-')}", str(value)]

@@ -197,7 +197,7 @@ def test_nothing_in_the_ledger_follows_from_private_values(
         Path("table.csv").write_text("".join(records))
         Path("table.csv").chmod(0o600)
         budget = ("--ledger", f"{private}.db", "--dataset", "people", "--out", f"{private}-out")
-        arguments = (*budget, "--release", "r", "--setting", "alpha=0.7")
+        arguments = (*budget, "--records-public", "--release", "r", "--setting", "alpha=0.7")
         assert run(*synthesize(*arguments, private="table.csv")).exit_code == 0
         events = Ledger(f"{private}.db").events()
         reserved = [event for event in events if event.kind.value in ("granted", "reserved")]

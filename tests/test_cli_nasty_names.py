@@ -38,9 +38,10 @@ def make_nasty_release(folder: Path) -> Made:
         nasty_table(300, 0).to_parquet("private.parquet")
         nasty_table(200, 1).to_parquet("public.parquet")
         private = ("--private", "private.parquet", "--evaluate", "private", "--out", "out")
+        granted = ("--epsilon", "3", "--delta", "1e-9", "--records", "public", "--reason", "[/]")
         trials = ("--records", "300", "--seeds", "1", "--epsilons", "1", "--plot", "plan.html")
         for command in (
-            ("ledger", "grant", *budget, "--epsilon", "3", "--delta", "1e-9", "--reason", "[/]"),
+            ("ledger", "grant", *budget, *granted),
             ("synthesize", *settings, *budget, *private),
             ("plan", *settings, *trials),
             ("ledger", "show", "--ledger", "ledger.db", "--last", "200"),

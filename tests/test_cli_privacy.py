@@ -47,7 +47,8 @@ def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None
     for path in Path("out/draws").iterdir():
         path.unlink()
 
-    result = released(*synthesize(*RELEASE, *NOISY, "--ledger", "new.db", "--json"))
+    new = ("--ledger", "new.db", "--records-public")
+    result = released(*synthesize(*RELEASE, *NOISY, *new, "--json"))
 
     assert result.exit_code == 0, result.output
     spent = json.loads(result.stdout)["rho"]["spent"]

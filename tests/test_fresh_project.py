@@ -184,7 +184,9 @@ def a_release_is_made(project: Project) -> None:
     assert "RUN_SUCCESS" in launched
     releases = project.root / ".jam" / "releases" / "my_release"
     synthetic = pd.read_csv(releases / "synthetic_records.csv")
-    assert (len(synthetic), list(synthetic)) == (600, ["sex", "town", "job", "age"])
+    assert list(synthetic) == ["sex", "town", "job", "age"]
+    # Measured with noise of 27 rows: beyond six times that it lies once in some 1e9 runs.
+    assert abs(len(synthetic) - 600) < 162
     ledger = f"--ledger={project.root / '.jam' / 'ledger.sqlite'}"
     project.call(
         *("jam-dagster", "certificate", "verify", str(releases / "release_certificate"), ledger)
@@ -231,7 +233,7 @@ def tables_that_the_project_makes_are_sources(project: Project) -> None:
     launch = ("dg", "launch", "--config-json", IN_PROCESS, "--assets", ",".join(selection))
     assert "RUN_SUCCESS" in project.call(*launch)
     made = project.root / ".jam" / "releases" / "from_assets" / "synthetic_records.parquet"
-    assert len(pd.read_parquet(made)) == 600
+    assert abs(len(pd.read_parquet(made)) - 600) < 162
 
     # What else the project labels is looked at when the release meets it.
     leak = """

@@ -120,12 +120,13 @@ def pages(program: str, tmp_path_factory: pytest.TempPathFactory) -> Pages:
     settings = (*tables, "--epsilon", "1", "--setting", "rounds=6", "--degree", "2")
     budget = ("--ledger", "ledger.db", "--dataset", "people")
     private = ("--private", "data/private.csv", "--evaluate", "private")
+    granted = ("--epsilon", "3", "--delta", "1e-9", "--records", "public")
     trials = ("--records", "4000", "--seeds", "2", "--epsilons", "0.5,1")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for command in (
             ("demo", "data", "--out", "data", "--private-rows", 4000, "--public-rows", 900),
-            ("ledger", "grant", *budget, "--epsilon", "3", "--delta", "1e-9"),
+            ("ledger", "grant", *budget, *granted),
             ("synthesize", *settings, *budget, *private, "--no-checks", "--out", "out"),
             ("plan", *settings, *trials, "--plot", "plan.html"),
         ):

@@ -9,6 +9,7 @@ import pytest
 from jam_dagster.certificates import Certificate, FileHash, Standing, issue
 from jam_dagster.certificates.certificate import digest_of
 from jam_dagster.privacy import Policy
+from tests.budgets import FIXED
 from tests.certificates.conftest import Released
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize
 
@@ -20,7 +21,7 @@ def test_a_certificate_made_again_after_others_have_spent_is_the_same(
     """The ledger's head and balance in it are those of the time when it was issued."""
     before = (made.folder / "certificate.json").read_bytes()
     made.move_in(monkeypatch)
-    made.ledger.grant("people", epsilon=9.0, delta=1e-9, policy=Policy(period="year"))
+    made.ledger.grant("people", epsilon=9.0, delta=1e-9, policy=Policy(period="year", **FIXED))
     for options in (("--out", "other"), ()):
         again = run_cli(*synthesize(*RELEASE, *NOISY, *options))
         assert again.exit_code == 0, again.output

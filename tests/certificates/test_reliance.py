@@ -127,7 +127,6 @@ def test_rounds_of_a_release_that_no_draw_was_made_for(
 ) -> None:
     """A release that reads a public number alone is never charged, and measures nothing."""
     made.rewrite("transcript/transcript.json", lambda it: it.update(calls=[]))
-    monkeypatch.setattr(Ledger, "is_bound_for_good", lambda *_: True)
     events = [one for one in made.ledger.events() if one.kind is not Kind.CHARGED]
     monkeypatch.setattr(Ledger, "events", lambda *_: events)
     assert faults(made)[0].startswith("round 1 records ")

@@ -193,7 +193,8 @@ def owner(postgres: PostgresServer) -> Iterator[str]:
     """The URL of a ledger as its owner made it, with the roles of roles.sql."""
     url = postgres.create_database()
     command = ["ledger", "grant", "--ledger", url, "--dataset", "people_2026"]
-    app([*command, "--epsilon", "3", "--delta", "1e-9"], standalone_mode=False)
+    command += ["--epsilon", "3", "--delta", "1e-9", "--records", "public"]
+    app(command, standalone_mode=False)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute((DEPLOY / "roles.sql").read_bytes())
         try:

@@ -73,7 +73,6 @@ def test_an_edition_that_another_followed_is_made_again_from_its_draws_alone(
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"private": table(201, 1)}, "number of private records and another private table"),
         ({"private": table(200, 3)}, "private table"),
         ({"public": FrameSource(table(51, 2), "survey")}, "public table"),
     ],

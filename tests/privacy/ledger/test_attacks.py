@@ -21,6 +21,7 @@ from jam_dagster.privacy import Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger import postgres as ledger_server
 from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
 from jam_dagster.privacy.ledger.journal import AccessKind, append_access, instant
+from tests.budgets import PUBLIC_N
 from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -163,11 +164,12 @@ def test_the_role_of_releases_writes_what_releases_do_and_no_more(
     ledger: Ledger, role: str, database: str, postgres: PostgresServer
 ) -> None:
     ledger.grant("people", epsilon=1.0, delta=1e-9, approval="required")
-    ledger.grant("firms", epsilon=1.0, delta=1e-9)
+    ledger.grant("firms", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     releases = Ledger(role)
     releases.check_writable()
     firms = ReleaseKey("firms", "yearly", "ab" * 32)
     open_release = releases.open_release(firms, SHARES, source="cd" * 32)
+    open_release.account("mechanism").publish_records(500)
     open_release.account("mechanism").charge("a", 0.0005)
     open_release.close()
     with releases._backend.writing() as connection:

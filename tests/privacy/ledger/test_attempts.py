@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from jam_dagster.errors import AttemptsError, BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
 from jam_dagster.privacy.ledger.journal import Access, AccessKind, append_access, user
+from tests.budgets import PUBLIC_N
 from tests.examples import examples
 from tests.privacy.conftest import Clock
 
@@ -52,6 +53,7 @@ def test_an_opening_of_a_paid_release_that_pays_nothing_counts(
     either: Ledger, key: ReleaseKey
 ) -> None:
     """That the table could be opened is an answer, and each one has been paid for before."""
+    either.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     release = either.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05), source="ab" * 32)
     account = release.account("mechanism")
     for step in ("first", "second"):
