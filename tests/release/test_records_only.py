@@ -250,7 +250,7 @@ def test_no_other_where_is_counted_for_nothing(
 def test_a_file_is_released_alike_whether_its_values_fit_or_not(files: Path) -> None:
     told = []
     lines = Path("people.csv").read_text().splitlines()
-    for name, some in (("fits", lines[1:4]), ("misfits", ["Paris,7,8", '"A', ","])):
+    for name, some in (("fits", lines[1:4]), ("misfits", ["Paris,7,8", 'A"', ","])):
         Path("people.csv").write_text("\n".join([lines[0], *some, *lines[4:]]))
         Ledger(f"{name}.db").grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
         made = released(out=name, ledger=f"{name}.db")
@@ -260,6 +260,19 @@ def test_a_file_is_released_alike_whether_its_values_fit_or_not(files: Path) -> 
         kinds = [event.kind for event in Ledger(f"{name}.db").events()]
         told.append((made.table.to_csv(), transcript.records, accesses.not_ended, kinds))
     assert all(one == told[0] for one in told)
+
+
+def test_a_file_whose_records_are_uncertain_counts_as_an_attempt(files: Path) -> None:
+    with Path("people.csv").open("a") as file:
+        file.write('\n"A')
+    ledger = Ledger("ledger.db")  # noqa: F811
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    with pytest.raises(PrivateValuesError):
+        released()
+    accesses = ledger.verify().accesses
+    assert accesses is not None
+    assert accesses.not_ended == 1
+    assert ledger.balance("people").spent == 0
 
 
 @pytest.mark.parametrize("evaluate", ["off", "private"])

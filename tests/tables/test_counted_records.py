@@ -81,7 +81,9 @@ SERVER_KINDS = {
     "timestamptz": st.datetimes(
         datetime(2023, 12, 31), datetime(2024, 2, 17), timezones=st.just(UTC)
     )
-    | st.datetimes(datetime(1900, 1, 1), timezones=st.just(UTC)),
+    | st.datetimes(datetime(1900, 1, 1), timezones=st.just(UTC))
+    # Usual words for "since ever" and "for ever".
+    | st.sampled_from([one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max)]),
     "time": st.times(),
     "interval": st.timedeltas(timedelta(0), timedelta(2)),
     "bytea": st.binary(max_size=3),
@@ -157,3 +159,14 @@ def exact_attributes(values):
     yield time_attribute(bounds=["2023-12-01", "2024-03-01"], unit="week", outside="error")
     yield time_attribute(bounds=["2024-01-01", "2024-02-01"], unit="month", zone="UTC")
     yield time_attribute(bounds=["08:00", "22:00"], unit="hour", dtype=TIME, outside="error")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
+def test_the_ends_of_the_calendar_are_clipped_as_rows_are(postgres, zone):
+    ends = "timestamptz '0001-01-01 00:00+00', timestamptz '9999-12-31 23:59:59.999999+00'"
+    query = f"select unnest(array[{ends}]) as a"
+    source = SqlSource(postgres.url("postgres"), query, count="rows")
+    domain = Domain((time_attribute(bounds=["2024-01-01", "2024-01-02"], unit="day", zone=zone),))
+    for one in (source, replace(source, count=None)):
+        assert one.counted(domain, None, None).marginal(("a",)).tolist() == [1, 1, 0]

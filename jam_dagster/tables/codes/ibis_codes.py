@@ -62,9 +62,8 @@ _UNLIKE = ("mssql",)
 _MOST_COMPARED = 8
 """More values of an attribute are halved first."""
 _WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
-# What Python reads: instants are left a day for their zone.
+# What Python reads.
 _FIRST, _LAST = datetime.min, datetime.max
-_DAY = timedelta(days=1)
 _TRUTHS = [text for word in ("true", "false") for text in (word, word.upper(), word.title())]
 
 
@@ -375,9 +374,7 @@ class _Instants:
     def __init__(self, attribute: TimeAttribute, kind: Kind) -> None:
         self._clock = attribute.clock
         self._zone = UTC if kind == "instant" else None
-        self.range = (_FIRST, _LAST)
-        if kind == "instant":
-            self.range = ((_FIRST + _DAY).replace(tzinfo=UTC), (_LAST - _DAY).replace(tzinfo=UTC))
+        self.range = (_FIRST.replace(tzinfo=self._zone), _LAST.replace(tzinfo=self._zone))
 
     def start(self, count: int) -> datetime | int:
         """Return the first value of a unit; -1 if all are later, 1 if all are earlier."""
@@ -400,13 +397,12 @@ class _Instants:
         if isinstance(start, int) or self._clock.zone is None:
             return True
         ages = [timedelta(minutes=15 * quarter) for quarter in range(96)]
-        around = [*(start + age for age in ages), *(start - age for age in ages[1:])]
-        around.append(start - timedelta(microseconds=1))
         first, last = self.range
+        around = [start + age for age in ages if age <= last - start]
+        ages.append(timedelta(microseconds=1))
+        around += [start - age for age in ages if age <= start - first]
         return all(
-            (self._clock.count_at(moment) >= count) == (moment >= start)
-            for moment in around
-            if first <= moment <= last
+            (self._clock.count_at(moment) >= count) == (moment >= start) for moment in around
         )
 
 

@@ -258,7 +258,11 @@ class Clock:
         if self._zone and moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC if self.texts_are_utc else self._zone)
         if moment.tzinfo is not None:
-            moment = moment.astimezone(self._counted_in if self._zone else UTC)
+            try:
+                moment = moment.astimezone(self._counted_in if self._zone else UTC)
+            except OverflowError:
+                # On the first or last day of the calendar, of which the zone has no further one.
+                moment = datetime.max if moment.year > 1 else datetime.min
         return _count(moment.replace(tzinfo=None), self.unit)
 
     def moment(self, count: float) -> datetime:

@@ -176,7 +176,8 @@ class CsvSource(ReadWhole):
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Count the lines after the header, or the unit's (see `Source.count_records`).
 
-        Each line is a record, even one with another number of fields than the header.
+        Each line is a record, even one with another number of fields than the header. An open quote
+        is refused, as by `read`.
         """
         return reading(self.describe(), True, lambda: self._counted(unit))
 

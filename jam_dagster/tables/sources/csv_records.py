@@ -81,10 +81,11 @@ class Form:
             found = between.match(line, found.end())
         return None
 
-    def lines_of(self, fields: int) -> re.Pattern[bytes]:
-        """Return a pattern of lines with a given number of fields, with blank lines among them."""
+    def lines_of(self, fields: int | None) -> re.Pattern[bytes]:
+        """Return a pattern of lines with a number of fields, or any; blank lines are among them."""
         before, field, between, after = self._parts
-        others = b"(?:%b%b){%d}" % (between, field, fields - 1)
+        others = b"(?:%b%b)" % (between, field)
+        others += b"*+" if fields is None else b"{%d}" % (fields - 1)
         record = b"(?!%b\n)%b" % (self._blank, before + field + others + after)
         # A file of one column has blank records.
         return re.compile(b"(?:(?:%b|%b)\n)*+" % (record, self._blank))
@@ -115,10 +116,11 @@ class Form:
 class CsvRecords:
     """A private CSV file as a stream of UTF-8, checked before a reader receives it.
 
-    Unless `checked`, `lines` yields lines whatever they hold, and `header` is empty; else it is the
-    first line that is not blank, without its line break. A header that is no single record is a
-    `SourceError`, a line that is no record with as many fields, or may have ended a header, a
-    `PrivateValuesError`, on construction or while reading.
+    If `checked`, `header` is the first line that is not blank, without its line break. A header
+    that is no single record is a `SourceError`, a line that is no record with as many fields, or
+    may have ended a header, a `PrivateValuesError`, on construction or while reading. Else `header`
+    is empty, and `lines` yields lines with any number of fields: one with an open quote is a
+    `PrivateValuesError`, since it may be a part of a record, or hold several.
     """
 
     def __init__(
@@ -142,8 +144,12 @@ class CsvRecords:
         Blank lines are no records, except below the header of a file of one column.
         """
         blank = re.compile(self._form._blank)
+        closed = self._form.lines_of(None)
         one_column = None
         for block in iter(self.read, b""):
+            if not closed.fullmatch(block):
+                with private_values():
+                    raise self._fault()
             for line in _each_record(block, self._form):
                 if blank.fullmatch(line):
                     if one_column:

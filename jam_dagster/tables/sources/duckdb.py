@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -88,8 +88,13 @@ class DuckDbSource:
         with self._opened(False) as table:
             return list(table.columns)
 
-    def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
-        """Read some columns, at most `READ_ROWS` rows at a time (see `ParquetSource.chunks`)."""
+    def chunks(
+        self, columns: Sequence[str], *, private: bool
+    ) -> Generator[pd.DataFrame, None, None]:
+        """Read some columns, at most `READ_ROWS` rows at a time (see `ParquetSource.chunks`).
+
+        Close it where it is left early: until then the database and the folder are open.
+        """
         with self._opened(private) as table:
             if set(columns) <= set(table.columns):
                 table = table.select(*map(quoted, columns))
@@ -108,8 +113,11 @@ class DuckDbSource:
     ) -> MarginalSource:
         """Count the marginals that may be asked for, in one pass (see `Source.counted`)."""
         check_records_only(self, unit is not None)
-        with redacted("reading and encoding the private table"):
-            chunks = self.chunks(domain.names, private=True)
+        # A fault of a value leaves chunks unread.
+        with (
+            redacted("reading and encoding the private table"),
+            closing(self.chunks(domain.names, private=True)) as chunks,
+        ):
             return count_blocks(each_encoded(chunks, domain), domain, cliques)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:

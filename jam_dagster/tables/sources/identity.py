@@ -11,7 +11,7 @@ import getpass
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode
@@ -45,6 +45,8 @@ _DATABASE_PORTS = {
     "mssql": 1433,
     "oracle": 1521,
 }
+# Their drivers may be of libpq, which reads service files.
+_SERVED = ("postgresql", "cockroachdb", "redshift")
 _FILE_DATABASES = ("sqlite", "duckdb")
 _LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
@@ -286,6 +288,8 @@ def database_of(url: str) -> dict[str, Any]:
     port = str(parsed.port or given.pop("port", ""))
     name = parsed.database or given.pop("dbname", "") or given.pop("database", "")
     given |= found
+    if kind in _SERVED:
+        _refuse_service(given)
     who = {value for name, value in given.items() if _USER.fullmatch(name)}
     who |= {f"{name}={value}" for name, value in given.items() if _TRUST.fullmatch(name)}
     who |= {parsed.username} if parsed.username else set()
@@ -295,7 +299,7 @@ def database_of(url: str) -> dict[str, Any]:
         host, port = host or _libpq("PGHOST").lower(), port or _libpq("PGPORT")
         who = who or {_libpq("PGUSER") or _login()}
         name = name or _libpq("PGDATABASE") or min(who)
-        given = {"options": _libpq("PGOPTIONS"), "service": _libpq("PGSERVICE"), **given}
+        given = {"options": _libpq("PGOPTIONS"), "hostaddr": _libpq("PGHOSTADDR"), **given}
         given = {name: value for name, value in given.items() if value}
     return {
         **({"user": sorted(who)} if who else {}),
@@ -316,9 +320,26 @@ def _libpq(variable: str) -> str:
     return os.environ.get(variable, "")
 
 
+def _refuse_service(given: Mapping[str, str]) -> None:
+    """Raise where a file says which server is asked: it may say another one tomorrow."""
+    named = next((name for name in ("service", "conninfo", "dsn") if given.get(name)), "")
+    if named or _libpq("PGSERVICE"):
+        what = f"has the parameter {named}" if named else "is read with PGSERVICE set"
+        raise SourceError(
+            f"a source's sql {what}, and a service file may name any server: write host, port,"
+            f" database and user into the URL, and {'remove' if named else 'unset'}"
+            f" {named or 'PGSERVICE'}"
+        )
+
+
 def _login() -> str:
+    """Return the user of this process, as libpq takes it: no variable changes it."""
     try:
+        import pwd
+    except ImportError:
         return getpass.getuser()
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
     except (KeyError, OSError):
         # The process runs as a number without a name.
         return ""

@@ -57,6 +57,14 @@ def test_a_date_is_read_alike_from_every_type():
     assert codes(attribute, *unreadable) == [31] * len(unreadable)
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
+def test_the_ends_of_the_calendar_are_clipped_in_every_zone(zone):
+    entry = {"unit": "day", "bounds": ["2024-01-01", "2024-01-02"], "zone": zone}
+    (attribute,) = Domain.from_dict({"attributes": {"a": entry | {"outside": "clip"}}}).attributes
+    ends = [one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max)]
+    assert codes(attribute, *ends) == [0, attribute.bins - 1]
+
+
 def test_a_day_is_that_of_the_zone_and_an_hour_follows_the_other():
     day = declared(**MARCH, unit="day", zone=NEW_YORK)
     instants = [datetime(2024, 3, 9, 4, tzinfo=UTC), "2024-03-09T05:00:00Z", "2024-03-09"]

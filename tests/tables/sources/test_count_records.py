@@ -104,8 +104,8 @@ def test_a_simulated_table_is_counted() -> None:
 
 FORMS: dict[str, tuple[bytes, dict[str, Any], int, int]] = {
     "another number of fields": (b"person,a\np1,1\np2\np3,1,2\n\np4,1\n", {}, 4, 4),
-    "an open quote": (b'person,a\np1,"1\np2,2\n"p3,3\n', {}, 3, 3),
-    "an open quote over lines": (b'person,a\np1,"x\ny"\np2,"2\np3,3\n', {"multiline": True}, 3, 3),
+    "quotes": (b'person,a\np1,"1, 2"\np2,"2"x\np3,3"\n', {}, 3, 3),
+    "quotes over lines": (b'person,a\np1,"x\ny"\np2,2\np3,3\n', {"multiline": True}, 3, 3),
     "bytes that are no text": (b"person,a\np1,\xff\n\xfe,2\n", {}, 2, 2),
     "a person that is missing": (b'person,a\n"NA",1\n,2\np1,3\n', {}, 3, 1),
     "blanks": (b"a   person\n1  p1\n\n 2\tp2\n3\n", {"separator": r"\s+"}, 3, 2),
@@ -126,6 +126,33 @@ def test_every_line_of_a_csv_file_is_a_record(
     source = CsvSource(str(path), **options)
     assert source.count_records(None) == rows
     assert source.count_records(PrivacyUnit("person")) == people
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (b'person,a\np1,1\np2,"x\ny"\np3,3\n', {}),
+        (b'person,a\np1,"1\np2,2\np3,3\n', {}),
+        (b'person a\np1 "x\np2 y\n', {"separator": r"\s+"}),
+        (b'person,a\np1,"x\ny"\np2,"2\np3,3\n', {"multiline": True}),
+        (b'person,a\np1,"1\np2,"x"\np3,3\n', {"multiline": True}),
+    ],
+    ids=["closed later", "left open", "blanks", "left open over lines", "merged"],
+)
+def test_an_open_quote_is_refused_as_encoding_does(
+    tmp_path: Path, content: bytes, options: dict[str, Any]
+) -> None:
+    """Its lines are one record or several: no count is that of the rows."""
+    path = tmp_path / "people.csv"
+    path.write_bytes(content)
+    source = CsvSource(str(path), **options)
+    for ask in (
+        lambda: source.read(private=True),
+        lambda: source.count_records(None),
+        lambda: source.count_records(PrivacyUnit("person")),
+    ):
+        with pytest.raises(PrivateValuesError):
+            ask()
 
 
 @pytest.mark.parametrize("text", ["a\n1\n\n\n2\n\n", "a\r\n1\r\n \r\n\r\n\r\n2"])

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import InputError, SourceError, SpecificationError
+from jam_dagster.errors import InputError, PrivateValuesError, SourceError, SpecificationError
 from jam_dagster.tables import (
     CategoricalAttribute,
     Domain,
@@ -116,6 +116,20 @@ def test_more_than_memory(database: str, monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert len(chunk) <= duckdb_source.READ_ROWS
         rows += len(chunk)
     assert rows == 300_000
+    assert not list(spilled.iterdir())
+
+
+def test_a_fault_of_a_value_leaves_no_folder(
+    database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    spilled = tmp_path / "spilled"
+    spilled.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(spilled))
+    ages = Domain((NumericAttribute("age", (0, 20), integer=True),))
+    with pytest.raises(PrivateValuesError) as fault:
+        DuckDbSource(database, "from people").counted(ages, None, None)
+    # The error is held here, and its traceback holds what was not closed.
+    assert fault.value.__traceback__ is not None
     assert not list(spilled.iterdir())
 
 

@@ -281,7 +281,7 @@ SEARCH = "-csearch_path%3Dother"
         ("PGPORT", "5433", "ann@db/p", "ann@db:5433/p"),
         ("PGDATABASE", "q", "ann@db", "ann@db/q"),
         ("PGOPTIONS", unquote(SEARCH), "ann@db/p", f"ann@db/p?options={SEARCH}"),
-        ("PGSERVICE", "other", "ann@db/p", "ann@db/p?service=other"),
+        ("PGHOSTADDR", "10.0.0.7", "ann@db/p", "ann@db/p?hostaddr=10.0.0.7"),
     ],
 )
 def test_what_a_url_leaves_open_is_what_the_driver_takes(
@@ -292,6 +292,38 @@ def test_what_a_url_leaves_open_is_what_the_driver_takes(
     before = identity(one)
     monkeypatch.setenv(variable, value)
     assert identity(one) == identity(other) != before
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://?service=s",
+        "postgresql+psycopg://ann@db.example/p?service=s",
+        "postgresql://?conninfo=service%3Ds",
+        "postgresql+psycopg2://?dsn=service%3Ds",
+        "cockroachdb://?service=s",
+    ],
+)
+def test_a_service_file_names_no_source(url: str) -> None:
+    """The file may name another server tomorrow, under the same text."""
+    with pytest.raises(SourceError, match="write host, port, database and user into the URL"):
+        identity({"sql": url, "query": QUERY})
+
+
+def test_a_service_of_the_environment_names_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGSERVICE", "s")
+    with pytest.raises(SourceError, match="PGSERVICE"):
+        identity({"sql": "postgresql://ann@db.example/p", "query": QUERY})
+    assert identity({"sql": "mysql://ann@db.example/p", "query": QUERY})
+
+
+def test_who_asks_is_the_user_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libpq asks the system, whatever the variables of a shell say."""
+    source = {"sql": "postgresql://db.example/p", "query": QUERY}
+    before = identity(source)
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(variable, "eve")
+    assert identity(source) == before
 
 
 def test_the_file_of_a_database_is_resolved(people: Path, tmp_path: Path) -> None:
