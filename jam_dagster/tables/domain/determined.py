@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -167,13 +167,15 @@ def _parts(
             numbers[name] = column.to_numpy(np.float64, na_value=np.nan)
         elif name not in formats and _is_time(column) and distinct[name] > 1:
             days[name] = instants(column).dt.tz_localize(None).to_numpy()
-        elif isinstance(column.dtype, pd.StringDtype) and column.notna().any():
-            texts[name] = column
+        elif isinstance(column.dtype, pd.StringDtype):
+            known = np.flatnonzero(column.notna().to_numpy() & own.notna().to_numpy())[:_FIRST]
+            if len(known):
+                texts[name] = (known, column.iloc[known].tolist())
     best: dict[str, Value] = {}
-    known = available_timezones()
+    zones = available_timezones()
     # A date has no zone.
     dates = own.dt.tz is None and bool((own.dropna() == own.dropna().dt.normalize()).all())
-    for zone in ("", *(one for one in ZONES if one in known and not dates)):
+    for zone in ("", *(one for one in ZONES if one in zones and not dates)):
         local = pd.DatetimeIndex(in_utc.dt.tz_convert(zone) if zone else own)
         given = f'{column_text(time)}, "{zone}"' if zone else column_text(time)
         hits: dict[str, Value] = {}
@@ -204,8 +206,9 @@ def _parts(
                     moments, wanted, equal_nan=True
                 ):
                     hits.setdefault(name, f"{function}({given})")
-        for name, column in texts.items():
-            written = _format(column, local, bool(zone), formats.get(name))
+        first: dict[tuple[int, str], str] = {}
+        for name, (known, cells) in texts.items():
+            written = _format(known, cells, local, bool(zone), formats.get(name), first)
             if written is not None:
                 # A text in UTC is that whatever the zone.
                 utc = not zone or written.endswith("Z")
@@ -221,18 +224,31 @@ def _parts(
 
 
 def _format(
-    column: pd.Series[Any], local: pd.DatetimeIndex, zoned: bool, declared: str | None
+    known: np.ndarray,
+    cells: list[str],
+    local: pd.DatetimeIndex,
+    zoned: bool,
+    declared: str | None,
+    first: dict[tuple[int, str], str],
 ) -> str | None:
-    """Return the format in which texts are these dates, None if there is none."""
-    known = np.flatnonzero(column.notna().to_numpy() & local.notna())[:_FIRST]
-    texts, moments = column.iloc[known].tolist(), local[known]
-    moments = moments.tz_localize("UTC") if moments.tz is None else moments
-    in_utc = moments.tz_convert("UTC")
+    """Return the format in which cells of some rows are these dates, None if there is none.
+
+    `first` keeps the texts of single rows: that of the first one tells most columns apart.
+    """
+
+    def texts(rows: np.ndarray) -> Iterator[str]:
+        moments = local[rows]
+        moments = moments.tz_localize("UTC") if moments.tz is None else moments
+        shown = moments.tz_convert("UTC") if written.endswith("Z") else moments
+        return (date_text(one, written) for one in shown)
+
     for written in _TEXTS if declared is None else (declared,):
         if zoned and written.endswith("z"):
             continue
-        shown = in_utc if written.endswith("Z") else moments
-        if texts and all(map(str.__eq__, (date_text(one, written) for one in shown), texts)):
+        key = (int(known[0]), written)
+        if key not in first:
+            (first[key],) = texts(known[:1])
+        if first[key] == cells[0] and all(map(str.__eq__, texts(known), cells)):
             return written
     return None
 
@@ -328,7 +344,9 @@ def _key(column: pd.Series[Any]) -> str | None:
         if not before or (step == 1 and (before < 0 or last - before >= 2 * len(column))):
             return rows
         return f"{rows} {'-' if before < 0 else '+'} {abs(before)}"
-    if not all(isinstance(one, str) for one in column):
+    # pandas shows no moment that its zone moves beyond the calendar.
+    times = pd.api.types.is_datetime64_any_dtype(column.dtype)
+    if times or not all(isinstance(one, str) for one in column):
         return None
     if column.map(lambda one: bool(_UUID.fullmatch(one))).all():
         return "uuid()"

@@ -271,7 +271,7 @@ def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
 @pytest.mark.slow
 def test_a_configuration_cannot_drop_the_officers_approval(bench: Bench) -> None:
     bench.ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N, approval="required")
-    assert "with approval required" in failure(bench.run(BUDGET))
+    assert "NotApprovedError" in failure(bench.run(BUDGET))
     assert bench.kinds() == []
 
 

@@ -231,8 +231,8 @@ def test_drafts_of_the_health_survey_hold_both_parts():
     assert encode(public, domain).records == 500
 
 
-YEAR_1 = pd.Series(["0001-01-01", "2000-01-01"]).astype("datetime64[us, UTC]")
-YEAR_1 = YEAR_1.dt.tz_convert("Asia/Kolkata")
+BOTH_ENDS = pd.Series(["0001-01-01", "9999-12-31 23:59:59"]).astype("datetime64[us, UTC]")
+BOTH_ENDS = BOTH_ENDS.dt.tz_convert("Pacific/Auckland")
 LEFT_OUT = [
     ([f"person {number}" for number in range(101)], "holds 101 different texts in 101 rows, such"),
     ([f"person {number % 60}" for number in range(101)] + [*map(str, range(99))], "holds 159"),
@@ -256,7 +256,7 @@ LEFT_OUT = [
         "holds dates or times beside",
     ),
     ([pd.Timestamp("2024-01-31")] * 2, "is 2024-01-31 00:00:00 in every row"),
-    (YEAR_1, "holds dates that a time zone moves beyond the years 1 to 9999"),
+    (BOTH_ENDS, "holds dates that a time zone moves beyond the years 1 to 9999"),
     ([1j], "holds values of type complex128, which cannot be counted"),
     ([{"a": 1}], "holds nested values"),
     ([[1], None], "holds nested values"),
