@@ -306,7 +306,7 @@ def _values_of(column: pd.Series[Any]) -> list[Value]:
 
 
 def _constant(column: pd.Series[Any]) -> Value | None:
-    if not len(column) or column.isna().any() or not (column == column.iloc[0]).all():
+    if not len(column) or column.isna().any() or column.nunique() > 1:
         return None
     value: Any = column.iloc[0]
     if isinstance(value, date):
