@@ -306,7 +306,7 @@ def _values_of(column: pd.Series[Any]) -> list[Value]:
 
 
 def _constant(column: pd.Series[Any]) -> Value | None:
-    if not len(column) or column.isna().any() or column.nunique() > 1:
+    if not len(column) or column.isna().any() or len(column.unique()) > 1:
         return None
     value: Any = column.iloc[0]
     if isinstance(value, date):
