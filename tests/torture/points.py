@@ -90,6 +90,7 @@ def _around_ledger(points: Points) -> None:
     for owner, name, label in (
         (Ledger, "grant", "grant"),
         (Ledger, "open_release", "reserve"),
+        (LedgerAccount, "publish_records", "count"),
         (LedgerAccount, "charge", "charge"),
         (LedgerAccount, "confirm", "confirm"),
         (Ledger, "certify", "certify"),

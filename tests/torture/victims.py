@@ -15,6 +15,7 @@ import pandas as pd
 from sqlalchemy import NullPool, create_engine, make_url
 
 from jam_dagster.certificates import verify
+from jam_dagster.common.choices import Relation
 from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, sampling_generator
 from jam_dagster.mechanisms.loops import rows
@@ -178,6 +179,8 @@ class Victim(ABC):
 class ExactRelease(Victim):
     """What `jam-dagster synthesize` makes: exact noise, and an evaluation with noise."""
 
+    neighbours: ClassVar[Relation] = "replace_one"
+
     epsilon: float = 3.0
     rounds: int = ROUNDS
     alpha: float = 0.8
@@ -210,6 +213,8 @@ class ExactRelease(Victim):
                 degree=2,
                 evaluate="private",
                 ledger=self.ledger_url or "ledger.db",
+                records_public=True,
+                neighbours=self.neighbours,
                 dataset=self.dataset,
                 checks=False,
                 report=False,
@@ -226,6 +231,8 @@ class CountedRelease(ExactRelease):
     """The same of a table that PostgreSQL counts, with rows that are made in chunks."""
 
     warehouse: str
+    # No officer vouches for the query.
+    neighbours: ClassVar[Relation] = "add_remove"
 
     @property
     def private(self) -> Source:
