@@ -24,7 +24,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.values import DTYPES_OF_KIND, Value
+from jam_dagster.tables.domain.values import DTYPES_OF_ANY, DTYPES_OF_KIND, Value
 
 RECORDS = 4000
 
@@ -74,7 +74,7 @@ def of_every_dtype() -> list[Attribute]:
         if has_missing(dtype)
     ]
     numbers = {
-        decimals: {*DTYPES_OF_KIND["number" if decimals else "integer"]} - {"object", "category"}
+        decimals: DTYPES_OF_KIND["number" if decimals else "integer"] - DTYPES_OF_ANY
         | {f"decimal128({digits}, {decimals})[pyarrow]" for digits in (10, 38)}
         for decimals in (0, 2)
     }

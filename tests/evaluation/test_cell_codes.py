@@ -12,6 +12,7 @@ from jam_dagster.evaluation.cell_codes import OUTSIDE, cell_codes, cell_counts
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, NumericAttribute
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.text_dtype import name_of
 from tests.evaluation.conftest import of_every_dtype, small_domain
 from tests.examples import examples
 
@@ -43,7 +44,7 @@ def test_other_and_clipped_values_are_outside() -> None:
 def test_missing_cells_of_every_dtype_have_the_last_cell(attribute: Attribute) -> None:
     codes = np.array([*range(attribute.size), attribute.size - 1])
     table = decode(EncodedTable(Domain((attribute,)), (codes,)), np.random.default_rng(0))
-    assert str(table[attribute.name].dtype) == attribute.dtype
+    assert name_of(table[attribute.name].dtype) == attribute.dtype
     assert cell_codes(table[attribute.name], attribute).tolist() == codes.tolist()
 
 

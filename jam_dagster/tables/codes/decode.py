@@ -69,9 +69,10 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
 
 def _categories(codes: npt.NDArray[Any], attribute: CategoricalAttribute) -> pd.Series[Any]:
     dtype = dtype_of(str(attribute.dtype))
+    ordered = attribute.dtype == "ordered category"
     values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
     if dtype == "category":
-        dtype = pd.CategoricalDtype(list(attribute.values))
+        dtype = pd.CategoricalDtype(list(attribute.values), ordered)
     drawn: Any = pd.array(values, dtype=dtype).take(codes.astype(np.intp))
     categories: pd.Series[Any] = pd.Series(drawn, dtype=dtype)
     return categories
