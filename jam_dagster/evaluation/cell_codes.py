@@ -55,7 +55,8 @@ def cell_numbers(column: pd.Series, attribute: NumericAttribute) -> npt.NDArray[
     """Return the number of each value, NaN where it is missing or has none, shape ``(rows,)``."""
     if isinstance(attribute, TimeAttribute):
         return each_value(column, attribute.clock.count_of, np.nan, np.float64)
-    if attribute.number_format is not None:
+    # pandas makes no numbers of decimals among which some are missing.
+    if attribute.number_format is not None or isinstance(column.dtype, pd.ArrowDtype):
         return numbers_of(column, attribute.number_format)
     numbers = pd.to_numeric(column, errors="coerce")
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan)

@@ -57,7 +57,7 @@ def render_checks(
             reasons=not_releasable_because,
             rows=sorted(rows, key=_worst_first),
             kinds=_kinds(rows),
-            marginals=[row for row in rows if row.spec.kind == "marginal" and row.result.measured],
+            marginals=[row for row in rows if "rounds" in row.result.metadata],
             failed=len(failed),
             blocking=sum(one.severity == "ERROR" for one in failed),
             unmeasured=sum(not row.result.measured for row in rows),

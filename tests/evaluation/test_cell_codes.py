@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.evaluation.cell_codes import OUTSIDE, cell_codes, cell_counts
-from jam_dagster.tables import CategoricalAttribute, EncodedTable, NumericAttribute
+from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, NumericAttribute
 from jam_dagster.tables.codes.decode import decode
-from tests.evaluation.conftest import small_domain
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.text_dtype import name_of
+from tests.evaluation.conftest import of_every_dtype, small_domain
 from tests.examples import examples
 
 
@@ -38,12 +40,12 @@ def test_other_and_clipped_values_are_outside() -> None:
     assert cell_codes(values, number).tolist() == [-1, 0, 1, 1, -1, -1, -1, -1]
 
 
-@pytest.mark.parametrize("dtype", ["Int64", "Float64", "object"])
-def test_nulls_of_every_dtype_have_the_last_cell(dtype: str) -> None:
-    number = NumericAttribute("n", (0.0, 5.0, 9.0), integer=True, nullable=True)
-    assert cell_codes(pd.Series([1, None, 9], dtype=dtype), number).tolist() == [0, 2, 1]
-    category = CategoricalAttribute("c", (1, 9), nullable=True)
-    assert cell_codes(pd.Series([1, None, 9], dtype=dtype), category).tolist() == [0, 2, 1]
+@pytest.mark.parametrize("attribute", of_every_dtype(), ids=lambda one: one.name)
+def test_missing_cells_of_every_dtype_have_the_last_cell(attribute: Attribute) -> None:
+    codes = np.array([*range(attribute.size), attribute.size - 1])
+    table = decode(EncodedTable(Domain((attribute,)), (codes,)), np.random.default_rng(0))
+    assert name_of(table[attribute.name].dtype) == attribute.dtype
+    assert cell_codes(table[attribute.name], attribute).tolist() == codes.tolist()
 
 
 def test_text_in_a_number_column_is_outside() -> None:

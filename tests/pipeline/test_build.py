@@ -12,6 +12,7 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import expectation_names
+from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import (
     DatasetBudget,
@@ -438,6 +439,24 @@ def test_a_domain_drafted_from_private_data_is_restricted(bench: Bench) -> None:
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
     assert {path.suffix for path in modes} >= {".npz", ".html", ".parquet", ".csv", ".yaml"}
+
+
+@pytest.mark.slow
+def test_checks_that_cannot_run_cost_no_release(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: object) -> None:
+        raise RuntimeError("a broken library")
+
+    monkeypatch.setattr(CheckedTable, "of", broken)
+    result = bench.run()
+    assert result.success
+    assert {"release_report", "release_certificate"} <= told(result).keys()
+    found = [one for one in result.get_asset_check_evaluations() if one.check_name in GROUPS]
+    assert not any(one.passed for one in found)
+    assert {one.severity for one in found} == {dg.AssetCheckSeverity.WARN}
+    listed = found[0].metadata["expectations"].value.records
+    assert "RuntimeError: a broken library" in listed[0].data["finding"]
 
 
 def test_the_job_runs_in_one_process_unless_the_code_location_is_to_run_it(bench: Bench) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import pickle
+import re
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from jam_dagster.errors import (
     SourceBindingError,
     SpecificationError,
 )
+from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.keys import OPTIONS
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.mechanisms.loops import rows
@@ -98,16 +99,18 @@ def exact(private: Any = PRIVATE, public: Any = PUBLIC, **given: Any) -> jam.Fra
 # --- in memory, for research
 
 
-def test_why_the_checks_failed_is_kept_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_that_cannot_run_cost_no_release(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*given: object) -> None:
         raise RuntimeError("a broken library")
 
-    monkeypatch.setattr(sys.modules["jam_dagster.release.synthesize"], "checks_of", broken)
-    with pytest.raises(JamError, match="the checks failed") as caught:
-        jam.synthesize(PRIVATE, PUBLIC, folder="research", **RESEARCH | {"checks": True})
-    assert "a broken library" not in str(caught.value)
-    (cause,) = Path("research/restricted/failures").iterdir()
-    assert "a broken library" in cause.read_text()
+    monkeypatch.setattr(CheckedTable, "of", broken)
+    made = exact(folder="release", checks=True, report=True)
+    assert made.releasable
+    assert len(made.table) == 200
+    assert all(one.passed for one in made.verify())
+    for page in (made.report("report.html"), Path("release/checks.html")):
+        assert "cannot be checked: RuntimeError: a broken library" in page.read_text()
+    assert re.match(r"(\d+) of \1 checks failed", made.verdict.headline)
 
 
 def test_a_table_in_chunks_is_read_from_its_file(monkeypatch, capsys) -> None:

@@ -21,6 +21,7 @@ from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.text_dtype import name_of
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
@@ -189,7 +190,7 @@ class _Dtype(Expectation):
 
     @classmethod
     def frame(cls, table: CheckedTable) -> pd.DataFrame:
-        return pd.DataFrame([{name: str(one) for name, one in table.synthetic.dtypes.items()}])
+        return pd.DataFrame([{name: name_of(one) for name, one in table.synthetic.dtypes.items()}])
 
     def asked(self) -> Asked:
         dtype = self.table.domain.columns[str(self.spec.subject)]

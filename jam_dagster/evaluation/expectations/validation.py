@@ -80,6 +80,16 @@ def validate(
     return TableChecks(specs, results, validations)
 
 
+def not_checked(domain: Domain, error: Exception) -> TableChecks:
+    """Return the checks of a table where they cannot run: none passes, and none blocks."""
+    words = next(iter(str(error).splitlines()), "")
+    why = f"cannot be checked: {type(error).__name__}: {words}"
+    specs = expectation_names(domain)
+    return TableChecks(
+        specs, [ExpectationResult(one.name, False, "WARN", why) for one in specs], []
+    )
+
+
 def _result(one: Expectation, outcome: Mapping[str, Any] | None) -> ExpectationResult:
     if outcome is None:
         found = Observed("not measured: no private measurement covers it", {"measured": False})

@@ -166,10 +166,17 @@ def _result(
         asset_key=key,
         check_name=check.name,
         passed=not failed,
-        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        severity=_severity(check, failed),
         description=description,
         metadata=metadata,
     )
+
+
+def _severity(check: CheckGroup, failed: list[ExpectationResult]) -> dg.AssetCheckSeverity:
+    """Return how bad a failure is: one that could not be checked blocks nothing."""
+    if not check.blocking or (failed and all(one.severity == "WARN" for one in failed)):
+        return dg.AssetCheckSeverity.WARN
+    return dg.AssetCheckSeverity.ERROR
 
 
 def _met(one: ExpectationResult) -> str:

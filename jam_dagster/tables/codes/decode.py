@@ -15,6 +15,7 @@ from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.derived import formats_of, with_derived
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.sources.columns import numbers_of
 
 
 def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) -> pd.DataFrame:
@@ -59,8 +60,7 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
     put_in_order(drawn, domain.orders, rng)
     columns |= {name: _column(numbers) for name, numbers in drawn.items()}
     for time, hour, numbers in timed:
-        hours = pd.to_numeric(columns[hour], errors="coerce").to_numpy(np.float64, na_value=np.nan)
-        numbers.points = time.at_hours(numbers.points, hours)
+        numbers.points = time.at_hours(numbers.points, numbers_of(columns[hour]))
         columns[time.name] = _column(numbers)
     formats = formats_of(domain.attributes)
     made = pd.DataFrame(columns)
@@ -69,9 +69,10 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
 
 def _categories(codes: npt.NDArray[Any], attribute: CategoricalAttribute) -> pd.Series[Any]:
     dtype = dtype_of(str(attribute.dtype))
+    ordered = attribute.dtype == "ordered category"
     values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
     if dtype == "category":
-        dtype = pd.CategoricalDtype(list(attribute.values))
+        dtype = pd.CategoricalDtype(list(attribute.values), ordered)
     drawn: Any = pd.array(values, dtype=dtype).take(codes.astype(np.intp))
     categories: pd.Series[Any] = pd.Series(drawn, dtype=dtype)
     return categories

@@ -37,6 +37,7 @@ from jam_dagster.tables.sources.columns import (
     exact_column,
     has_codes,
     texts_in,
+    without_category,
 )
 
 _MAX_CATEGORIES = 1000
@@ -68,6 +69,12 @@ def draft_attribute(
     """Draft an attribute from a public column, or the papers' way from a private one as well."""
     gaps = any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
+    levels: tuple[Value, ...] = ()
+    if len(columns) == 1 and isinstance(columns[0].dtype, pd.CategoricalDtype):
+        levels = _levels(columns[0])
+        if levels and declares_levels(columns[0]):
+            return _of_levels(name, columns[0].dtype, levels, other)
+        observed = [without_category(observed[0])]
     if len(columns) == 1 and len(observed[0]):
         try:
             time = draft_time(name, observed[0], bins, gaps or other is not None)
@@ -85,6 +92,8 @@ def draft_attribute(
             numbers, form = written
             gaps = gaps or len(numbers) < len(observed[0])
             return _draft_numeric(name, numbers.dtype, [numbers], bins, gaps, form)
+    if levels and (gaps or len(levels) > 1):
+        return _of_levels(name, columns[0].dtype, levels, other)
     kinds = {_kind(column) for column in observed if len(column)}
     if not kinds:
         raise DomainError("is missing in every row")
@@ -93,6 +102,37 @@ def draft_attribute(
     if "number" in kinds and len(kinds) > 1:
         raise DomainError("holds numbers in only one table")
     return _draft_categorical(name, columns[0].dtype, observed, other, gaps)
+
+
+def declares_levels(column: pd.Series[Any]) -> bool:
+    """Return whether a public category says more than its cells: an order, or what none of them is.
+
+    Another may be how its program stores texts. So may one of many values.
+    """
+    dtype: Any = column.dtype
+    levels = len(dtype.categories)
+    return levels <= _MAX_DISTINCT_TEXTS and (dtype.ordered or column.nunique() < levels)
+
+
+def _levels(column: pd.Series[Any]) -> tuple[Value, ...]:
+    """Return the values that the dtype of a public category declares, if they can be listed."""
+    levels: list[Any] = column.cat.categories.tolist()
+    levels = [exact_number(one) if isinstance(one, Decimal) else one for one in levels]
+    many = len(levels) > _MAX_DISTINCT_TEXTS and 2 * column.nunique() > column.count()
+    if many or len(levels) > _MAX_CATEGORIES:
+        return ()
+    if not all(isinstance(one, str | bool | int | float) for one in levels):
+        return ()
+    # No release could hold a formula.
+    return tuple(one for one in levels if not is_formula(one))
+
+
+def _of_levels(
+    name: str, dtype: Any, levels: tuple[Value, ...], other: str | None
+) -> CategoricalAttribute:
+    unreadable: Unreadable = "error" if other is None else "missing"
+    kept = "ordered category" if dtype.ordered else "category"
+    return CategoricalAttribute(name, levels, True, None, kept, unreadable)
 
 
 def _written_numbers(

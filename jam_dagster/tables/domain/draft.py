@@ -36,7 +36,12 @@ from jam_dagster.tables.domain.values import (
     text_of,
     truth_of,
 )
-from jam_dagster.tables.sources.columns import each_value, exact_column
+from jam_dagster.tables.sources.columns import (
+    each_value,
+    exact_column,
+    exact_columns,
+    without_category,
+)
 
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
@@ -58,13 +63,15 @@ def draft_table(
     Text becomes a categorical attribute of the observed values, or the 60 most frequent ones, plus
     `other`; two texts of booleans, such as yes and no, need none. Texts of which nearly all write
     numbers, dates or durations in one format become these, and have that format again when they are
-    decoded; `notes` says how many public cells do not read. Dates and times are counted in
-    the longest unit that all of them are whole ones of, in bins of days, weeks or longer. Up to 32
-    different numbers get a bin each; more get bins of about equally many rows with round edges, and
-    a value that many rows share, such as no capital gain or 40 hours a week, has a bin of its own.
-    Decoded numbers are spread `within` a bin as the public ones are, and a column of up to a
-    hundred different numbers gets no other. Values outside the bounds are clipped. Floats that are
-    all integers are read as integers (pandas reads integers with gaps as floats).
+    decoded; `notes` says how many public cells do not read. Up to 1,000 levels that a categorical
+    dtype declares stay, in their order, unless all of them occur and write such a format. Dates and
+    times are counted in the longest unit that all of them are whole ones of, in bins of days, weeks
+    or longer. Up to 32 different numbers get a bin each; more get bins of about equally many rows
+    with round edges, and a value that many rows share, such as no capital gain or 40 hours a week,
+    has a bin of its own. Decoded numbers are spread `within` a bin as the public ones are, and a
+    column of up to a hundred different numbers gets no other. Values outside the bounds are
+    clipped. Floats that are all integers are read as integers (pandas reads integers with gaps as
+    floats).
 
     An attribute takes any cell of another table, unless `other` is None: what cannot be read as
     its kind is encoded as a missing value. Constants, keys, free text and nested values are left
@@ -106,9 +113,11 @@ def draft_table(
     """
     _check_bins(bins)
     _check_columns(public, None)
-    chosen = chosen_columns(public.columns, columns, exclude)
-    attributes, left_out = draft_attributes(public[chosen], bins=bins, other=other)
-    return drafted(attributes, left_out, public[chosen], infer=infer)
+    chosen = exact_columns(
+        public[chosen_columns(public.columns, columns, exclude)].copy(deep=False)
+    )
+    attributes, left_out = draft_attributes(chosen, bins=bins, other=other)
+    return drafted(attributes, left_out, chosen, infer=infer)
 
 
 def draft_domain(
@@ -166,11 +175,7 @@ def draft_attributes(
     left_out: list[LeftOut] = []
     for place, name in enumerate(public.columns):
         try:
-            column = public[name]
-            if pd.api.types.is_object_dtype(column.dtype):
-                with suppress(UnicodeError):  # Of a text that cannot be stored.
-                    column = exact_column(column)
-            attributes.append(draft_attribute(name, [column], bins, other))
+            attributes.append(draft_attribute(name, [public[name]], bins, other))
         except DomainError as error:
             left_out.append(LeftOut(name, place, str(error)))
     return _in_one_order(attributes, public, bins), left_out
@@ -214,6 +219,13 @@ def drafted(
         )
     if table is None:
         return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
+    listed = {one.name for one in attributes if isinstance(one, CategoricalAttribute)}
+    held = {
+        str(name): without_category(column)
+        for name, column in table.items()
+        if isinstance(column.dtype, pd.CategoricalDtype) and name not in listed
+    }
+    table = table.assign(**held)
     # No expression reads numbers among texts.
     read = [
         one.name

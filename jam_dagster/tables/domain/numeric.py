@@ -19,6 +19,7 @@ from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
+    DTYPES_OF_ANY,
     DTYPES_OF_KIND,
     LARGEST_INTEGER,
     NULL_LABEL,
@@ -152,7 +153,7 @@ class NumericAttribute:
         kind = "integer" if self.integer else "number"
         object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
         if (decimal := DECIMAL_DTYPE.fullmatch(str(self.dtype))) is None:
-            allowed = DTYPES_OF_KIND[kind] - {"object", "category"}
+            allowed = DTYPES_OF_KIND[kind] - DTYPES_OF_ANY
             check_dtype(self.name, str(self.dtype), allowed, self.nullable)
         else:
             digits, decimals = map(int, decimal.groups())

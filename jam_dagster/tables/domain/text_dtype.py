@@ -27,7 +27,14 @@ def dtype_of(name: str) -> Any:
         import pyarrow as pa
 
         return pd.ArrowDtype(pa.decimal128(int(decimal[1]), int(decimal[2])))
+    if name == "ordered category":
+        return pd.CategoricalDtype(ordered=True)
     return TEXT if name == "str" else name
+
+
+def name_of(dtype: Any) -> str:
+    """Return the name of a dtype as an attribute states it."""
+    return "ordered category" if getattr(dtype, "ordered", False) else str(dtype)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -208,7 +208,7 @@ class TimeAttribute(NumericAttribute):
         values = self.clock.values_of(distinct.tolist())
         if dtype == "category":
             dtype = pd.CategoricalDtype(values)
-        column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(places))
+        column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(places), dtype=dtype)
         return column
 
     def at_times(

@@ -27,12 +27,13 @@ _INTEGER_DTYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 
 _NULLABLE_INTEGER_DTYPES = {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
 _FLOAT_DTYPES = {"float32", "float64", "Float32", "Float64"}
 _NOT_NULLABLE_DTYPES = _INTEGER_DTYPES | {"bool"}
+DTYPES_OF_ANY = {"object", "category", "ordered category"}
 DTYPES_OF_KIND = {
-    "text": {"str", "string", "object", "category"},
-    "boolean": {"bool", "boolean", "object", "category"},
-    "integer": _INTEGER_DTYPES | _NULLABLE_INTEGER_DTYPES | _FLOAT_DTYPES | {"object", "category"},
-    "number": _FLOAT_DTYPES | {"object", "category"},
-    "mixed": {"object", "category"},
+    "text": {"str", "string"} | DTYPES_OF_ANY,
+    "boolean": {"bool", "boolean"} | DTYPES_OF_ANY,
+    "integer": _INTEGER_DTYPES | _NULLABLE_INTEGER_DTYPES | _FLOAT_DTYPES | DTYPES_OF_ANY,
+    "number": _FLOAT_DTYPES | DTYPES_OF_ANY,
+    "mixed": DTYPES_OF_ANY,
 }
 
 

@@ -201,7 +201,11 @@ def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a public column of objects with a dtype that holds each value exactly, if any."""
+    """Return a public column of objects or of Arrow data with a dtype that holds it, if any."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        column = _of_arrow(column)
+    if not is_object_dtype(column.dtype):
+        return column
     kind = infer_dtype(column, skipna=True)
     gaps = bool(column.isna().any())
     plain = {"string": TEXT, "boolean": "boolean" if gaps else "bool", "floating": "float64"}
@@ -221,7 +225,31 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
         numbers = [exact_number(value) for value in column]
         if all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers):
             return pd.Series(numbers_of(column), index=column.index, name=column.name)
-    return column if dtype is None else column.astype(dtype)
+    with suppress(UnicodeError):  # Of a text that cannot be stored.
+        return column if dtype is None else column.astype(dtype)
+    return column
+
+
+def _of_arrow(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of Arrow data with the dtype of pandas for it, where there is one."""
+    import pyarrow as pa
+
+    held = pa.table({"": pa.array(column)})
+    kind = held.schema.types[0]
+    if pa.types.is_decimal128(kind) or pa.types.is_date32(kind) or pa.types.is_time(kind):
+        return column
+    made = frame_of(held)[""]
+    return pd.Series(made.array, index=column.index, name=column.name)
+
+
+def without_category(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a public column with the values of its categories, whatever declares these."""
+    values = exact_column(pd.Series(column.cat.categories))
+    if is_numeric_dtype(values.dtype):
+        # Floats, which have gaps, do not hold all integers.
+        values = values.astype(object)
+    cells = values.reindex(column.cat.codes)
+    return exact_column(pd.Series(cells.array, column.index, name=column.name))
 
 
 def _of_kind(column: pd.Series[Any], kind: str) -> pd.Series[Any]:
@@ -252,11 +280,12 @@ def each_exact(
 
 
 def exact_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Give a public table's columns of objects a dtype that holds their values exactly, if any."""
+    """Give a public table's columns `exact_column`'s dtypes."""
     for place in range(len(table.columns)):
         column = table.iloc[:, place]
-        if is_object_dtype(column.dtype):
-            table.isetitem(place, exact_column(column).array)
+        exact = exact_column(column)
+        if exact is not column:
+            table.isetitem(place, exact.array)
     return table
 
 

@@ -24,6 +24,7 @@ from jam_dagster.tables.domain.draft import (
 from jam_dagster.tables.domain.draft_notes import notes_of
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.sources.base import Source, source_from_config
+from jam_dagster.tables.sources.columns import exact_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,6 +179,7 @@ def draft_public(
     """Draft a domain of all tables' attributes, each from the first table that allows it."""
     if list(frames) == [""]:
         return draft_table(frames[""], columns=columns, bins=bins)
+    frames = {name: exact_columns(frame.copy(deep=False)) for name, frame in frames.items()}
     union = list(dict.fromkeys(name for frame in frames.values() for name in frame.columns))
     wanted = chosen_columns(union, columns)
     attributes: dict[str, Attribute] = {}

@@ -24,10 +24,24 @@ from jam_dagster.evaluation.expectations.validation import (
     validate,
 )
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.tables import CategoricalAttribute, Combinations, Domain, NotNull, Order
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    Combinations,
+    Domain,
+    EncodedTable,
+    NotNull,
+    Order,
+)
+from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.domain.text_dtype import TEXT
 from jam_dagster.tables.sources.table_file import TableFile
-from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
+from tests.evaluation.conftest import (
+    RECORDS,
+    SmallRelease,
+    measured_round,
+    of_every_dtype,
+    transcript_of,
+)
 
 
 def check(
@@ -291,6 +305,17 @@ def test_names_that_need_care_reach_great_expectations() -> None:
     assert run(table) == set()
     table[names[0]] = pd.array(["x"] * 100, dtype=TEXT)
     assert run(table) == {"it_s_odd__marginal"}
+
+
+@pytest.mark.slow
+def test_missing_cells_of_every_dtype_pass(release: SmallRelease) -> None:
+    rng = np.random.default_rng(0)
+    domain = Domain(tuple(of_every_dtype()))
+    codes = tuple(rng.integers(0, size, RECORDS) for size in domain.shape)
+    table = decode(EncodedTable(domain, codes), rng)
+    assert all(table.isna().any())
+    nothing = replace(release, domain=domain, transcript=transcript_of(domain, []))
+    assert failed(check(nothing, table)) == set()
 
 
 @pytest.mark.slow

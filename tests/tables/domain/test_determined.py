@@ -239,8 +239,8 @@ def test_a_label_stands_for_a_code() -> None:
     decoded = decode(encode(table, domain, private=False), np.random.default_rng(0))
     for name in ("code", "size"):
         assert decoded[name].tolist() == pytest.approx(table[name].tolist(), nan_ok=True)
-    # Numbers and the text `other` are no column that an expression reads.
-    mixed = table[["code", "size"]].dropna().astype("int").astype("category")
+    # Numbers among texts are no column that an expression reads.
+    mixed = table[["code", "size"]].dropna().astype("int").astype(object).replace({3: "three"})
     mixed["again"] = mixed["code"]
     assert draft_table(mixed, infer=True).domain.derived == ()
     # In a file for a person they stand in one line.

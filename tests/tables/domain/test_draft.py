@@ -1,8 +1,11 @@
 import uuid
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,6 +211,91 @@ def test_dtypes_and_order_are_the_public_tables_with_room_for_gaps():
     table = decode(encode(public, domain), np.random.default_rng(0))
     dtypes = ["Int8", "float32", "category", "string", "boolean", "UInt16", "Float64", "Int64"]
     assert table.dtypes.astype(str).tolist() == [*dtypes, "float64"]
+
+
+DAYS = [f"2020-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 15)]
+CELLS: dict[str, list[Any]] = {
+    "dates": [*DAYS, None],
+    "durations": [f"{hour}:{minute:02d}:00" for hour in range(30) for minute in range(0, 60, 7)],
+    "money": [f"${number}.50" for number in range(150)],
+    "numbers in texts": [*map(str, range(150)), "none"],
+    "words": ["a", "b", None],
+    "keys": [f"key {number}" for number in range(150)],
+    "integers": [*range(150, 0, -1), 3],
+    "integers with gaps": [*range(150), 3, None],
+    "decimals": [Decimal(number) / 100 for number in range(150)] + [None],
+    "fractions": [number / 8 for number in range(150)],
+    "booleans": [True, False, None],
+    "days": [pd.Timestamp(one).date() for one in DAYS],
+    "moments": [pd.Timestamp(one) for one in DAYS] + [None],
+    "moments with a zone": [pd.Timestamp(one, tz="Europe/Berlin") for one in DAYS],
+    "lengths": [pd.Timedelta(number, "h") for number in range(150)],
+}
+CONTAINERS: dict[str, Callable[[list[Any]], pd.Series]] = {
+    "objects": lambda cells: pd.Series(cells, dtype=object),
+    "Arrow": lambda cells: pd.Series(pd.arrays.ArrowExtensionArray(pa.array(cells))),
+    "large texts": lambda cells: pd.Series(cells, dtype=pd.ArrowDtype(pa.large_string())),
+    "a dictionary": lambda cells: pd.Series(
+        pd.arrays.ArrowExtensionArray(pa.array(cells).dictionary_encode())
+    ),
+    "a category": lambda cells: pd.Series(cells, dtype="category"),
+}
+# Some dtypes say more than others: the levels of a category, the digits of decimals, a zone.
+DECLARED = {"words", "integers", "integers with gaps", "decimals", "fractions", "booleans"}
+SAYING_MORE = {
+    *((cells, container) for cells in DECLARED for container in ("a dictionary", "a category")),
+    ("decimals", "Arrow"),
+    *(("moments with a zone", container) for container in ("objects", "a dictionary")),
+}
+
+
+@pytest.mark.parametrize(
+    ("cells", "container"),
+    [
+        (cells, container)
+        for cells, given in CELLS.items()
+        for container in CONTAINERS
+        if (cells, container) not in SAYING_MORE
+        and (container != "large texts" or isinstance(given[0], str))
+    ],
+)
+def test_the_same_cells_have_one_domain_whatever_holds_them(cells, container):
+    given = CELLS[cells]
+    other = [place % 3 for place in range(len(given))]
+    expected = draft_table(pd.DataFrame({"a": given, "b": other}))
+    drafted = draft_table(pd.DataFrame({"a": CONTAINERS[container](given), "b": other}))
+    assert drafted.domain == expected.domain
+    assert drafted.left_out == expected.left_out
+    assert drafted.notes == expected.notes
+
+
+LEVELS: dict[str, pd.CategoricalDtype] = {
+    "texts": pd.CategoricalDtype(["low", "mid", "high", "very high"]),
+    "in order": pd.CategoricalDtype(["low", "mid", "high", "very high"], ordered=True),
+    "months in order": pd.CategoricalDtype(["2024-03", "2024-02", "2024-01"], ordered=True),
+    "integers": pd.CategoricalDtype([30, 10, 20, 99]),
+    "numbers": pd.CategoricalDtype([1.5, 0.25, 3.0]),
+    "yes and no": pd.CategoricalDtype(["yes", "no"]),
+    "booleans": pd.CategoricalDtype([True, False]),
+    "many": pd.CategoricalDtype([f"town {number}" for number in range(900, 0, -1)]),
+    "with an other": pd.CategoricalDtype(["Other", "a"]),
+}
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_the_levels_of_a_category_stay_with_their_order_and_type(levels):
+    dtype = LEVELS[levels]
+    all_rows = pd.Series([*dtype.categories, None], dtype=dtype)
+    public = pd.concat([all_rows[1:]] * 3, ignore_index=True)
+    domain = draft_domain(pd.DataFrame({"a": public}))
+    assert domain.attribute("a").values == tuple(dtype.categories)
+    assert domain.attribute("a").other is None
+    assert Domain.from_dict(domain.to_dict()) == domain
+    decoded = decode(encode(pd.DataFrame({"a": all_rows}), domain), np.random.default_rng(0))
+    pd.testing.assert_series_equal(decoded["a"], all_rows, check_names=False)
+    # Another table may have other levels.
+    unlisted = encode(pd.DataFrame({"a": ["no such level"]}), domain)
+    assert unlisted.columns[0].tolist() == [domain.attribute("a").null_code]
 
 
 def test_drafts_from_both_tables_are_the_papers_and_marked():
