@@ -69,7 +69,7 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
             error.__cause__ = error.__context__ = None
             return False
         else:
-            _keep_details(self.what, error)
+            keep_details(self.what, error)
             substitute = PrivateStepError(
                 f"{self.what} failed; the cause is withheld, as it may depend on private values. "
                 f"{DETAILS_LIE}{_remedy(error)}"
@@ -114,7 +114,7 @@ class private_values(ContextDecorator):  # noqa: N801 - as `redacted`
             error.__cause__ = error.__context__ = None
             return False
         if not isinstance(error, PrivateValuesError | PrivateStepError):
-            _keep_details("the private table", error)
+            keep_details("the private table", error)
         substitute = PrivateValuesError()
         del kind, error, trace
         try:
@@ -141,7 +141,8 @@ def keeping_details(keep: Callable[[str], None]) -> Iterator[None]:
         _keep.reset(before)
 
 
-def _keep_details(what: str, error: BaseException) -> None:
+def keep_details(what: str, error: BaseException) -> None:
+    """Keep why something failed where `keeping_details` says, and nowhere else."""
     keep = _keep.get()
     if keep is None:
         return

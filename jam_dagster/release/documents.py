@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, Issuer, ReleaseTerms, RequestedBudget, certify
 from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.common.redaction import keep_details
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds, known_bounds
 from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
@@ -279,7 +280,8 @@ def checks_of(run: ReleaseRun, table: pd.DataFrame | TableFile) -> TableChecks:
                 model=run.model,
             )
         except Exception as error:  # The release is paid for, and holds without its checks.
-            return not_checked(run.model.domain, error)
+            keep_details("checking the synthetic table", error)
+            return not_checked(run.model.domain, type(error).__name__)
         _LAST_CHECKS.clear()
         _LAST_CHECKS[key] = made
     return _LAST_CHECKS[key]
