@@ -90,7 +90,8 @@ def charge_the_same_release(url, number):
 
 def test_a_ledger_is_made_once(url, together):
     together(create)
-    assert Ledger(url).datasets() == tuple(f"dataset-{number}" for number in range(PROCESSES))
+    # Tests of another order may have granted others before.
+    assert {f"dataset-{number}" for number in range(PROCESSES)} <= {*Ledger(url).datasets()}
     if "://" not in url:
         path = Path(url)
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
