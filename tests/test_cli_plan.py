@@ -21,12 +21,15 @@ from jam_dagster.tables import CsvSource, Domain
 from tests.cli_bench import PEOPLE, RELEASE, Run, definition, lines, synthesize
 
 PLAN = ("--public", "pub.csv", "--domain", "domain.json", "--epsilon", "1")
-SMALL = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--records", "200")
+SMALL = (
+    *("--mechanism", "jam_pgm", "--setting", "rounds=2", "--setting", "iterations=20"),
+    *("--degree", "2", "--records", "200"),
+)
 ONCE = ("--epsilons", "1")
 DRAFTED: dict[str, object] = {
     "public": "raw-pub.csv",
     "domain": {"identify": "public", "bins": 4},
-    "mechanism": {"rounds": 2, "iterations": 20},
+    "mechanism": {"name": "jam_pgm", "rounds": 2, "iterations": 20},
     "workload": {"degree": 2},
 }
 PAID = ("--ledger", "ledger.db", "--dataset", "people")
@@ -190,6 +193,7 @@ def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run
     request = PlanRequest.of(
         public=CsvSource("pub.csv"),
         epsilon=1.0,
+        mechanism="jam_pgm",
         settings={"rounds": 2, "iterations": 20},
         degree=2,
         dataset="people",

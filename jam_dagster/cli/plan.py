@@ -313,7 +313,8 @@ def _print_curve(made: Plan, console: Console) -> None:
 def _print_mechanisms(made: Plan, console: Console) -> None:
     from rich.table import Table
 
-    from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
+    from jam_dagster.common.choices import RECOMMENDED
+    from jam_dagster.mechanisms.registry import title_of
 
     table = Table(title=f"Mechanisms at epsilon {made.epsilon:g}, one trial each")
     table.add_column("mechanism", no_wrap=True)

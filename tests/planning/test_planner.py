@@ -31,6 +31,7 @@ def request(**options: Any) -> PlanRequest:
         "public": PUBLIC,
         "domain": DOMAIN,
         "epsilon": 1.0,
+        "mechanism": "jam_pgm",
         "settings": SETTINGS,
         "degree": 2,
         "records": 5000,

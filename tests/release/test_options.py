@@ -45,7 +45,7 @@ def written(folder: Path, **attributes: Any) -> Path:
 def test_what_a_file_leaves_out_has_the_default(tmp_path: Path) -> None:
     planned = PlanRequest.of(written(tmp_path)).spec
 
-    assert planned.mechanism == MechanismSpec()
+    assert planned.mechanism == MechanismSpec("tilt")
     assert planned.privacy == PrivacySpec(epsilon=1.0)
     assert planned.evaluation == EvaluationSpec()
     assert planned.workload == WorkloadSpec(degree=3)
@@ -234,9 +234,23 @@ def test_templates_of_the_asset_graph_alone_are_none_of_the_command_lines(tmp_pa
 
 
 def test_the_default_mechanism_named_again_keeps_its_settings(tmp_path: Path) -> None:
-    file = written(tmp_path, private="people.csv", mechanism={"rounds": 7})
+    file = written(tmp_path, private="people.csv", mechanism={"iterations": 7})
 
-    assert release_spec(file, mechanism="jam_pgm").mechanism.settings == {"rounds": 7}
+    assert release_spec(file, mechanism="tilt").mechanism == MechanismSpec("tilt", iterations=7)
+
+
+def test_without_a_public_table_the_default_is_the_one_that_needs_none(tmp_path: Path) -> None:
+    file = written(tmp_path, private="people.csv", public=None, mechanism={"rounds": 7})
+
+    assert release_spec(file).mechanism == MechanismSpec("aim", rounds=7)
+    assert release_spec(file, mechanism="aim").mechanism.settings == {"rounds": 7}
+
+
+def test_a_setting_that_the_default_mechanism_lacks_is_refused_by_name(tmp_path: Path) -> None:
+    file = written(tmp_path, private="people.csv")
+
+    with pytest.raises(InputError, match=r"rounds is no setting of tilt; .* one of jam_pgm, aim"):
+        release_spec(file, settings={"rounds": "7"})
 
 
 def monthly(folder: Path) -> SynthesisRequest:
