@@ -21,6 +21,9 @@ EVALUATION_SHARE = 0.05
 RECORDS_SHARE = 0.05
 """The share of a mechanism's rho that measures a private number of rows, unless configured."""
 
+PLAN_SECONDS = 30.0
+"""Seconds within which a plan's trials after the first are to end, unless others are given."""
+
 MOST_DAYS = 36_500
 """The most days for which private copies are kept; without a number, for good."""
 
