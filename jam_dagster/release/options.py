@@ -70,8 +70,10 @@ def check_partition_named(spec: ReleaseSpec, partition: str) -> None:
         raise SpecificationError("The release has partitions: name one with --partition NAME.")
     check_partition(partition)
     if not spec.partitions.holds(partition):
+        near = ", ".join(spec.partitions.nearest(partition))
         raise SpecificationError(
-            f"The release has no partition {partition!r}: name one that it has."
+            f"The release has no partition {partition!r}: name one that it has"
+            f"{f', such as {near}' if near else ''}."
         )
 
 

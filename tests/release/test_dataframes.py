@@ -495,6 +495,14 @@ def test_without_a_public_table_and_a_domain_nothing_is_opened(
 # --- mistakes
 
 
+def test_a_ledger_where_nothing_can_be_written_is_named() -> None:
+    Path("file").write_text("")
+    with pytest.raises(
+        InputError, match=r"file/ledger\.db-releases .* cannot be made .* a ledger in"
+    ):
+        exact(ledger="file/ledger.db")
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "expected"),
     [

@@ -21,7 +21,7 @@ from jam_dagster.release import (
     SynthesisRequest,
     WorkloadSpec,
 )
-from jam_dagster.release.options import release_spec
+from jam_dagster.release.options import check_partition_named, release_spec
 from jam_dagster.tables import CsvSource, DemoSource, Domain
 
 SURVEY = Path(__file__).parents[2] / "assets" / "releases" / "health_survey"
@@ -281,6 +281,28 @@ def test_a_partition_is_one_that_is_over(tmp_path: Path, partition: str, words: 
 
     with pytest.raises(InputError, match=words):
         request.validate()
+
+
+@pytest.mark.parametrize(
+    ("partitions", "name", "near"),
+    [
+        (PartitionsSpec.of("monthly", "2026-01-01"), "2026-1", "2026-01"),
+        (PartitionsSpec.of({"static": ["north", "south", "east"]}), "nort", "north"),
+    ],
+)
+def test_a_misspelled_partition_is_answered_with_the_nearest(
+    tmp_path: Path, partitions: PartitionsSpec, name: str, near: str
+) -> None:
+    spec = monthly(tmp_path).spec.changed(partitions=partitions)
+    with pytest.raises(InputError, match=rf"no partition '{name}': name one .* such as .*{near}"):
+        check_partition_named(spec, name)
+
+
+def test_in_time_the_partitions_that_are_over_are_near() -> None:
+    spec = PartitionsSpec.of("monthly", "2020-11-01")
+    assert spec is not None
+    assert spec.nearest("2020-1")[:2] == ["2020-12", "2020-11"]
+    assert spec.nearest("winter") == []
 
 
 @pytest.mark.parametrize("name", ["20260101", "2026-W01-4", "2026W014", "2026-1-1", "2026-01-01 "])
