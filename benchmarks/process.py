@@ -158,6 +158,7 @@ def synthesize(
             "public": public,
             "domain": domain,
             "out": Path(folder) / "release",
+            "mechanism": "jam_pgm",
             **options,
         }
         if given.get("noise") == "exact":

@@ -26,7 +26,6 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic.fields import FieldInfo
 
 from jam_dagster.common.choices import (
-    DEFAULT_MECHANISM,
     EVALUATION_SHARE,
     MOST_DAYS,
     RECORDS_SHARE,
@@ -355,11 +354,17 @@ class ReleaseKeys(Section):
     )
     privacy: PrivacySpec = Field(description="the guarantee, the noise and the edition")
     mechanism: Annotated[
-        Any, Option(Panel.MECHANISM, metavar="NAME", kind=str, shown=DEFAULT_MECHANISM)
+        Any,
+        Option(
+            Panel.MECHANISM,
+            metavar="NAME",
+            kind=str,
+            shown="tilt with a public table, aim without",
+        ),
     ] = Field(
         default=None,
         description="the mechanism, one that `jam-dagster mechanisms` lists: its name, or a mapping"
-        " of name and settings",
+        " of name and settings; by default `tilt` with a public table, `aim` without",
         examples=["aim", {"name": "jam_pgm", "rounds": 10}],
     )
     trusted_mechanisms: Annotated[

@@ -19,7 +19,10 @@ from jam_dagster.privacy import Ledger
 from tests.budgets import PUBLIC_N
 
 PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
-QUICK = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--no-checks")
+QUICK = (
+    *("--mechanism", "jam_pgm", "--setting", "rounds=2", "--setting", "iterations=20"),
+    *("--degree", "2", "--no-checks"),
+)
 KEYS = [
     "restricted",
     "verdict",

@@ -15,7 +15,8 @@ DIGEST = "3f" * 32
 APPROVE = ("ledger", "approve", "--ledger", "ledger.db", "--dataset", "people")
 PLAN = (
     *("plan", "--public", "pub.csv", "--domain", "domain.json", "--epsilon", "0.4"),
-    *("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2"),
+    *("--mechanism", "jam_pgm", "--setting", "rounds=2", "--setting", "iterations=20"),
+    *("--degree", "2"),
     *("--records", "200", "--seeds", "1", "--epsilons", "0.4"),
 )
 ONE = ("--release", "out", "--specification", DIGEST, "--reason", "asked for")

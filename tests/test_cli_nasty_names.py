@@ -29,7 +29,7 @@ def make_nasty_release(folder: Path) -> Made:
     """Release, plan, verify and draft from the command line."""
     tables = ("--domain", "domain.yaml", "--public", "public.parquet")
     settings = (*tables, "--epsilon", "1", "--degree", "2")
-    settings += ("--setting", "rounds=4", "--setting", "iterations=20")
+    settings += ("--mechanism", "jam_pgm", "--setting", "rounds=4", "--setting", "iterations=20")
     budget = ("--ledger", "ledger.db", "--dataset", DATASET)
     printed = {}
     with pytest.MonkeyPatch.context() as patch:

@@ -21,12 +21,15 @@ from jam_dagster.tables import CsvSource, Domain
 from tests.cli_bench import PEOPLE, RELEASE, Run, definition, lines, synthesize
 
 PLAN = ("--public", "pub.csv", "--domain", "domain.json", "--epsilon", "1")
-SMALL = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--records", "200")
+SMALL = (
+    *("--mechanism", "jam_pgm", "--setting", "rounds=2", "--setting", "iterations=20"),
+    *("--degree", "2", "--records", "200"),
+)
 ONCE = ("--epsilons", "1")
 DRAFTED: dict[str, object] = {
     "public": "raw-pub.csv",
     "domain": {"identify": "public", "bins": 4},
-    "mechanism": {"rounds": 2, "iterations": 20},
+    "mechanism": {"name": "jam_pgm", "rounds": 2, "iterations": 20},
     "workload": {"degree": 2},
 }
 PAID = ("--ledger", "ledger.db", "--dataset", "people")
@@ -85,7 +88,12 @@ def test_the_private_table_is_never_opened_and_the_ledger_never_changed(run: Run
 
 
 def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
-    result = run("plan", *PLAN, *SMALL, *PAID, "--seeds", "2", "--epsilons", "0.5,2")
+    # A mechanism of the file is compared with others; one that is named here would not be.
+    mechanism = {"name": "jam_pgm", "rounds": 2, "iterations": 20}
+    file = definition(mechanism=mechanism, workload={"degree": 2})
+    asked = ("plan", file, "--epsilon", "1", "--records", "200", *PAID)
+
+    result = run(*asked, "--seeds", "2", "--epsilons", "0.5,2", "--seconds", "600")
 
     assert result.exit_code == 0, result.output
     output = result.stdout
@@ -125,6 +133,26 @@ def test_what_needs_no_trial_is_printed_before_any(
     # Pairs of columns of 4, 2, 3 and 2 values have 44 cells, 28 of them with the first.
     assert "Costly columns    age (4 values) 64%; job (3 values) 55%; sex (2" in result.stdout
     assert lines(result)[0].startswith("Trials to come: ")
+
+
+def test_a_quick_plan_simulates_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_trial(*_: object) -> None:
+        raise AssertionError("a trial")
+
+    monkeypatch.setattr(planner, "run_trial", no_trial)
+    told = run("plan", *PLAN, *SMALL, *PAID, "--quick")
+    assert told.exit_code == 0, told.output
+    assert "Costly columns" in told.stdout
+    assert "people in " in told.stdout
+    assert "Trials" not in told.stderr
+
+    made = json.loads(run("plan", *PLAN, *SMALL, *PAID, "--quick", "--json").stdout)
+    assert made["ledger"]["fits"] is True
+    assert "simulation" not in made
+
+    drawn = run("plan", *PLAN, *SMALL, "--quick", "--plot", "plan.html")
+    assert drawn.exit_code == 2
+    assert "drop one of them" in drawn.stderr
 
 
 def test_json_is_one_object_on_standard_output(run: Run) -> None:
@@ -190,6 +218,7 @@ def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run
     request = PlanRequest.of(
         public=CsvSource("pub.csv"),
         epsilon=1.0,
+        mechanism="jam_pgm",
         settings={"rounds": 2, "iterations": 20},
         degree=2,
         dataset="people",

@@ -142,7 +142,7 @@ def monthly(private: object) -> tuple[object, ...]:
     path = definition(
         private=private,
         privacy={"epsilon": 0.2},
-        mechanism={"rounds": 1, "iterations": 20},
+        mechanism={"name": "jam_pgm", "rounds": 1, "iterations": 20},
         workload={"degree": 1},
         evaluation={"mode": "off"},
         partitions="monthly",

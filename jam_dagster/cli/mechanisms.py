@@ -56,9 +56,9 @@ def mechanisms(
 
 
 def _described(name: str) -> dict[str, Any]:
+    from jam_dagster.common.choices import RECOMMENDED
     from jam_dagster.mechanisms import MECHANISMS, make_mechanism
     from jam_dagster.mechanisms.loops.settings import settings_of
-    from jam_dagster.mechanisms.registry import RECOMMENDED
 
     mechanism = make_mechanism(name)
     made = type(mechanism)

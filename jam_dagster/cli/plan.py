@@ -17,6 +17,7 @@ from jam_dagster.cli.options import (
     with_release_options,
 )
 from jam_dagster.cli.progress import progress_of_trials
+from jam_dagster.common.choices import PLAN_SECONDS
 from jam_dagster.errors import InputError
 from jam_dagster.keys import Panel
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from jam_dagster.planning import Plan, PlanRequest
+    from jam_dagster.planning import Plan
     from jam_dagster.planning.ledger_outlook import LedgerOutlook
     from jam_dagster.planning.plan import Cost, Known
+    from jam_dagster.planning.planner import Prepared
     from jam_dagster.planning.simulation import Estimate
 
 TRIAL = "The simulation"
@@ -80,6 +82,22 @@ def plan(
             help="How often each epsilon is tried, with another split and other noise each time.",
         ),
     ] = 1,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            metavar="S",
+            rich_help_panel=TRIAL,
+            help="Start no trial after the first that would end later than this.",
+        ),
+    ] = PLAN_SECONDS,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            rich_help_panel=TRIAL,
+            help="Simulate nothing: say what is known at once, in seconds.",
+        ),
+    ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -95,17 +113,22 @@ def plan(
     r"""Plan a release: what it would take, cost and bring, from public data alone.
 
     ```
+    jam-dagster plan defs/people/defs.yaml --records 30000 --quick
     jam-dagster plan defs/people/defs.yaml --records 30000 --ledger ledger.db --plot plan.html
     jam-dagster plan --public survey.csv --domain domain.yaml --epsilon 1 --records 30000
     ```
 
     Nothing is spent, the ledger is only read, and the private table is not opened: the mechanism
     is really run, with seeded noise, on the public table split in two, one half of which plays
-    the private table. What that cannot show is the public table's bias.
+    the private table. What that cannot show is the public table's bias. Other mechanisms are tried
+    too, as far as `--seconds` allow; `--mechanism` tries the one that it names alone. `--quick`
+    tries none.
     """
-    from jam_dagster.planning import PlanRequest
+    from jam_dagster.planning import PlanRequest, prepare
 
     if plot is not None:
+        if quick:
+            raise InputError("--quick simulates nothing that --plot could draw: drop one of them.")
         _check_plot(plot)
     with stdout_kept_clean() if as_json else nullcontext():
         request = PlanRequest.of(
@@ -116,14 +139,18 @@ def plan(
             epsilons=None if epsilons is None else _numbers(epsilons),
             curve=curve,
             seeds=seeds,
+            seconds=seconds,
             **release_options(options),
         )
-        made = _run(request, as_json=as_json)
-        if plot is not None:
+        ready = prepare(request)
+        if not as_json:
+            _print_known(ready.known)
+        made = None if quick else _run(ready, as_json=as_json)
+        if made is not None and plot is not None:
             _draw(made, plot)
     if as_json:
-        print_json(made.to_dict())
-    else:
+        print_json((made or ready.known).to_dict())
+    elif made is not None:
         _print_plan(made, plot)
 
 
@@ -145,12 +172,16 @@ def _check_plot(path: Path) -> None:
     check_folder(path.absolute().parent)
 
 
-def _run(request: PlanRequest, *, as_json: bool) -> Plan:
-    from jam_dagster.planning import prepare, simulate
+def _run(ready: Prepared, *, as_json: bool) -> Plan:
+    from jam_dagster.cli.progress import clock
+    from jam_dagster.planning import simulate
 
-    ready = prepare(request)
+    known, allowed = ready.known, ready.request.seconds
     if not as_json:
-        _print_known(ready.known)
+        tell(
+            f"Trials to come: {known.trials}, in about {clock(known.seconds)} or a few times that;"
+            f" after the first one, none that would end after {allowed:g} s (--seconds)."
+        )
     with progress_of_trials(ready.known.trials, stderr()) as (stage, start, one_round, trial):
         return simulate(ready, on_stage=stage, on_start=start, on_round=one_round, on_trial=trial)
 
@@ -170,14 +201,11 @@ def _draw(made: Plan, path: Path) -> None:
 
 
 def _print_known(known: Known) -> None:
-    from jam_dagster.cli.progress import clock
-
     _print_lines(_known(known))
     for note in known.notes:
         stdout().print(f"Note: {note}", soft_wrap=True)
     for warning in known.warnings:
         tell(f"Warning: {warning}")
-    tell(f"Trials to come: {known.trials}, in about {clock(known.seconds)} or a few times that.")
 
 
 def _print_plan(made: Plan, plot: Path | None) -> None:
@@ -263,6 +291,11 @@ def _simulated(made: Plan) -> dict[str, str]:
         f"{cost.private_table_mb:,.0f} MB extrapolated for the private table, if it is read "
         "whole, by what a row of the public one takes"
     )
+    if made.not_tried:
+        lines["Not tried"] = (
+            f"{', '.join(made.not_tried)}: the trials would have ended after {made.allowed:g} s;"
+            " give more by --seconds"
+        )
     return lines
 
 
@@ -306,14 +339,16 @@ def _print_curve(made: Plan, console: Console) -> None:
             "asked for" if point.epsilon == made.epsilon else "",
         )
     console.print(table)
-    _print_mechanisms(made, console)
+    if len(made.mechanisms) > 1:
+        _print_mechanisms(made, console)
     console.print(made.break_even, soft_wrap=True)
 
 
 def _print_mechanisms(made: Plan, console: Console) -> None:
     from rich.table import Table
 
-    from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
+    from jam_dagster.common.choices import RECOMMENDED
+    from jam_dagster.mechanisms.registry import title_of
 
     table = Table(title=f"Mechanisms at epsilon {made.epsilon:g}, one trial each")
     table.add_column("mechanism", no_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -101,7 +100,7 @@ def synthesize(
 
     ```
     jam-dagster synthesize --private priv.csv --public pub.csv \
-        --domain domain.json --epsilon 1 --setting rounds=10 --noise numpy --out research
+        --domain domain.json --epsilon 1 --noise numpy --out research
     ```
 
     Make the release of a Dagster component's file:
@@ -141,37 +140,18 @@ def synthesize(
             private=None if private is None else source(private),
             **release_options(options),
         )
-        made = _run(request, unnamed=definition is None and options.get("mechanism") is None)
+        made = _run(request)
     if as_json:
         print_json(made.to_dict())
     else:
         _print_summary(made, request.spec)
 
 
-def _recommended(spec: ReleaseSpec) -> str:
-    """Return which mechanism to choose, where none was named."""
-    from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
-
-    name, where = next(iter(RECOMMENDED.items()))
-    return (
-        f"No mechanism was named: {title_of(spec.mechanism.name)} runs. Recommended {where}:"
-        f" {title_of(name)} (--mechanism {name})."
-    )
-
-
-def _run(request: SynthesisRequest, *, unnamed: bool) -> Synthesis:
+def _run(request: SynthesisRequest) -> Synthesis:
     from jam_dagster.release import synthesize
 
-    console = stderr()
-    with progress(console) as shown:
-
-        def staged(name: str) -> None:
-            # Bad input ends before this stage, and every draw comes after it.
-            if unnamed and name == "mechanism":
-                shown.notify(_recommended(request.spec))
-            shown.on_stage(name)
-
-        return synthesize(request, replace(shown, on_stage=staged))
+    with progress(stderr()) as shown:
+        return synthesize(request, shown)
 
 
 def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 NoiseName = Literal["exact", "numpy"]
 Relation = Literal["replace_one", "add_remove"]
 EvaluationMode = Literal["exact", "private", "off"]
 
-DEFAULT_MECHANISM = "jam_pgm"
+RECOMMENDED: Mapping[str, str] = {
+    "tilt": "where there is a public table",
+    "aim": "where there is none",
+}
+"""The mechanisms that run where none is named: those of the least errors in docs/measurements."""
 
 EVALUATION_SHARE = 0.05
 """The share of a release's rho that pays for private evaluation, unless configured."""
@@ -16,5 +21,14 @@ EVALUATION_SHARE = 0.05
 RECORDS_SHARE = 0.05
 """The share of a mechanism's rho that measures a private number of rows, unless configured."""
 
+PLAN_SECONDS = 30.0
+"""Seconds within which a plan's trials after the first are to end, unless others are given."""
+
 MOST_DAYS = 36_500
 """The most days for which private copies are kept; without a number, for good."""
+
+
+def recommended(*, public: bool) -> str:
+    """Return the name of the recommended mechanism."""
+    with_public, without = RECOMMENDED
+    return with_public if public else without

@@ -1,6 +1,5 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
-from jam_dagster.common.choices import DEFAULT_MECHANISM
 from jam_dagster.mechanisms.aim import Aim
 from jam_dagster.mechanisms.base import (
     LineStyle,
@@ -45,7 +44,6 @@ from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.weighted.model import WeightedTable
 
 __all__ = [
-    "DEFAULT_MECHANISM",
     "MECHANISMS",
     "Aim",
     "FittedModel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.common.choices import DEFAULT_MECHANISM
+from jam_dagster.common.choices import recommended
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import (
@@ -28,10 +28,13 @@ def synthesizing() -> list[str]:
     return [name for name, one in known_classes().items() if one.samples]
 
 
-def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
-    """Return a mechanism's name and the settings that were given."""
+def read_mechanism(given: object, *, public: bool) -> tuple[str, dict[str, Any]]:
+    """Return a mechanism's name and the settings that were given.
+
+    Where no name is given, it is the recommended one, with a public table or without.
+    """
     if given is None:
-        return DEFAULT_MECHANISM, {}
+        return recommended(public=public), {}
     if isinstance(given, str):
         _check_name(given, KEY)
         return given, {}
@@ -41,7 +44,7 @@ def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
             f"got {given!r}."
         )
     settings = {str(key): value for key, value in given.items()}
-    name = settings.pop("name", DEFAULT_MECHANISM)
+    name = settings.pop("name", recommended(public=public))
     _check_name(name, f"{KEY}.name")
     return name, settings
 

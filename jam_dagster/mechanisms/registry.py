@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.common.choices import DEFAULT_MECHANISM
 from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
@@ -70,12 +69,6 @@ MODELS: Mapping[str, str] = {
 }
 """Kind of a stored model to module and class."""
 
-RECOMMENDED: Mapping[str, str] = {
-    "tilt": "where there is a public table",
-    "aim": "where there is none",
-}
-"""The mechanisms to choose, and where: those of the least errors in docs/measurements."""
-
 
 def mechanism_class(name: str) -> type[Mechanism]:
     """Return the class of a mechanism.
@@ -123,7 +116,7 @@ def title_of(name: str) -> str:
     return name if found is None else found.title
 
 
-def make_mechanism(name: str = DEFAULT_MECHANISM, **settings: Any) -> Mechanism:
+def make_mechanism(name: str, **settings: Any) -> Mechanism:
     """Return the mechanism of that name.
 
     Parameters
@@ -142,8 +135,10 @@ def make_mechanism(name: str = DEFAULT_MECHANISM, **settings: Any) -> Mechanism:
     known = settings_of(found)
     unknown = [key for key in settings if key not in known]
     if unknown:
+        having = [one for one, kind in known_classes().items() if unknown[0] in settings_of(kind)]
+        others = f" It is one of {', '.join(having)}: name the mechanism." if having else ""
         raise SpecificationError(
-            f"{unknown[0]} is no setting of {name}; it has {', '.join(known) or 'none'}."
+            f"{unknown[0]} is no setting of {name}; it has {', '.join(known) or 'none'}.{others}"
         )
     return found(**settings)
 

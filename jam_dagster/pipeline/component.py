@@ -62,12 +62,12 @@ class SyntheticRelease(dg.Component, Configured):
     privacy: Annotated[Privacy, section(PrivacySpec)]
     public: str | dict[str, Any] | None = None
     mechanism: Annotated[
-        MechanismSpec,
+        MechanismSpec | str | dict[str, Any] | None,
         dg.Resolver(
-            lambda context, given: MechanismSpec.of(context.resolve_value(given)),
-            model_field_type=str | dict[str, Any],
+            lambda context, given: context.resolve_value(given),
+            model_field_type=str | dict[str, Any] | None,
         ),
-    ] = field(default_factory=MechanismSpec)
+    ] = None
     trusted_mechanisms: list[str] = field(default_factory=list)
     workload: Annotated[WorkloadSection, section(WorkloadSpec)] = field(
         default_factory=lambda: WorkloadSpec(degree=3)

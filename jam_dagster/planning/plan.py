@@ -127,6 +127,23 @@ class Known:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as ``plan --quick --json`` prints them."""
+        return {
+            "mechanism": self.mechanism,
+            "specification": self.specification,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.shares,
+            "records": {"private": self.records, "assumed": self.records_assumed},
+            "public_records": self.public_records,
+            "size": asdict(self.size),
+            "noise": vars(self.noise),
+            "ledger": None if self.ledger is None else vars(self.ledger),
+            "warnings": list(self.warnings),
+            "notes": list(self.notes),
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Known):
@@ -141,11 +158,17 @@ class Plan(Known):
     mechanisms
         A trial of the mechanism asked for and of others that could make the release, by name, on
         one pair of halves with one seed.
+    allowed
+        Seconds within which all trials but the first were to end.
+    not_tried
+        The trials that did not start, in words.
     """
 
     cost: Cost
     curve: tuple[CurvePoint, ...]
     mechanisms: dict[str, Trial]
+    allowed: float
+    not_tried: tuple[str, ...]
 
     @property
     def asked(self) -> CurvePoint:
@@ -174,25 +197,17 @@ class Plan(Known):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``plan --json`` prints them."""
-        return {
-            "mechanism": self.mechanism,
-            "specification": self.specification,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "rho": self.shares,
-            "records": {"private": self.records, "assumed": self.records_assumed},
-            "public_records": self.public_records,
-            "size": asdict(self.size),
+        return super().to_dict() | {
             "cost": {
                 **vars(self.cost),
                 "seconds": self.cost.seconds,
                 "memory_mb": self.cost.memory_mb,
             },
-            "noise": vars(self.noise),
-            "ledger": None if self.ledger is None else vars(self.ledger),
             "simulation": {
                 "curve": [point.to_dict() for point in self.curve],
                 "seeds": len(self.asked.trials),
+                "seconds_allowed": self.allowed,
+                "not_tried": list(self.not_tried),
                 "mechanisms": {
                     name: {
                         "error": one.error,
@@ -210,6 +225,4 @@ class Plan(Known):
                 },
                 "not_shown": NOT_SHOWN,
             },
-            "warnings": list(self.warnings),
-            "notes": list(self.notes),
         }

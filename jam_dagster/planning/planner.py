@@ -131,8 +131,9 @@ def simulate(
     """
     mechanism = ready.request.spec.mechanism.build()
     on_start(mechanism.expected_rounds(ready.public.domain, ready.workload))
-    curve = _simulate(ready, on_stage, on_round, on_trial)
-    others = _others(ready, on_stage, on_trial)
+    time_left = _TimeLeft(ready)
+    curve = _simulate(ready, time_left, on_stage, on_round, on_trial)
+    others = _others(ready, time_left, on_stage, on_trial)
     known = ready.known
     asked = next(point for point in curve if point.epsilon == known.epsilon)
     mechanisms = {mechanism.name: asked.trials[0], **others}
@@ -143,6 +144,8 @@ def simulate(
         cost=_cost(ready, asked.trials),
         curve=curve,
         mechanisms={name: mechanisms[name] for name in known_classes() if name in mechanisms},
+        allowed=ready.request.seconds,
+        not_tried=tuple(time_left.not_tried),
     )
 
 
@@ -170,7 +173,7 @@ def prepare(request: PlanRequest) -> Prepared:
         )
     outlook = ledger_outlook(request, domain, notes)
     tried = _startable(request, domain, workload, notes)
-    others = _startable_others(request, domain, workload)
+    others = _startable_others(request, domain, workload) if request.compare else {}
     known = Known(
         mechanism=mechanism.name,
         specification=request.key(domain).specification,
@@ -274,8 +277,36 @@ def _startable_others(
     return found
 
 
+class _TimeLeft:
+    """Which trials are expected to end within the seconds that the request allows."""
+
+    def __init__(self, ready: Prepared) -> None:
+        self._ready = ready
+        self._started = time.monotonic()
+        self._slowness = 0.0
+        self.not_tried: list[str] = []
+
+    def allows(self, spec: ReleaseSpec, trial: str) -> bool:
+        """Return whether a trial may start, and note one that may not; the first one always may."""
+        request, spent = self._ready.request, time.monotonic() - self._started
+        expected = self._slowness * self._expected(spec)
+        if self._slowness and spent + expected > request.seconds:
+            self.not_tried.append(trial)
+            return False
+        return True
+
+    def ended(self, spec: ReleaseSpec) -> None:
+        """Learn from the first trial how slow this machine and these tables are."""
+        if not self._slowness:
+            self._slowness = (time.monotonic() - self._started) / self._expected(spec)
+
+    def _expected(self, spec: ReleaseSpec) -> float:
+        return _trial_seconds(spec, self._ready.workload, self._ready.known.records)
+
+
 def _simulate(
     ready: Prepared,
+    time_left: _TimeLeft,
     on_stage: Callable[[str], None],
     on_round: Callable[[int, Round], None],
     on_trial: Callable[[int, Trial], None],
@@ -285,29 +316,40 @@ def _simulate(
     for epsilon in ready.tried:
         trials = []
         for seed in range(request.seeds):
+            at = request.at(epsilon)
+            if not time_left.allows(at, f"epsilon {epsilon:g} with seed {seed}"):
+                continue
             on_stage(f"epsilon {epsilon:g}")
             trial = run_trial(
-                request.at(epsilon),
+                at,
                 Halves.of(ready.public, ready.known.records, seed),
                 ready.workload,
                 seed,
                 partial(on_round, number),
             )
+            time_left.ended(at)
             on_trial(number, trial)
             trials.append(trial)
             number += 1
-        points.append(CurvePoint(epsilon, tuple(trials)))
+        if trials:
+            points.append(CurvePoint(epsilon, tuple(trials)))
     return tuple(sorted(points, key=lambda point: point.epsilon))
 
 
 def _others(
-    ready: Prepared, on_stage: Callable[[str], None], on_trial: Callable[[int, Trial], None]
+    ready: Prepared,
+    time_left: _TimeLeft,
+    on_stage: Callable[[str], None],
+    on_trial: Callable[[int, Trial], None],
 ) -> dict[str, Trial]:
     """Try the other mechanisms once, on the first pair of halves."""
     found: dict[str, Trial] = {}
     halves = Halves.of(ready.public, ready.known.records, 0)
     for name, other in ready.others.items():
-        on_stage(other.mechanism.build().title)
+        title = other.mechanism.build().title
+        if not time_left.allows(other, title):
+            continue
+        on_stage(title)
         found[name] = run_trial(other, halves, ready.workload, 0, lambda outcome: None)
         on_trial(ready.known.trials - len(ready.others) + len(found) - 1, found[name])
     return found
@@ -321,17 +363,20 @@ def _seconds(
     others: Mapping[str, ReleaseSpec],
 ) -> float:
     """Return about how long the trials take: right within a factor of three or so."""
+    one, *rest = (
+        _trial_seconds(spec, workload, records) for spec in (request.spec, *others.values())
+    )
+    return max(one, min(request.seconds, tried * request.seeds * one + sum(rest)))
+
+
+def _trial_seconds(spec: ReleaseSpec, workload: Workload, records: int) -> float:
     hundreds = len(workload.cliques) / 100
     rows = min(records, MOST_SAMPLED) / _ROWS_A_SECOND
-
-    def of(spec: ReleaseSpec) -> float:
-        settings = spec.mechanism.build().parameters()
-        pace = _PACE.get(spec.mechanism.name, _OTHER_PACE)
-        pace *= (settings.get("rounds") or _ROUNDS) / _ROUNDS
-        pace *= 0.5 if settings.get("tolerance") == QUICK["tolerance"] else 1.0
-        return 1.0 + hundreds * (pace + rows)
-
-    return tried * request.seeds * of(request.spec) + sum(map(of, others.values()))
+    settings = spec.mechanism.build().parameters()
+    pace = _PACE.get(spec.mechanism.name, _OTHER_PACE)
+    pace *= (settings.get("rounds") or _ROUNDS) / _ROUNDS
+    pace *= 0.5 if settings.get("tolerance") == QUICK["tolerance"] else 1.0
+    return 1.0 + hundreds * (pace + rows)
 
 
 def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Size:

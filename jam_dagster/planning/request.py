@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from jam_dagster.common.choices import PLAN_SECONDS
 from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.keys import PrivacySpec
 from jam_dagster.release.options import release_attributes
@@ -86,6 +87,10 @@ class PlanRequest:
         Whether to try those `AROUND` it, where none are named.
     seeds
         How often each epsilon is tried.
+    seconds
+        Seconds within which all trials but the first are to end; others do not start.
+    compare
+        Whether to try other mechanisms too.
     """
 
     spec: ReleaseSpec
@@ -95,6 +100,8 @@ class PlanRequest:
     epsilons: tuple[float, ...] = ()
     curve: bool = False
     seeds: int = 1
+    seconds: float = PLAN_SECONDS
+    compare: bool = True
 
     @classmethod
     def of(
@@ -107,6 +114,7 @@ class PlanRequest:
         epsilons: tuple[float, ...] | None = None,
         curve: bool = False,
         seeds: int = 1,
+        seconds: float = PLAN_SECONDS,
         **options: Any,
     ) -> Self:
         """Gather a request from a release's file and options, which override the file.
@@ -115,10 +123,11 @@ class PlanRequest:
         ----------
         definition
             A release's ``defs.yaml``, or its folder; None: the options describe it all.
-        partition, ledger, records, epsilons, curve, seeds
+        partition, ledger, records, epsilons, curve, seeds, seconds
             As for the class.
         **options
-            See `jam_dagster.release.options.release_spec`.
+            See `jam_dagster.release.options.release_spec`. A mechanism that is named here is tried
+            alone.
 
         Raises
         ------
@@ -141,6 +150,8 @@ class PlanRequest:
             epsilons=epsilons or (),
             curve=curve,
             seeds=seeds,
+            seconds=seconds,
+            compare=options.get("mechanism") is None,
         )
         made.validate()
         return made
@@ -156,6 +167,9 @@ class PlanRequest:
         for name, value in (("records", self.records), ("seeds", self.seeds)):
             if value is not None and value < 1:
                 raise SpecificationError(f"{name} must be at least 1, got {value}.")
+        # Infinity is no bound, and a NaN none either.
+        if not self.seconds >= 0:
+            raise SpecificationError(f"seconds must be at least 0, got {self.seconds}.")
         for epsilon in self.tried:
             self.budget_at(epsilon)
 

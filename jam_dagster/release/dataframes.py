@@ -440,7 +440,14 @@ class _Place:
         try:
             request.validate()
             if self.root is not None:
-                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                try:
+                    self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                except OSError as error:
+                    raise InputError(
+                        f"The folder {self.root} beside the ledger cannot be made"
+                        f" ({error.strerror}): name a ledger in a folder that you may write."
+                        " Nothing was charged."
+                    ) from None
             yield
         except BaseException as error:
             if self.temporary:

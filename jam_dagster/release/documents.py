@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, Issuer, ReleaseTerms, RequestedBudget, certify
 from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.common.choices import recommended
 from jam_dagster.common.redaction import keep_details
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds, known_bounds
 from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
-from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
+from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import Clique, EncodedTable, MarginalSource, SqlSource
 from jam_dagster.tables.codes.block_counts import can_be_counted
@@ -252,8 +253,7 @@ def judged(
 
 def _recommended(mechanism: str, *, public: bool) -> str:
     """Return the title of the mechanism that is recommended, where another one ran."""
-    with_public, without = RECOMMENDED
-    best = with_public if public else without
+    best = recommended(public=public)
     return "" if best == mechanism else title_of(best)
 
 

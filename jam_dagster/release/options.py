@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jam_dagster.common.choices import DEFAULT_MECHANISM
+from jam_dagster.common.choices import recommended
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import DAGSTER_KEYS, OPTIONS
 from jam_dagster.mechanisms import MECHANISMS
@@ -56,7 +56,7 @@ def release_attributes(
     if given.get("noise") == "exact" and "seed" not in given:
         _drop(attributes, "privacy", "seed")
     if "mechanism" in given or "settings" in given:
-        attributes[KEY] = _mechanism(attributes.get(KEY), given)
+        attributes[KEY] = _mechanism(attributes, given)
     return file, attributes
 
 
@@ -70,8 +70,10 @@ def check_partition_named(spec: ReleaseSpec, partition: str) -> None:
         raise SpecificationError("The release has partitions: name one with --partition NAME.")
     check_partition(partition)
     if not spec.partitions.holds(partition):
+        near = ", ".join(spec.partitions.nearest(partition))
         raise SpecificationError(
-            f"The release has no partition {partition!r}: name one that it has."
+            f"The release has no partition {partition!r}: name one that it has"
+            f"{f', such as {near}' if near else ''}."
         )
 
 
@@ -87,7 +89,7 @@ def _check_filled_in(
     replaced = {*unread, *DAGSTER_KEYS, *paths}
     replaced |= {f"{KEY}.{setting}" for setting in given.get("settings", {})}
     if "mechanism" in given:
-        replaced.add(f"{KEY}.name" if _keeps_settings(attributes.get(KEY), given) else KEY)
+        replaced.add(f"{KEY}.name" if _keeps_settings(attributes, given) else KEY)
     for name, text in _templates(attributes):
         if not any(name == key or name.startswith(f"{key}.") for key in replaced):
             raise SpecificationError(
@@ -108,17 +110,24 @@ def _templates(value: object, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _keeps_settings(configured: object, given: Mapping[str, Any]) -> bool:
+def _keeps_settings(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     """Return whether the file's mechanism is the one that is wanted."""
+    configured = attributes.get(KEY)
     name = configured.get("name") if isinstance(configured, Mapping) else configured
-    return "mechanism" not in given or given["mechanism"] == (name or DEFAULT_MECHANISM)
+    name = name or recommended(public=_has_public(attributes, given))
+    return "mechanism" not in given or given["mechanism"] == name
 
 
-def _mechanism(configured: object, given: Mapping[str, Any]) -> dict[str, Any]:
+def _has_public(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    return given.get("public", attributes.get("public")) is not None
+
+
+def _mechanism(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the mechanism with the given settings; another mechanism has settings of its own."""
-    if not _keeps_settings(configured, given):
+    configured = attributes.get(KEY)
+    if not _keeps_settings(attributes, given):
         configured = {"name": given["mechanism"]}
-    name, settings = read_mechanism(configured)
+    name, settings = read_mechanism(configured, public=_has_public(attributes, given))
     if "name" in given.get("settings", {}):
         raise SpecificationError("A mechanism has no setting 'name': name it by --mechanism.")
     return {**settings, **given.get("settings", {}), "name": name}

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
+from itertools import takewhile
 from typing import Literal, cast, get_args
 
 from jam_dagster.errors import SpecificationError
@@ -109,6 +111,18 @@ class PartitionsSpec:
         spelled = self._name(begin) == name
         weekly = self.every == "weekly"
         return spelled and begin >= self._first and not (weekly and begin.weekday() != 0)
+
+    def nearest(self, name: str) -> list[str]:
+        """Return the partitions that a misspelled name may mean, the nearest first.
+
+        Of partitions in time, those that are over.
+        """
+        names = self.static
+        if self.every is not None:
+            now = datetime.now(UTC)
+            over = takewhile(lambda due: due.at is not None and due.at <= now, self.following(()))
+            names = tuple(due.partition for due in over)
+        return get_close_matches(name, names)
 
     def is_over(self, name: str) -> bool:
         """Whether the time of a partition is over, in UTC; always of static ones."""

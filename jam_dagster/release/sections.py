@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self
 import pandas as pd
 from pydantic import Field, SkipValidation, model_validator
 
-from jam_dagster.common.choices import DEFAULT_MECHANISM
 from jam_dagster.common.section import Section, Whole
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import SpecificationError
@@ -40,19 +39,21 @@ class MechanismSpec:
     settings: Mapping[str, Any] = field(compare=False)
     mechanism: Mechanism = field(repr=False)
 
-    def __init__(self, name: str = DEFAULT_MECHANISM, /, **settings: Any) -> None:
+    def __init__(self, name: str, /, **settings: Any) -> None:
         # By position only, so that no key of a file is taken for a parameter of this method.
-        name, given = read_mechanism({"name": name, **settings})
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "settings", given)
-        object.__setattr__(self, "mechanism", configured_mechanism(name, given, f"{KEY}."))
+        object.__setattr__(self, "settings", settings)
+        object.__setattr__(self, "mechanism", configured_mechanism(name, settings, f"{KEY}."))
 
     @classmethod
-    def of(cls, given: object) -> Self:
-        """Return the mechanism that a file's ``mechanism`` asks for: a name, or a mapping."""
+    def of(cls, given: object, *, public: bool) -> Self:
+        """Return the mechanism that a file's ``mechanism`` asks for: a name, or a mapping.
+
+        `public` says whether the release has a public table, for a mapping without a name.
+        """
         if isinstance(given, cls):
             return given
-        name, settings = read_mechanism(given)
+        name, settings = read_mechanism(given, public=public)
         return cls(name, **settings)
 
     def build(self) -> Mechanism:

@@ -84,7 +84,8 @@ class ReleaseSpec(Section):
     public: SkipValidation[Source | PublicSources | None] = None
     domain: DomainSpec
     privacy: PrivacySpec
-    mechanism: SkipValidation[MechanismSpec] = Field(default_factory=MechanismSpec)
+    # None is the recommended one, which depends on `public`: it is filled in once that is known.
+    mechanism: SkipValidation[MechanismSpec] = cast(MechanismSpec, None)
     workload: WorkloadSpec = Field(default_factory=lambda: WorkloadSpec(degree=3))
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
     sampling: SamplingSpec = Field(default_factory=SamplingSpec)
@@ -94,6 +95,9 @@ class ReleaseSpec(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if cast(MechanismSpec | None, self.mechanism) is None:
+            unnamed = MechanismSpec.of(None, public=self.public is not None)
+            object.__setattr__(self, KEY, unnamed)
         trusted = read_trusted(self.trusted_mechanisms, "trusted_mechanisms")
         object.__setattr__(self, "trusted_mechanisms", trusted)
         self._check_sources()
@@ -144,6 +148,9 @@ class ReleaseSpec(Section):
                 with _located(key):
                     read[key] = reader(given[key], folder)
         public = read.get("public")
+        if KEY in given:
+            with _located(KEY):
+                read[KEY] = MechanismSpec.of(given[KEY], public=public is not None)
         if isinstance(public, PreviousRelease):
             read |= {"previous": public, "public": public.first}
         partitions = PartitionsSpec.of(given.get("partitions"), given.get("start"))
@@ -456,7 +463,6 @@ _READERS: dict[str, Callable[[Any, Path], Any]] = {
     "public": read_public,
     "domain": DomainSpec.from_config,
     "privacy": lambda value, _: PrivacySpec.of(value),
-    KEY: lambda value, _: MechanismSpec.of(value),
     "trusted_mechanisms": lambda value, _: value,
     "workload": lambda value, _: WorkloadSpec.of(value),
     "evaluation": lambda value, _: EvaluationSpec.of(value),

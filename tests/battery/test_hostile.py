@@ -252,7 +252,7 @@ FOUND: dict[str, Callable[[], Any]] = {
     "an epsilon near the largest float": lambda: Budget(1e308, 1e-9),
     "an epsilon larger than any float": lambda: Budget(10**400, 1e-9),
     "an epsilon of a release larger than any float": lambda: PrivacySpec(epsilon=10**400),
-    "rounds larger than any float": lambda: MechanismSpec(rounds=10**400),
+    "rounds larger than any float": lambda: MechanismSpec("jam_pgm", rounds=10**400),
     "weights that are no list": lambda: WorkloadSpec(cliques=[["a"]], weights=False),  # type: ignore[arg-type]
     "an edge larger than any float": lambda: Domain.from_dict(
         {"attributes": {"a": {"edges": [0, 10**400]}}}

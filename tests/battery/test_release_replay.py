@@ -88,6 +88,7 @@ def released(
             public=source_from_config("public.csv"),
             out=Path("out"),
             epsilon=1.0,
+            mechanism="jam_pgm",
             settings={"rounds": 4, "iterations": 30},
             degree=2,
             evaluate="private",

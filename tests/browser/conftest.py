@@ -117,7 +117,8 @@ def pages(program: str, tmp_path_factory: pytest.TempPathFactory) -> Pages:
     """Make a release and its plan from the command line."""
     folder = tmp_path_factory.mktemp("pages")
     tables = ("--domain", "data/domain.yaml", "--public", "data/public.csv")
-    settings = (*tables, "--epsilon", "1", "--setting", "rounds=6", "--degree", "2")
+    settings = (*tables, "--epsilon", "1", "--degree", "2")
+    settings += ("--mechanism", "jam_pgm", "--setting", "rounds=6")
     budget = ("--ledger", "ledger.db", "--dataset", "people")
     private = ("--private", "data/private.csv", "--evaluate", "private")
     granted = ("--epsilon", "3", "--delta", "1e-9", "--records", "public")

@@ -41,7 +41,7 @@ attributes:
   public: {demo: health_survey, part: public, rows: 500}
   domain: {identify: public, bins: 4}
   privacy: {epsilon: 1.0}
-  mechanism: {rounds: 3}
+  mechanism: {name: jam_pgm, rounds: 3}
   workload: {degree: 2}
 """
 

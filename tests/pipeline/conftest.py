@@ -158,7 +158,7 @@ class Bench:
             "public": source_from_config(str(self.public)),
             "domain": DOMAIN,
             "privacy": PrivacySpec(epsilon=2.0),
-            "mechanism": MechanismSpec(rounds=3, iterations=50),
+            "mechanism": MechanismSpec("jam_pgm", rounds=3, iterations=50),
             "workload": WorkloadSpec(degree=2),
             "evaluation": EvaluationSpec(mode="exact"),
         }

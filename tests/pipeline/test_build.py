@@ -257,7 +257,7 @@ def test_missing_table_is_refused_and_nothing_is_charged(bench: Bench, side: str
 def test_workload_that_fits_no_model_is_refused_before_anything_is_reserved(bench: Bench) -> None:
     # Without an impossible combination, whose clique the model holds from the start.
     domain = Domain(DOMAIN.attributes)
-    mechanism = MechanismSpec(rounds=3, size_limit_mb=1e-6)
+    mechanism = MechanismSpec("jam_pgm", rounds=3, size_limit_mb=1e-6)
     message = failure(bench.run(domain=domain, mechanism=mechanism))
     assert "EmptyCandidateSetError" in message
     assert bench.kinds() == []

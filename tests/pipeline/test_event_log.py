@@ -113,7 +113,7 @@ def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench
 
 @pytest.mark.slow
 def test_sizes_of_a_domain_from_private_data_are_withheld(bench: Bench) -> None:
-    mechanism = MechanismSpec(rounds=3, size_limit_mb=1e-9)
+    mechanism = MechanismSpec("jam_pgm", rounds=3, size_limit_mb=1e-9)
     # The marginal of an impossible combination would always fit.
     domain = replace(DOMAIN, identified_from="private", impossible=())
     message = failure(bench.run(mechanism=mechanism, domain=domain))

@@ -32,7 +32,7 @@ class Nasty(Bench):
             private=source_from_config(str(self.home / "private.parquet")),
             public=source_from_config(str(self.home / "public.parquet")),
             domain=nasty_domain(),
-            mechanism=MechanismSpec(rounds=3, iterations=20),
+            mechanism=MechanismSpec("jam_pgm", rounds=3, iterations=20),
             evaluation=EvaluationSpec(mode="private"),
             **changes,
         )

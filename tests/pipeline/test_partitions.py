@@ -51,7 +51,7 @@ class Months:
             "private": source_from_config(str(bench.home / "private_{partition}.csv")),
             # One round that measures the sex on the private table: what else it could choose is
             # worse by more than chance makes up for in one run of a hundred million.
-            "mechanism": MechanismSpec(rounds=1, iterations=20),
+            "mechanism": MechanismSpec("jam_pgm", rounds=1, iterations=20),
             "workload": WorkloadSpec(cliques=[["sex"]]),
             "partitions": "monthly",
             "start": "2026-01-01",
@@ -188,7 +188,7 @@ def test_other_assets_partitions_are_not_the_release_s(bench: Bench) -> None:
     selection = dg.AssetSelection.all() - dg.AssetSelection.checks()
     job = dg.define_asset_job("both", selection=selection)
     definitions = dg.Definitions.merge(
-        bench.definitions(mechanism=MechanismSpec(rounds=1, iterations=20)),
+        bench.definitions(mechanism=MechanismSpec("jam_pgm", rounds=1, iterations=20)),
         dg.Definitions(assets=[beside], jobs=[job]),
     )
     keys = [*together(definitions, UP_TO_SYNTHETIC), beside.key]

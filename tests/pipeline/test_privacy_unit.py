@@ -16,6 +16,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops import base as rounds
 from jam_dagster.pipeline import (
     EvaluationSpec,
+    MechanismSpec,
     PrivacySpec,
     ReleaseSpec,
     UnitSpec,
@@ -105,7 +106,8 @@ def kept_of(table: pd.DataFrame, k: int) -> int:
 
 
 def spec(**privacy: Any) -> ReleaseSpec:
-    return specification(privacy=PrivacySpec(epsilon=2.0, **privacy))
+    privately = PrivacySpec(epsilon=2.0, **privacy)
+    return specification(privacy=privately, mechanism=MechanismSpec("jam_pgm"))
 
 
 def test_a_release_that_protects_records_keeps_its_name() -> None:

@@ -12,7 +12,7 @@ from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, told
 # So little that what is free is chosen.
 TINY = {
     "privacy": PrivacySpec(epsilon=0.05),
-    "mechanism": MechanismSpec(rounds=4, iterations=50),
+    "mechanism": MechanismSpec("jam_pgm", rounds=4, iterations=50),
 }
 
 

@@ -56,7 +56,7 @@ def official(bench: Bench, **changes: Any) -> dg.Definitions:
             "private": str(bench.private),
             "public": str(bench.public),
             "domain": DOMAIN.to_dict(),
-            "mechanism": {"rounds": 2, "iterations": 20},
+            "mechanism": {"name": "jam_pgm", "rounds": 2, "iterations": 20},
             "evaluation": {"mode": "private", "share": 0.2},
             **changes,
         }
@@ -171,7 +171,7 @@ def quick(bench: Bench, **changes: Any) -> ReleaseSpec:
     given: dict[str, Any] = {
         "private": source_from_config(str(bench.private)),
         "public": source_from_config(str(bench.public)),
-        "mechanism": MechanismSpec(rounds=2, iterations=20),
+        "mechanism": MechanismSpec("jam_pgm", rounds=2, iterations=20),
         "workload": WorkloadSpec(degree=2),
         "evaluation": EvaluationSpec(mode="off"),
     }

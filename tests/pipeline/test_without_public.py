@@ -55,7 +55,7 @@ def test_a_whole_release(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"mechanism": MechanismSpec()}, "jam_pgm learns from a public table, and there is none"),
+        ({"mechanism": "jam_pgm"}, "jam_pgm learns from a public table, and there is none"),
         ({"mechanism": MechanismSpec("gem_pub")}, "gem_pub learns from a public table"),
         ({"domain": DomainSpec(identify="public")}, "nothing to identify the domain from"),
     ],

@@ -119,6 +119,7 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
         {"mechanism": {"name": "aim", "rounds": None, "alpha": "9e-1"}},
         {"mechanism": {"name": "{{ env.HOW }}", "anything": 1}},
         {"mechanism": {"rounds": "{{ env.ROUNDS }}"}},
+        {"mechanism": {"iterations": "{{ env.STEPS }}"}},
         {"domain": {"attributes": {"sex": {"values": ["F", "M"]}}}},
         {"evaluation": {"mode": False}, "privacy": {"epsilon": 1, "edition": 2, "seed": None}},
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -31,6 +32,7 @@ def request(**options: Any) -> PlanRequest:
         "public": PUBLIC,
         "domain": DOMAIN,
         "epsilon": 1.0,
+        "mechanism": "jam_pgm",
         "settings": SETTINGS,
         "degree": 2,
         "records": 5000,
@@ -53,7 +55,8 @@ def whole(tables: Iterable[EncodedTable]) -> list[tuple[int, ...]]:
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return make_plan(request(epsilons=(0.5, 2.0)))
+    asked = replace(request(epsilons=(0.5, 2.0), seconds=600.0), compare=True)
+    return make_plan(asked)
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +166,9 @@ def test_the_curve_has_what_was_asked_for_in_its_order(plan: Plan) -> None:
 
 @pytest.mark.slow
 def test_much_budget_brings_less_error_than_hardly_any() -> None:
-    made = make_plan(request(epsilon=20.0, epsilons=(0.02,), settings=SETTINGS | {"rounds": 6}))
+    made = make_plan(
+        request(epsilon=20.0, epsilons=(0.02,), settings=SETTINGS | {"rounds": 6}, seconds=600.0)
+    )
     assert made.curve[-1].error.mean < 0.8 * made.curve[0].error.mean
 
 
@@ -185,6 +190,32 @@ def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
         "halves_apart": plan.public_error.mean,
         "text": plan.break_even,
     }
+
+
+def test_no_trial_after_the_first_starts_that_would_end_too_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "COMPARED", ("public_prior",))
+    made = make_plan(request(epsilons=(2.0,), seconds=0.0))
+    # Of the mechanism that is named alone, no other is tried.
+    assert list(made.mechanisms) == ["jam_pgm"]
+    assert [len(point.trials) for point in made.curve] == [1]
+    late = ("epsilon 1 with seed 1", "epsilon 2 with seed 0", "epsilon 2 with seed 1")
+    assert made.not_tried == late
+    assert made.to_dict()["simulation"]["seconds_allowed"] == 0.0
+
+
+def test_others_are_not_tried_where_they_would_end_too_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "COMPARED", ("public_prior",))
+    asked = {"mechanism": None, "settings": None, "seeds": 1}
+
+    made = make_plan(request(**asked, seconds=0.0))
+
+    assert list(made.mechanisms) == ["tilt"]
+    assert len(made.not_tried) == 1
+    assert set(make_plan(request(**asked, seconds=600.0)).mechanisms) == {"tilt", "public_prior"}
 
 
 def test_the_columns_that_cost_most_are_named(plan: Plan) -> None:
@@ -265,6 +296,7 @@ def test_there_is_no_private_table_to_open() -> None:
         ({"epsilon": None}, "--epsilon"),
         ({"records": 0}, "records must be at least 1"),
         ({"seeds": 0}, "seeds must be at least 1"),
+        ({"seconds": -1.0}, "seconds must be at least 0"),
         ({"epsilons": (-1.0,)}, "epsilon"),
         ({"settings": {"rounds": 0}}, "rounds must be a whole number, at least 1"),
         ({"max_rows": 2}, "--privacy-unit"),

@@ -47,7 +47,12 @@ from tests.budgets import PUBLIC_N
 from tests.cli_bench import run_cli
 from tests.cli_bench import synthesize as command
 
-SMALL: dict[str, Any] = {"degree": 2, "settings": {"rounds": 2, "iterations": 20}, "checks": False}
+SMALL: dict[str, Any] = {
+    "degree": 2,
+    "mechanism": "jam_pgm",
+    "settings": {"rounds": 2, "iterations": 20},
+    "checks": False,
+}
 RESEARCH: dict[str, Any] = {**SMALL, "epsilon": 1.0, "noise": "numpy"}
 EXACT: dict[str, Any] = {
     **SMALL,
@@ -474,7 +479,34 @@ def test_verification_finds_and_never_raises() -> None:
     assert made.verify(public=7)[0].passed is False
 
 
+@pytest.mark.slow
+def test_without_a_public_table_the_mechanism_is_one_that_needs_none() -> None:
+    made = jam.synthesize(PRIVATE, epsilon=1.0, noise="numpy", degree=2, domain=DOMAIN)
+
+    assert made.transcript.mechanism == "aim"
+    assert len(made.table) == len(PRIVATE)
+
+
+def test_without_a_public_table_and_a_domain_nothing_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def opened(*given: object, **named: object) -> None:
+        raise AssertionError("the private table was opened")
+
+    monkeypatch.setattr(FrameSource, "read", opened)
+    with pytest.raises(SpecificationError, match="nothing to identify the domain from: declare"):
+        jam.synthesize(PRIVATE, epsilon=1.0, noise="numpy")
+
+
 # --- mistakes
+
+
+def test_a_ledger_where_nothing_can_be_written_is_named() -> None:
+    Path("file").write_text("")
+    with pytest.raises(
+        InputError, match=r"file/ledger\.db-releases .* cannot be made .* a ledger in"
+    ):
+        exact(ledger="file/ledger.db")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def specification(private: pd.DataFrame | None = None, **options: Any) -> Releas
         "release": "people",
         "dataset": "people",
         "epsilon": 1.0,
+        "mechanism": "jam_pgm",
         "settings": {"rounds": 2, "iterations": 20},
         "degree": 2,
         "noise": "numpy",

@@ -25,6 +25,7 @@ FILE: dict[str, Any] = {
     "public": "survey.csv",
     "domain": DOMAIN,
     "privacy": {"epsilon": 1.0},
+    "mechanism": "jam_pgm",
 }
 UNIT = {"column": "person", "max_rows": 3}
 
@@ -55,9 +56,13 @@ FILES: dict[str, dict[str, Any]] = {
         "partitions": {"static": ["wave1", "wave2"]},
     },
     "identified": {"domain": {"identify": "public", "bins": 8, "columns": ["sex", "age"]}},
+    "no mechanism": {"mechanism": None},
+    "neither of both": {"mechanism": None, "public": None},
     "no public table": {"public": None, "mechanism": "aim"},
     "several public tables": {"public": {"tables": {"a": "a.csv", "b": {"csv": "b.tsv"}}}},
-    "jam_pgm": {"mechanism": {"rounds": "10", "alpha": "9e-1", "size_limit_mb": 20}},
+    "jam_pgm": {
+        "mechanism": {"name": "jam_pgm", "rounds": "10", "alpha": "9e-1", "size_limit_mb": 20}
+    },
     "tilt": {"mechanism": {"name": "tilt", "iterations": 50}},
     "aim": {"mechanism": {"name": "aim", "rounds": None, "tolerance": 0}},
     "mst": {"mechanism": {"name": "mst", "merge_rare": "no"}},
@@ -109,6 +114,8 @@ DIGESTS = {
     "trusted": "15ec62246b649b1156b6023f80fc8d30618227b94e25b4427258cd4b975c9178",
     "partition": "f6099ff255c708661375b35d2f6fed229581e648223277db97999ec48571115e",
     "identified": "15ec62246b649b1156b6023f80fc8d30618227b94e25b4427258cd4b975c9178",
+    "no mechanism": "5876f5dd2aa8855a9d0bc7a3bea2bc13315f44672143829f1d0f3dbd2d9284db",
+    "neither of both": "ca03601c27f964ccec7a0879a24fa2bbd6b3d00bb734dbb321621b9523a276ba",
     "no public table": "ca03601c27f964ccec7a0879a24fa2bbd6b3d00bb734dbb321621b9523a276ba",
     "several public tables": "15ec62246b649b1156b6023f80fc8d30618227b94e25b4427258cd4b975c9178",
     "jam_pgm": "42627ccb0753a2673015ac66aed62a278efedc3ef1c4d28a98686760845619da",
@@ -133,8 +140,10 @@ def file_digest(name: str) -> str:
 
 
 def option_digest(name: str) -> str:
+    given: dict[str, Any]
     given = {"release": "people", "private": "people.csv", "public": "survey.csv", "epsilon": 1.0}
-    return release_spec(**given, domain=DOMAIN, **OPTIONS[name]).key(DOMAIN).digest
+    given |= {"domain": DOMAIN, "mechanism": "jam_pgm"} | OPTIONS[name]
+    return release_spec(**given).key(DOMAIN).digest
 
 
 @pytest.mark.parametrize("name", FILES)

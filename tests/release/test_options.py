@@ -21,7 +21,7 @@ from jam_dagster.release import (
     SynthesisRequest,
     WorkloadSpec,
 )
-from jam_dagster.release.options import release_spec
+from jam_dagster.release.options import check_partition_named, release_spec
 from jam_dagster.tables import CsvSource, DemoSource, Domain
 
 SURVEY = Path(__file__).parents[2] / "assets" / "releases" / "health_survey"
@@ -45,7 +45,7 @@ def written(folder: Path, **attributes: Any) -> Path:
 def test_what_a_file_leaves_out_has_the_default(tmp_path: Path) -> None:
     planned = PlanRequest.of(written(tmp_path)).spec
 
-    assert planned.mechanism == MechanismSpec()
+    assert planned.mechanism == MechanismSpec("tilt")
     assert planned.privacy == PrivacySpec(epsilon=1.0)
     assert planned.evaluation == EvaluationSpec()
     assert planned.workload == WorkloadSpec(degree=3)
@@ -234,9 +234,23 @@ def test_templates_of_the_asset_graph_alone_are_none_of_the_command_lines(tmp_pa
 
 
 def test_the_default_mechanism_named_again_keeps_its_settings(tmp_path: Path) -> None:
-    file = written(tmp_path, private="people.csv", mechanism={"rounds": 7})
+    file = written(tmp_path, private="people.csv", mechanism={"iterations": 7})
 
-    assert release_spec(file, mechanism="jam_pgm").mechanism.settings == {"rounds": 7}
+    assert release_spec(file, mechanism="tilt").mechanism == MechanismSpec("tilt", iterations=7)
+
+
+def test_without_a_public_table_the_default_is_the_one_that_needs_none(tmp_path: Path) -> None:
+    file = written(tmp_path, private="people.csv", public=None, mechanism={"rounds": 7})
+
+    assert release_spec(file).mechanism == MechanismSpec("aim", rounds=7)
+    assert release_spec(file, mechanism="aim").mechanism.settings == {"rounds": 7}
+
+
+def test_a_setting_that_the_default_mechanism_lacks_is_refused_by_name(tmp_path: Path) -> None:
+    file = written(tmp_path, private="people.csv")
+
+    with pytest.raises(InputError, match=r"rounds is no setting of tilt; .* one of jam_pgm, aim"):
+        release_spec(file, settings={"rounds": "7"})
 
 
 def monthly(folder: Path) -> SynthesisRequest:
@@ -267,6 +281,28 @@ def test_a_partition_is_one_that_is_over(tmp_path: Path, partition: str, words: 
 
     with pytest.raises(InputError, match=words):
         request.validate()
+
+
+@pytest.mark.parametrize(
+    ("partitions", "name", "near"),
+    [
+        (PartitionsSpec.of("monthly", "2026-01-01"), "2026-1", "2026-01"),
+        (PartitionsSpec.of({"static": ["north", "south", "east"]}), "nort", "north"),
+    ],
+)
+def test_a_misspelled_partition_is_answered_with_the_nearest(
+    tmp_path: Path, partitions: PartitionsSpec, name: str, near: str
+) -> None:
+    spec = monthly(tmp_path).spec.changed(partitions=partitions)
+    with pytest.raises(InputError, match=rf"no partition '{name}': name one .* such as .*{near}"):
+        check_partition_named(spec, name)
+
+
+def test_in_time_the_partitions_that_are_over_are_near() -> None:
+    spec = PartitionsSpec.of("monthly", "2020-11-01")
+    assert spec is not None
+    assert spec.nearest("2020-1")[:2] == ["2020-12", "2020-11"]
+    assert spec.nearest("winter") == []
 
 
 @pytest.mark.parametrize("name", ["20260101", "2026-W01-4", "2026W014", "2026-1-1", "2026-01-01 "])

@@ -209,6 +209,7 @@ class ExactRelease(Victim):
                 domain=Path("domain.json"),
                 out=Path("out"),
                 epsilon=self.epsilon,
+                mechanism="jam_pgm",
                 settings={"rounds": self.rounds, "alpha": self.alpha},
                 degree=2,
                 evaluate="private",

@@ -18,8 +18,9 @@ OWN_NOTE = "Paths are relative to this file; ${VARIABLES} of the environment are
 MISSING_NOTE = "There is no private.csv yet: name the table to protect."
 
 _RELEASE_HEAD = """\
-# A differentially private synthetic release. `dg check yaml` and `dg check defs` check this file;
-# `jam-dagster plan` tells what the release would take and bring before anything is spent.
+# A differentially private synthetic release. `dg check defs` checks this file;
+# `jam-dagster plan --quick` says what fits and how large the noise is, before anything is spent;
+# without `--quick` it simulates the error.
 type: <type>
 
 attributes:"""

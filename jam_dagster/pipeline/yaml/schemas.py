@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import get_args
 
-from jam_dagster.common.choices import DEFAULT_MECHANISM
+from jam_dagster.common.choices import RECOMMENDED
 from jam_dagster.common.section import adapter_of
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.configuration import synthesizing
@@ -101,11 +101,12 @@ def _mechanism() -> Schema:
         one: _form(one, _mapping({"name": {"type": "string"}, **_settings(one)}))
         for one in mechanisms
     }
-    schema = forms[DEFAULT_MECHANISM]
+    # Without a name it is one of the recommended; which one, the key `public` decides.
+    either = {key: one for name in RECOMMENDED for key, one in _settings(name).items()}
+    schema = _form("recommended_mechanism", _mapping(either))
     for one, form in forms.items():
-        if one != DEFAULT_MECHANISM:
-            named = {"required": ["name"], "properties": {"name": {"const": one}}}
-            schema = {"if": named, "then": form, "else": schema}
+        named = {"required": ["name"], "properties": {"name": {"const": one}}}
+        schema = {"if": named, "then": form, "else": schema}
     # What the name is of is wrong first: no settings belong to a mechanism that there is not.
     name = {"if": _TEMPLATE, "else": names}
     known = {"properties": {"name": names}}

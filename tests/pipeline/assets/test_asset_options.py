@@ -41,7 +41,7 @@ def test_everything_is_labelled_owned_and_described(bench: Bench) -> None:
         ({"private": source_from_config("other.csv")}, {"private_records"}),
         ({"public": source_from_config("other.csv")}, {"public_records"}),
         ({"domain": DomainSpec(identify="public")}, {"domain"}),
-        ({"mechanism": MechanismSpec(rounds=3)}, {"privacy_budget", "mechanism_run"}),
+        ({"mechanism": MechanismSpec("jam_pgm", rounds=3)}, {"privacy_budget", "mechanism_run"}),
     ],
     ids=["private", "public", "domain", "mechanism"],
 )
