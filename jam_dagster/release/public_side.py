@@ -47,7 +47,7 @@ def domain_of(
     domain = spec.domain.declared
     if domain is None:
         draft = spec.domain.drafted(public)
-        if draft.left_out:
+        if draft.remark:
             notify(draft.remark)
         domain = draft.domain
     unit = spec.privacy.protection.unit
