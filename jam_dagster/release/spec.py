@@ -18,6 +18,7 @@ from jam_dagster.keys import (
     DAGSTER_KEYS,
     KEYS,
     PLAIN_NAME,
+    DefaultWorkload,
     EvaluationSpec,
     PrivacySpec,
     SamplingSpec,
@@ -85,7 +86,7 @@ class ReleaseSpec(Section):
     domain: DomainSpec
     privacy: PrivacySpec
     mechanism: SkipValidation[MechanismSpec] = Field(default_factory=MechanismSpec)
-    workload: WorkloadSpec = Field(default_factory=lambda: WorkloadSpec(degree=3))
+    workload: WorkloadSpec = Field(default_factory=DefaultWorkload)
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
     sampling: SamplingSpec = Field(default_factory=SamplingSpec)
     trusted_mechanisms: SkipValidation[Sequence[str]] = ()

@@ -59,7 +59,9 @@ def test_what_only_private_data_told_is_not_repeated() -> None:
 def test_what_a_draft_notes_is_said_whether_or_not_a_column_is_left_out() -> None:
     day = [f"2024-01-{number:02d} 10:00:00.5" for number in range(1, 29)]
     public = pd.DataFrame({"day": day, "sex": ["f", "m"] * 14})
-    spec = release_spec(release="r", private="private.csv", public="public.csv", epsilon=1.0, noise="numpy")
+    spec = release_spec(
+        release="r", private="private.csv", public="public.csv", epsilon=1.0, noise="numpy"
+    )
     for table in (public, public.assign(constant=1)):
         said: list[str] = []
         domain_of(spec, {"": table}, said.append)
