@@ -246,11 +246,25 @@ class WorkloadSpec(Section):
         """Return the workload over `domain`, or raise for attributes that it does not have."""
         from jam_dagster.tables import Workload
 
+        if self.degree is not None:
+            return Workload.all_k_way(domain, self.degree)
         return Workload.specified(domain, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the given keys, for the digest."""
         return self.model_dump(exclude_none=True)
+
+
+class DefaultWorkload(WorkloadSpec):
+    """All three-way marginals, or those of all attributes where these are fewer."""
+
+    degree: Positive | None = 3
+
+    def build(self, domain: "Domain") -> "Workload":
+        """Return the workload over `domain`."""
+        from jam_dagster.tables import Workload
+
+        return Workload.specified(domain, self.to_dict())
 
 
 def _off(value: object) -> object:
@@ -377,7 +391,7 @@ class ReleaseKeys(Section):
         examples=[["tiny-mechanisms"]],
     )
     workload: WorkloadSpec = Field(
-        default=WorkloadSpec(degree=3),
+        default=DefaultWorkload(),
         description="the marginals that matter; all three-way ones by default",
     )
     evaluation: EvaluationSpec = Field(

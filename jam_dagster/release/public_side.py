@@ -10,6 +10,7 @@ import numpy as np
 from jam_dagster.tables import Domain, EncodedTable, NumericAttribute, PublicTables, TimeAttribute
 from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.sources.columns import missing_in
+from jam_dagster.tables.sources.csv import unnamed_columns
 from jam_dagster.tables.sources.public import encode_public, read_public
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
@@ -24,7 +25,9 @@ _LOOKED_AT = 10_000
 _MANY = 0.2
 
 
-def public_records(spec: ReleaseSpec) -> dict[str, pd.DataFrame]:
+def public_records(
+    spec: ReleaseSpec, notify: Callable[[str], None] = lambda sentence: None
+) -> dict[str, pd.DataFrame]:
     """Read the public tables of a release, by name; one alone has none."""
     if spec.public is None:
         return {}
@@ -33,6 +36,8 @@ def public_records(spec: ReleaseSpec) -> dict[str, pd.DataFrame]:
     # By their headers first: a table of persons is not even read.
     check_headers(spec.public, column)
     frames = read_public(spec.public)
+    if remark := unnamed_columns(spec.public):
+        notify(remark)
     for name, frame in frames.items():
         check_no_people(frame.columns, column, name)
     return frames
@@ -47,7 +52,7 @@ def domain_of(
     domain = spec.domain.declared
     if domain is None:
         draft = spec.domain.drafted(public)
-        if draft.left_out:
+        if draft.remark:
             notify(draft.remark)
         domain = draft.domain
     unit = spec.privacy.protection.unit

@@ -18,6 +18,7 @@ from jam_dagster.keys import (
     DAGSTER_KEYS,
     KEYS,
     PLAIN_NAME,
+    DefaultWorkload,
     EvaluationSpec,
     PrivacySpec,
     SamplingSpec,
@@ -86,7 +87,7 @@ class ReleaseSpec(Section):
     privacy: PrivacySpec
     # None is the recommended one, which depends on `public`: it is filled in once that is known.
     mechanism: SkipValidation[MechanismSpec] = cast(MechanismSpec, None)
-    workload: WorkloadSpec = Field(default_factory=lambda: WorkloadSpec(degree=3))
+    workload: WorkloadSpec = Field(default_factory=DefaultWorkload)
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
     sampling: SamplingSpec = Field(default_factory=SamplingSpec)
     trusted_mechanisms: SkipValidation[Sequence[str]] = ()

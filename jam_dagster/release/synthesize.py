@@ -263,7 +263,7 @@ class _Whole:
     def _public_side(self) -> tuple[Domain, Public | None]:
         """Return the domain and the encoded public table, the raw one of which is let go."""
         with self.watch.stage("read"):
-            records = public_records(self.spec)
+            records = public_records(self.spec, self.progress.notify)
             domain = domain_of(self.spec, records, self.progress.notify)
         with self.watch.stage("encode"):
             codes = public_codes(self.spec, records, domain)

@@ -20,11 +20,8 @@ from jam_dagster.tables import (
     EncodedTable,
     ImpossibleCombination,
     NumericAttribute,
-    TimeAttribute,
 )
 from jam_dagster.tables.codes.decode import decode
-from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.values import DTYPES_OF_ANY, DTYPES_OF_KIND, Value
 
 RECORDS = 4000
 
@@ -52,77 +49,6 @@ def small_domain() -> Domain:
         ),
         impossible=(ImpossibleCombination(("age", "marital-status"), ((0,), (1, 2))),),
     )
-
-
-def of_every_dtype() -> list[Attribute]:
-    """Return an attribute with missing cells of each kind, in each dtype that it can state."""
-
-    def has_missing(dtype: str) -> bool:
-        return dtype != "bool" and not dtype.startswith(("int", "uint"))
-
-    values: dict[str, tuple[Value, ...]] = {
-        "text": ("a", "b"),
-        "boolean": (False, True),
-        "integer": (1, 2),
-        "number": (1.5, 2.5),
-        "mixed": ("a", 1),
-    }
-    found: list[Attribute] = [
-        CategoricalAttribute(f"{kind} {dtype}", values[kind], nullable=True, dtype=dtype)
-        for kind, dtypes in DTYPES_OF_KIND.items()
-        for dtype in sorted(dtypes)
-        if has_missing(dtype)
-    ]
-    numbers = {
-        decimals: DTYPES_OF_KIND["number" if decimals else "integer"] - DTYPES_OF_ANY
-        | {f"decimal128({digits}, {decimals})[pyarrow]" for digits in (10, 38)}
-        for decimals in (0, 2)
-    }
-    found += [
-        NumericAttribute(
-            f"{decimals} decimals {dtype}",
-            (0, 5, 9),
-            integer=not decimals,
-            decimals=decimals or None,
-            nullable=True,
-            dtype=dtype,
-        )
-        for decimals, dtypes in numbers.items()
-        for dtype in sorted(dtypes)
-        if has_missing(dtype)
-    ]
-    found += [
-        NumericAttribute(
-            "written " + dtype, (0, 5, 9), integer=True, nullable=True, dtype=dtype, format="$#,##0"
-        )
-        for dtype in ("str", "string")
-    ]
-    texts = ("str", "string", "object", "category")
-    whole = ("Int32", "Int64")
-    times = [
-        *(("day", None, None, f"datetime64[{unit}]") for unit in ("s", "ms", "us", "ns")),
-        ("second", "UTC", None, "datetime64[us, UTC]"),
-        ("day", None, None, "date32[day][pyarrow]"),
-        *(("second", None, None, f"time{unit}[pyarrow]") for unit in ("32[s]", "64[us]", "64[ns]")),
-        *(("second", None, None, f"timedelta64[{unit}]") for unit in ("s", "us", "ns")),
-        *(("day", None, "%Y-%m-%d", dtype) for dtype in texts),
-        *(("second", None, "hh:mm:ss", dtype) for dtype in texts),
-        *(("day", None, "%Y%m%d", dtype) for dtype in whole),
-    ]
-    found += [
-        TimeAttribute(
-            f"{written or unit} {dtype}",
-            (10, 12, 20),
-            unit=unit,  # type: ignore[arg-type]
-            zone=zone,
-            format=written,
-            dtype=dtype,
-            nullable=True,
-        )
-        for unit, zone, written, dtype in times
-    ]
-    # Great Expectations takes names that differ in case alone for one.
-    return [replace(one, name=f"{place} {one.name}") for place, one in enumerate(found)]
 
 
 def small_model(domain: Domain) -> FittedModel:

@@ -13,7 +13,8 @@ from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Numer
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.text_dtype import name_of
-from tests.evaluation.conftest import of_every_dtype, small_domain
+from tests.dtypes import EVERY_DTYPE
+from tests.evaluation.conftest import small_domain
 from tests.examples import examples
 
 
@@ -40,7 +41,7 @@ def test_other_and_clipped_values_are_outside() -> None:
     assert cell_codes(values, number).tolist() == [-1, 0, 1, 1, -1, -1, -1, -1]
 
 
-@pytest.mark.parametrize("attribute", of_every_dtype(), ids=lambda one: one.name)
+@pytest.mark.parametrize("attribute", EVERY_DTYPE.attributes, ids=lambda one: one.name)
 def test_missing_cells_of_every_dtype_have_the_last_cell(attribute: Attribute) -> None:
     codes = np.array([*range(attribute.size), attribute.size - 1])
     table = decode(EncodedTable(Domain((attribute,)), (codes,)), np.random.default_rng(0))

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from jam_dagster.errors import InputError
+from jam_dagster.keys import DefaultWorkload
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
 from jam_dagster.planning import PlanRequest
 from jam_dagster.release import (
@@ -48,7 +49,7 @@ def test_what_a_file_leaves_out_has_the_default(tmp_path: Path) -> None:
     assert planned.mechanism == MechanismSpec("tilt")
     assert planned.privacy == PrivacySpec(epsilon=1.0)
     assert planned.evaluation == EvaluationSpec()
-    assert planned.workload == WorkloadSpec(degree=3)
+    assert planned.workload == DefaultWorkload()
 
 
 def test_a_plan_a_command_and_a_component_read_one_file(tmp_path: Path) -> None:

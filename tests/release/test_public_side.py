@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 
-from jam_dagster.release.public_side import public_remarks
+from jam_dagster.release.options import release_spec
+from jam_dagster.release.public_side import domain_of, public_records, public_remarks
 from jam_dagster.tables import Domain
 
 DOMAIN = Domain.from_dict(
@@ -53,3 +55,26 @@ def test_what_only_private_data_told_is_not_repeated() -> None:
     frame = pd.DataFrame({"day": ["02/01/2023"], "price": [11.0], "sex": "f"})
     assert public_remarks({"": frame}, private) == []
     assert len(public_remarks({"old": frame, "new": frame}, DOMAIN)) == 4
+
+
+def test_what_a_draft_notes_is_said_whether_or_not_a_column_is_left_out() -> None:
+    day = [f"2024-01-{number:02d} 10:00:00.5" for number in range(1, 29)]
+    public = pd.DataFrame({"day": day, "sex": ["f", "m"] * 14})
+    spec = release_spec(
+        release="r", private="private.csv", public="public.csv", epsilon=1.0, noise="numpy"
+    )
+    for table in (public, public.assign(constant=1)):
+        said: list[str] = []
+        domain_of(spec, {"": table}, said.append)
+        assert "day: fractions of a second come out as 0" in "".join(said)
+
+
+def test_a_column_without_a_name_is_said_to_be_left_out(tmp_path: Path) -> None:
+    public = tmp_path / "b.csv"
+    public.write_text("age,,job\n1,f,cook\n2,m,nurse\n")
+    given = {"release": "r", "private": "a.csv", "public": str(public), "epsilon": 1.0}
+    said: list[str] = []
+    (frame,) = public_records(release_spec(**given, noise="numpy"), said.append).values()
+    assert list(frame) == ["age", "job"]
+    (remark,) = said
+    assert "without a name" in remark

@@ -259,3 +259,16 @@ def test_private_source_whose_n_tells_private_values_is_for_research() -> None:
     assert spec(private=dataclasses.replace(split, private_share=None)).releasable
     # The public table is no secret, however it was cut.
     assert spec(public=dataclasses.replace(split, part="public")).releasable
+
+
+@pytest.mark.parametrize("attributes", [1, 2, 3, 4])
+def test_the_default_degree_is_no_more_than_there_are_attributes(attributes: int) -> None:
+    domain = Domain.from_sizes({f"a{place}": 2 for place in range(attributes)})
+    given = {"release": "r", "private": "a.csv", "public": "b.csv", "epsilon": 1.0}
+    default = release_spec(**given, noise="numpy")
+    assert {*map(len, default.workload.build(domain).cliques)} == {min(3, attributes)}
+    stated = release_spec(**given, noise="numpy", degree=3)
+    assert stated.configured == default.configured
+    if attributes < 3:
+        with pytest.raises(InputError, match="the degree of a workload must be"):
+            stated.workload.build(domain)

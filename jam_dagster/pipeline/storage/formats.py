@@ -25,7 +25,7 @@ from jam_dagster.release.run import (
     write_run,
 )
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
-from jam_dagster.tables.domain.text_dtype import from_arrow
+from jam_dagster.tables.domain.text_dtype import from_arrow, with_dtypes
 from jam_dagster.tables.sources.columns import exact_columns, with_texts
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import TableFile
@@ -144,7 +144,9 @@ class TableFormat(Format):
             copy_whole(value.path, path)
             return
         typed = with_texts(exact_columns(value.copy(deep=False)))
-        _write_parquet(pa.Table.from_pandas(typed, preserve_index=False), path)
+        table = pa.Table.from_pandas(typed, preserve_index=False)
+        schema = with_dtypes(table.schema, value)
+        _write_parquet(table.replace_schema_metadata(schema.metadata), path)
 
     def without_types(self, value: pd.DataFrame | TableFile) -> pd.DataFrame | TableFile:
         """Return each cell of an object column as a text."""

@@ -83,7 +83,7 @@ def _column(drawn: DrawnNumbers) -> pd.Series[Any]:
     dtype: Any = dtype_of(str(attribute.dtype))
     if isinstance(attribute, TimeAttribute):
         times = attribute.decoded(points)
-        return times.where(~null) if null.any() else times
+        return times.where(~null, None) if null.any() else times
     if attribute.number_format is not None:
         distinct, places = np.unique(points, return_inverse=True)
         numbers = attribute.from_grid(distinct).tolist()

@@ -137,13 +137,16 @@ class Workload:
     def specified(cls, domain: Domain, given: Mapping[str, Any]) -> Workload:
         """Return the workload of a specification: of one ``degree``, or ``cliques`` listed.
 
+        A degree is that of the default, which is no more than there are attributes.
+
         Raises
         ------
         InputError
             If the specification does not fit the domain.
         """
         if given.get("degree") is not None:
-            return cls.all_k_way(domain, given["degree"])
+            degree, most = given["degree"], len(domain.names)
+            return cls.all_k_way(domain, min(degree, most) if isinstance(degree, int) else degree)
         return cls.of(domain, given.get("cliques") or (), given.get("weights"))
 
     @cached_property

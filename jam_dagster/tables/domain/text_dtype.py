@@ -7,15 +7,19 @@ its class, never by that name.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from jam_dagster.tables.domain.values import DECIMAL_DTYPE
+from jam_dagster.tables.domain.values import DECIMAL_DTYPE, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_DTYPES = b"jam_dagster.dtypes"
+_MOST_LEVELS = 1000
 
 TEXT: Any = pd.StringDtype(na_value=np.nan)
 """Texts whose missing value is NaN: the default of pandas 3, and in pandas since 2.3."""
@@ -59,4 +63,45 @@ def from_arrow(table: pa.Table) -> pd.DataFrame:
             frame.isetitem(place, frame.iloc[:, place].astype(pd.ArrowDtype(field.type)).array)
         if is_text(field.type) and pd.api.types.is_object_dtype(frame.dtypes.iloc[place]):
             frame.isetitem(place, frame.iloc[:, place].astype(TEXT).array)
+    for name, dtype in json.loads((table.schema.metadata or {}).get(_DTYPES, b"{}")).items():
+        if name in frame:
+            frame[name] = _with_dtype(frame[name], *dtype)
     return frame
+
+
+def with_dtypes(schema: pa.Schema, frame: pd.DataFrame) -> pa.Schema:
+    """Return the schema of a table with those dtypes that its Arrow data do not bring back."""
+    dtypes = {
+        str(name): [name_of(column.dtype), _levels(column)]
+        for name, column in frame.items()
+        if name_of(column.dtype) in ("object", "category", "ordered category", "datetime64[s]")
+    }
+    said = {_DTYPES: json.dumps(dtypes)} if dtypes else {}
+    return schema.with_metadata({**(schema.metadata or {}), **said})
+
+
+def _levels(column: pd.Series[Any]) -> list[Any]:
+    """Return the values of a column whose cells Arrow gives back as others, if they are few."""
+    category = isinstance(column.dtype, pd.CategoricalDtype)
+    given = pd.Series(column.cat.categories) if category else column.dropna()
+    kinds = set(map(type, given))
+    # Texts come back, and so do objects that are all numbers.
+    if not kinds <= {str, bool, int, float} or kinds == {str} or len(kinds) < 2 - category:
+        return []
+    levels: list[Any] = given.unique().tolist()
+    return levels if len(levels) <= _MOST_LEVELS else []
+
+
+def _with_dtype(column: pd.Series[Any], name: str, levels: list[Any]) -> pd.Series[Any]:
+    if name == "datetime64[s]":
+        return column.astype("datetime64[s]")
+    if not levels:
+        objects = column.astype(object).where(column.notna(), None)
+        return objects if name == "object" else column
+    place_of = {text_of(level): place for place, level in enumerate(levels)}
+    places, values = pd.factorize(column)
+    codes = np.array([*(place_of.get(text_of(one), -1) for one in values), -1])[places]
+    if name == "object":
+        return pd.Series(np.array([*levels, None], dtype=object)[codes], column.index, object)
+    dtype = pd.CategoricalDtype(levels, name == "ordered category")
+    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=column.index)

@@ -96,7 +96,7 @@ def draft_time(
     if isinstance(column.dtype, pd.StringDtype):
         seconds = _written_clock(name, texts_in(column), day_first)
     else:
-        seconds = _seconds_clock(name, column.dtype, distinct, nullable)
+        seconds = _seconds_clock(name, column.dtype, distinct, np.bincount(places), nullable)
     if seconds is None:
         return None
     if zone is not None:
@@ -192,7 +192,9 @@ def _values_of(draft: TimeAttribute) -> int | None:
     return len(draft.placed) if all(one[0] == one[1] for one in draft.placed) else None
 
 
-def _seconds_clock(name: str, dtype: Any, distinct: Any, nullable: bool) -> Clock | None:
+def _seconds_clock(
+    name: str, dtype: Any, distinct: Any, rows: npt.NDArray[np.int64], nullable: bool
+) -> Clock | None:
     """Return what counts the values of a column in seconds, None where these are others."""
     text = str(dtype)
     if pd.api.types.is_timedelta64_dtype(dtype):
@@ -208,8 +210,12 @@ def _seconds_clock(name: str, dtype: Any, distinct: Any, nullable: bool) -> Cloc
         return Clock(name, "second", dtype=text)
     if pd.api.types.is_integer_dtype(dtype):
         whole = text.replace("int", "Int") if nullable and text.startswith("int") else text
-        dates = all(18000101 <= one <= 22001231 and _reads("%Y%m%d", str(one)) for one in distinct)
-        return Clock(name, "second", format="%Y%m%d", dtype=whole) if dates else None
+        dates = [
+            18000101 <= one <= 22001231 and _reads("%Y%m%d", str(one)) for one in distinct.tolist()
+        ]
+        share = rows @ np.array(dates) / rows.sum()
+        nearly = share >= (NEARLY_ALL if nullable else 1)
+        return Clock(name, "second", format="%Y%m%d", dtype=whole) if nearly else None
     return None
 
 

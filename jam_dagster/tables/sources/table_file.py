@@ -15,7 +15,7 @@ import pandas as pd
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.text_dtype import from_arrow, is_text
+from jam_dagster.tables.domain.text_dtype import from_arrow, is_text, with_dtypes
 from jam_dagster.tables.sources.columns import exact_columns, with_texts
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class ChunkFormat:
     @cached_property
     def _schema(self) -> pa.Schema:
         self._example.attrs.update(self.attrs)
-        return self._arrow(self._example, None).schema
+        return with_dtypes(self._arrow(self._example, None).schema, self._example)
 
     def _arrow(self, chunk: pd.DataFrame, schema: pa.Schema | None) -> pa.Table:
         import pyarrow as pa

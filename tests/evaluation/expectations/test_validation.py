@@ -28,18 +28,16 @@ from jam_dagster.tables import (
     CategoricalAttribute,
     Combinations,
     Domain,
-    EncodedTable,
     NotNull,
     Order,
 )
-from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.domain.text_dtype import TEXT
-from jam_dagster.tables.sources.table_file import TableFile
+from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
+from tests.dtypes import EVERY_DTYPE, rows_of_every_dtype
 from tests.evaluation.conftest import (
     RECORDS,
     SmallRelease,
     measured_round,
-    of_every_dtype,
     transcript_of,
 )
 
@@ -308,14 +306,15 @@ def test_names_that_need_care_reach_great_expectations() -> None:
 
 
 @pytest.mark.slow
-def test_missing_cells_of_every_dtype_pass(release: SmallRelease) -> None:
-    rng = np.random.default_rng(0)
-    domain = Domain(tuple(of_every_dtype()))
-    codes = tuple(rng.integers(0, size, RECORDS) for size in domain.shape)
-    table = decode(EncodedTable(domain, codes), rng)
-    assert all(table.isna().any())
-    nothing = replace(release, domain=domain, transcript=transcript_of(domain, []))
-    assert failed(check(nothing, table)) == set()
+def test_missing_cells_of_every_dtype_pass(release: SmallRelease, tmp_path: Path) -> None:
+    table = rows_of_every_dtype(RECORDS)
+    nothing = transcript_of(EVERY_DTYPE, [])
+    given = replace(release, domain=EVERY_DTYPE, transcript=nothing)
+    path = tmp_path / "table.parquet"
+    with ChunkFormat(EVERY_DTYPE).writing(path) as write:
+        write(table)
+    for one in (table, TableFile(path)):
+        assert failed(check(given, one)) == set()
 
 
 @pytest.mark.slow

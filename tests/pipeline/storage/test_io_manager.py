@@ -13,7 +13,7 @@ from jam_dagster.errors import PrivateStepError, SourceError, SpecificationError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
-from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat
+from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat, TableFormat
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource, check_stores
 from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseKey
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
@@ -25,6 +25,7 @@ from jam_dagster.tables import (
     PublicTables,
 )
 from jam_dagster.tables.domain.text_dtype import TEXT
+from tests.dtypes import rows_of_every_dtype
 from tests.tiers import slow
 
 DOMAIN = Domain(
@@ -110,6 +111,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ReleaseStore:
 def closed(request: pytest.FixtureRequest, tmp_path: Path) -> ReleaseStore:
     root = f"{request.param}{tmp_path}/deep/private"
     return ReleaseStoreResource(root=root, private=True).open()
+
+
+def test_every_dtype_of_a_table_comes_back(tmp_path: Path) -> None:
+    table, path = rows_of_every_dtype(100), UPath(tmp_path / "table.parquet")
+    TableFormat().write(table, path)
+    pd.testing.assert_frame_equal(TableFormat().read(path), table)
 
 
 def test_table_comes_back_as_it_was(store: ReleaseStore) -> None:

@@ -549,3 +549,15 @@ def test_private_texts_are_read_like_the_public_columns():
     assert domain.attribute("t").values == ("01", "1", "x")
     with pytest.raises(PrivateValuesError):
         draft_domain(public, private=private.assign(n="many"))
+
+
+@pytest.mark.parametrize("odd", [15550217, 2020101, 0, 19801301, 19800100, 99991231])
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]", "str"])
+def test_a_few_odd_cells_change_no_kind_in_silence(odd, dtype):
+    days = pd.date_range("1930-01-01", periods=249, freq="97D").strftime("%Y%m%d").astype(int)
+    column = pd.Series([*days, odd]).astype(dtype)
+    drafted = draft_table(pd.DataFrame({"born": column}))
+    born = drafted.domain.attribute("born")
+    assert born.format == "%Y%m%d"
+    read = not np.isnan(born.clock.count_of(odd))
+    assert read or "1 of 250 public cells are read as missing" in drafted.notes["born"]

@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from jam_dagster.tables import Domain, EncodedTable, decode
+from jam_dagster.tables.domain.text_dtype import name_of
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile, first_rows
+from tests.dtypes import EVERY_DTYPE, rows_of_every_dtype
 
 DOMAIN = Domain.from_dict(
     {
@@ -33,6 +35,16 @@ def chunk(code: int, rows: int = 3, before: int = 0) -> pd.DataFrame:
     return decode(table, np.random.default_rng(0), before=before)
 
 
+def test_every_dtype_comes_back(tmp_path: Path) -> None:
+    table, path = rows_of_every_dtype(100), tmp_path / "table.parquet"
+    with ChunkFormat(EVERY_DTYPE).writing(path) as write:
+        write(table[:40])
+        write(table[40:].reset_index(drop=True))
+    again = TableFile(path).read()
+    assert {name: name_of(one) for name, one in again.dtypes.items()} == EVERY_DTYPE.columns
+    pd.testing.assert_frame_equal(again, table)
+
+
 def test_no_chunk_decides_a_type(tmp_path: Path) -> None:
     """The first chunk has one value a column, the second nothing but missing values."""
     form = ChunkFormat(DOMAIN, {"mark": "ours"})
@@ -53,7 +65,7 @@ def test_no_chunk_decides_a_type(tmp_path: Path) -> None:
     whole = table.read()
     assert whole["number"].tolist() == list(range(1, 9))
     assert whole["flag"].dropna().tolist() == [True] * 3 + [False] * 3
-    assert whole["kind"].dropna().tolist() == ["1"] * 3 + ["two"] * 3
+    assert whole["kind"].dropna().tolist() == [1] * 3 + ["two"] * 3
     assert whole["job"].isna().tolist() == [False] * 3 + [True] * 2 + [False] * 3
 
 
