@@ -16,6 +16,7 @@ from jam_dagster.common.redaction import keeping_details
 from jam_dagster.errors import DomainError, InputError, PrivateValuesError, SourceError
 from jam_dagster.mechanisms.loops.base import MechanismRun
 from jam_dagster.privacy import Ledger
+from jam_dagster.release.engine import Engine
 from jam_dagster.tables import (
     CountedTable,
     Domain,
@@ -183,6 +184,8 @@ def release(source: SqlSource, name: str, **changes: Any) -> jam.FrameRelease:
         "report": False,
         "checks": False,
         "evaluate": "off",
+        # No officer vouches for the queries, which can select whom they like.
+        "neighbours": "add_remove",
     }
     given |= {"release": name, "ledger": f"{name}.db", **changes}
     return jam.synthesize(source, None, **given)
@@ -247,19 +250,27 @@ def test_a_release_goes_on_as_it_began(
 
     monkeypatch.setattr(SqlSource, "counted", seen)
     rows = replace(people, count="rows")
-    for name, order in {"a": (rows, people), "b": (people, rows)}.items():
-        for source in order:
-            made[name] = release(source, name)
-    assert counted == [None, None, "postgres", "postgres"]
+    for name, first, second in (("a", rows, people), ("b", people, rows), ("d", people, None)):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Engine, "evaluate", interrupted)
+            release(first, name, evaluate="private")
+        if second is not None:
+            made[name] = release(second, name, evaluate="private")
+    assert counted == [None, None, "postgres", "postgres", "postgres"]
     assert [one.certificate.counted_by for one in made.values()] == ["rows", "postgres"]
 
     monkeypatch.setattr(ibis_codes, "version", not_installed)
     with pytest.raises(
         InputError, match=r"counts of a database, and ibis .*jam-dagster\[warehouse"
     ):
-        release(people, "b")
+        release(people, "d", evaluate="private")
     assert "rows of the private table are read, for ibis" in str(release(people, "c").messages)
-    assert counted[4:] == [None]
+    assert counted[5:] == [None]
+
+
+def interrupted(*_: Any, **__: Any) -> None:
+    """Stop a release that has draws left."""
+    raise KeyboardInterrupt
 
 
 def not_installed(name: str) -> str:
