@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +91,14 @@ def test_domain_files(number: int, tmp_path: Path) -> None:
     outcomes(number, attempt)
 
 
-SPECS: dict[type, dict[str, Any]] = {
+SPECS: dict[Callable[..., Any], dict[str, Any]] = {
     PrivacySpec: {"epsilon": 1.0, "delta": 1e-9, "noise": "exact", "seed": None, "edition": "1"},
-    MechanismSpec: {"rounds": 3, "alpha": 0.8, "size_limit_mb": 1.0, "iterations": 3},
+    partial(MechanismSpec, "jam_pgm"): {
+        "rounds": 3,
+        "alpha": 0.8,
+        "size_limit_mb": 1.0,
+        "iterations": 3,
+    },
     WorkloadSpec: {"degree": None, "cliques": [["age", "town"], ["code"]], "weights": [1, 2.5]},
     EvaluationSpec: {"mode": "private", "share": 0.05},
     Budget: {"epsilon": 1.0, "delta": 1e-9},

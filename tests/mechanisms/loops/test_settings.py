@@ -20,7 +20,7 @@ from jam_dagster.tables import Domain
 
 
 def test_the_default_is_the_papers() -> None:
-    assert make_mechanism() == JamPgm()
+    assert make_mechanism("jam_pgm") == JamPgm()
     assert make_mechanism("aim", rounds=40) == Aim(rounds=40)
 
 
