@@ -83,8 +83,8 @@ def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
     ("options", "said"),
     [
         (("--max-rows", "3"), "--privacy-unit COLUMN"),
-        (("--privacy-unit", "person"), "no column 'person'"),
-        (("--privacy-unit", "gaps"), "this message is always the same"),
+        (("--privacy-unit", "person", "--max-rows", "2"), "no column 'person'"),
+        (("--privacy-unit", "gaps", "--max-rows", "2"), "this message is always the same"),
     ],
 )
 def test_what_cannot_be_is_refused_for_nothing(

@@ -252,7 +252,7 @@ class Engine(Documents):
             with stage("evaluate"):
                 return self.evaluate(run, private, sample.codes, public)
 
-        ended, mode = self.place.finished(), self.spec.evaluation_mode
+        ended, mode = self._finished(), self.spec.evaluation_mode
         measures = mode == "private" and self.funding.draws(EVALUATION).can_make(MEANS_STEP)
         if ended is not None and not measures and mode != "exact":
             self.begin(None, public)
@@ -340,7 +340,7 @@ class Engine(Documents):
         """
         spec, domain = self.spec, private.domain
         self.begin(private, public)
-        found = self.place.finished()
+        found = self._finished()
         draws = self.funding.draws(MECHANISM)
         if found is not None:
             if spec.neighbours.records_public:
@@ -360,6 +360,14 @@ class Engine(Documents):
             made = ReleaseRun(**parts, release=identity)
             self.place.keep(made)
         return found or made, found is not None
+
+    def _finished(self) -> ReleaseRun | None:
+        """Return the run that ended before; what lies there of a release that never paid is none.
+
+        Whoever may write to the place could have put it there.
+        """
+        found = self.place.finished()
+        return found if found is not None and self.funding.has_paid else None
 
     def _repeat(self, found: ReleaseRun) -> None:
         """Say that a run was drawn before, once its number of records is the ledger's."""

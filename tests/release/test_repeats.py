@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms.loops import rows
-from jam_dagster.privacy import Ledger
+from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.release.engine import Drawn, Engine, Progress
 from jam_dagster.release.run import RUN_FILE, ReleaseErrors
 from jam_dagster.tables import FrameSource
+from tests.budgets import PUBLIC_N
 from tests.release.test_engine import ledger, never, public_of, table
 from tests.release.test_file_place import engine as unbound
 
@@ -178,3 +180,20 @@ def test_another_public_table_is_refused(tmp_path: Path, ledger: Ledger) -> None
     with pytest.raises(InputError, match="with another public table"):
         draw(other, tmp_path)
     assert attempts(ledger) == (1, 0)
+
+
+def test_a_run_that_somebody_put_there_is_none(tmp_path: Path, ledger: Ledger) -> None:
+    """A release that never paid has no run, whatever lies in its place: it would publish its n."""
+    others = Ledger(tmp_path / "others.db")
+    others.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
+    asked = {**PRIOR, "evaluate": "off"}
+    draw(engine(tmp_path / "there", others, private=table(100, 9), **asked), tmp_path)
+    shutil.copytree(tmp_path / "there", tmp_path / "here")
+    victim = engine(tmp_path / "here", ledger, **asked)
+    assert victim.place.finished() is not None
+
+    drawn, _ = draw(victim, tmp_path)
+
+    assert not drawn.repeated
+    assert drawn.run.transcript.records == 200
+    assert [one.records for one in ledger.events() if one.kind == Kind.COUNTED] == ["200"]
