@@ -239,8 +239,11 @@ def test_releases_of_hostile_files_charge_nothing(
             domain=Path("domain.yaml"),
             out=Path(f"out{index}"),
             epsilon=0.5,
+            mechanism="jam_pgm",
             settings={"rounds": 1, "iterations": 1},
             degree=1,
+            # Files have other numbers of records each.
+            neighbours="add_remove",
             ledger="ledger.db",
             dataset="people",
             evaluate="off",

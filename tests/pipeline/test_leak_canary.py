@@ -160,7 +160,10 @@ def assert_exact_errors_are_nowhere(home: Path) -> None:
         for sentence in re.findall(_SENTENCE, _PLUS_MINUS.sub("±".encode(), held))
     }
     means = (mean_text(one, noisy.margin).encode() for one in (noisy.synthetic, noisy.public))
-    assert shown == {tuple(means)}
+    synthetic_mean, public_mean = means
+    assert (synthetic_mean, public_mean) in shown
+    # A page of Dagster's database may end within a sentence.
+    assert all(one == synthetic_mean and public_mean.startswith(other) for one, other in shown)
 
 
 _MEAN = r"(?:at most )?-?\d+\.\d+(?: ± \d+\.\d+)?"

@@ -283,7 +283,7 @@ def test_a_release_that_is_worse_than_its_public_table_is_told(
     people(5_000, seed=1).to_csv(bench.private, index=False)
     people(5_000, seed=1).to_csv(bench.public, index=False)
     settings = {
-        "mechanism": MechanismSpec(name="independent"),
+        "mechanism": MechanismSpec("independent"),
         "evaluation": EvaluationSpec(mode="private"),
     }
     alerts = Alerts(bench, bench.definitions(**settings))
