@@ -266,7 +266,7 @@ def _binding_events(
 
 
 def _live_or_charged(connection: sa.Connection, dataset: str, partition: str) -> set[ReleaseKey]:
-    """Return the releases of a partition with a held or spent amount, or bound for good."""
+    """Return the releases of a partition with a held or spent amount, or counted records."""
     amounts = sa.case(
         (events.c.kind == Kind.RESERVED.value, events.c.units),
         (events.c.kind == Kind.RETURNED.value, -events.c.units),
