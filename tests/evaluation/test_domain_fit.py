@@ -1,0 +1,174 @@
+"""A column that its domain does not fit is named, and ordinary columns are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jam_dagster.evaluation.domain_fit import (
+    ColumnFit,
+    catch_all_cells,
+    column_fits,
+    misfit_sentence,
+    remedy_sentence,
+    unknown_sentences,
+)
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.tables import (
+    Attribute,
+    CategoricalAttribute,
+    Domain,
+    EncodedTable,
+    NumericAttribute,
+    PublicTables,
+)
+from tests.evaluation.conftest import RECORDS, measured_round, transcript_of
+
+YEAR = NumericAttribute("year", (2000, 2002, 2004, 2006, 2008, 2010), integer=True, clip=True)
+CLUB = CategoricalAttribute("club", ("A", "B", "rest"), other="rest")
+WEIGHT = NumericAttribute("kg", (0.0, 50.0, 100.0), nullable=True, unreadable="missing")
+DOMAIN = Domain((YEAR, CLUB, WEIGHT))
+PUBLIC = {"year": [20, 20, 20, 20, 20], "club": [60, 30, 10], "kg": [45, 50, 5]}
+
+
+def public_table() -> EncodedTable:
+    columns = (np.repeat(np.arange(len(one)), one) for one in PUBLIC.values())
+    return EncodedTable(DOMAIN, tuple(columns))
+
+
+def measured(sigma: float = 10.0, **shares: list[float]) -> Transcript:
+    rounds = [
+        measured_round(place, (name,), "private", np.array(shown) * RECORDS, sigma)
+        for place, (name, shown) in enumerate(shares.items())
+    ]
+    return transcript_of(DOMAIN, rounds)
+
+
+def fits(transcript: Transcript) -> dict[str, ColumnFit]:
+    return {one.attribute.name: one for one in column_fits(transcript, DOMAIN, public_table())}
+
+
+def test_values_that_do_not_fit_end_in_catch_all_cells() -> None:
+    cells: list[tuple[Attribute, list[tuple[str, int]]]] = [
+        (YEAR, [("bound", 0), ("bound", 4)]),
+        (CLUB, [("other", 2)]),
+        (WEIGHT, [("missing", 2)]),
+        (replace(YEAR, clip=False), []),
+        (replace(CLUB, other=None), []),
+        (NumericAttribute("one", (0.0, 1.0), clip=True), []),
+    ]
+    for attribute, expected in cells:
+        assert [tuple(one) for one in catch_all_cells(attribute)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "shares", "where", "remedy"),
+    [
+        ("year", [0, 0, 0, 0, 1], "in the bin 2008 to 2010 at a bound", "widen its bounds"),
+        ("year", [0.7, 0.3, 0, 0, 0], "in the bin 2000 to 2001 at a bound", "widen its bounds"),
+        ("club", [0, 0, 1], "counted as rest", "list its values"),
+        ("kg", [0, 0, 1], "missing", "state how its values are written"),
+    ],
+)
+def test_a_misfit_is_named_with_its_share_the_public_one_and_the_remedy(
+    name: str, shares: list[float], where: str, remedy: str
+) -> None:
+    found = fits(measured(**{name: shares}))
+    misfit = found[name].misfit
+    assert misfit is not None
+    assert misfit.public == pytest.approx(
+        0.2 if name == "year" else {"club": 0.1, "kg": 0.05}[name]
+    )
+    assert misfit.released == pytest.approx(max(shares), abs=0.01)
+    sentence = misfit_sentence(found.values())
+    assert sentence.startswith(f"The domain does not fit {name} (")
+    assert where in sentence
+    assert f"{misfit.public:.1%} in the public table" in sentence
+    assert f"{name}: {remedy}" in remedy_sentence(found.values())
+
+
+def test_ordinary_differences_are_no_misfit() -> None:
+    found = fits(
+        measured(year=[0.55, 0.2, 0.1, 0.1, 0.05], club=[0.5, 0.22, 0.28], kg=[0.38, 0.4, 0.22])
+    )
+    assert [one.misfit for one in found.values()] == [None] * 3
+    assert misfit_sentence(found.values()) == remedy_sentence(found.values()) == ""
+    assert unknown_sentences(list(found.values())) == []
+
+
+def test_noise_alone_makes_no_misfit_and_is_said_where_it_would_hide_one() -> None:
+    # Noise of a standard deviation as large as the table.
+    found = fits(measured(sigma=RECORDS, club=[0.6, 0.3, 0.7]))
+    assert found["club"].misfit is None
+    unknown = unknown_sentences(list(found.values()))
+    assert unknown == [
+        "It is not known whether the domain fits year, kg, of which the release has no private"
+        " measurement.",
+        "It is not known whether the domain fits club, of which the release has only private"
+        " measurements whose noise would hide a misfit.",
+    ]
+
+
+def test_noise_seldom_makes_a_false_alarm() -> None:
+    """Of 2,000 releases of the public shares with large noise, one in 1,000 may be named.
+
+    More than 20 have a probability below 1e-13.
+    """
+    draws = np.random.default_rng(0).normal(0.0, 0.3, (2000, 3))
+    alarms = 0
+    for noise in draws:
+        round_ = measured_round(0, ("club",), "private", np.zeros(3), 0.3 * RECORDS)
+        counts = (np.array(PUBLIC["club"]) / 100 + noise) * RECORDS
+        assert round_.measurement is not None
+        drawn = replace(round_, measurement=replace(round_.measurement, values=counts))
+        alarms += fits(transcript_of(DOMAIN, [drawn]))["club"].misfit is not None
+    assert alarms <= 20
+
+
+def test_a_public_measurement_says_nothing_of_the_private_column() -> None:
+    counts = np.array([0.0, 0.0, RECORDS])
+    transcript = transcript_of(DOMAIN, [measured_round(0, ("club",), "public", counts, 0.0)])
+    assert fits(transcript)["club"].unknown == "no private measurement"
+
+
+def test_a_marginal_of_several_columns_tells_of_each() -> None:
+    counts = np.zeros((5, 3))
+    counts[4, 2] = RECORDS
+    transcript = transcript_of(
+        DOMAIN, [measured_round(0, ("year", "club"), "private", counts, 10.0)]
+    )
+    found = fits(transcript)
+    assert found["year"].misfit is not None
+    assert found["club"].misfit is not None
+
+
+def test_without_a_public_column_only_a_column_that_is_lost_is_a_misfit() -> None:
+    public = EncodedTable(DOMAIN.project(["year"]), (np.repeat(np.arange(5), 20),))
+    for given in (None, PublicTables(DOMAIN, {"old": public})):
+        half, lost = (
+            {
+                one.attribute.name: one
+                for one in column_fits(measured(club=[0, 1 - share, share]), DOMAIN, given)
+            }
+            for share in (0.8, 0.99)
+        )
+        assert half["club"].misfit is None
+        misfit = lost["club"].misfit
+        assert misfit is not None
+        assert misfit.public is None
+        assert "public" not in str(misfit)
+
+
+def test_many_misfits_are_cut_short() -> None:
+    names = [f"club{place}" for place in range(5)]
+    domain = Domain(tuple(replace(CLUB, name=name) for name in names))
+    rounds = [
+        measured_round(place, (name,), "private", np.array([0, 0, 1.0]) * RECORDS, 1.0)
+        for place, name in enumerate(names)
+    ]
+    found = column_fits(transcript_of(domain, rounds), domain, None)
+    sentence = misfit_sentence(found)
+    assert sentence.endswith("and 2 more.")
+    assert all(f"{name}: list its values" in remedy_sentence(found) for name in names)
