@@ -55,6 +55,7 @@ class Panel:
 
 Executor = Literal["in_process", "code_location"]
 Checks = Literal["grouped", "each"]
+Misfit = Literal["warn", "error"]
 
 
 @dataclass(frozen=True)
@@ -427,6 +428,11 @@ class ReleaseKeys(Section):
         description="`grouped`: an asset check for each question about the synthetic table; `each`:"
         " one for each expectation",
     )
+    misfit: Misfit = Field(
+        default="warn",
+        description="what the check `domain_fits` does where the domain does not fit a private"
+        " column: `warn`, or `error`, which also blocks what depends on the synthetic table",
+    )
     group: str | None = Field(
         default=None,
         description="asset group; the release's name by default",
@@ -440,7 +446,7 @@ class ReleaseKeys(Section):
     )
 
 
-DAGSTER_KEYS = ("schedule", "executor", "checks", "group", "owners", "tags")
+DAGSTER_KEYS = ("schedule", "executor", "checks", "misfit", "group", "owners", "tags")
 """The keys that concern Dagster alone."""
 
 KEYS = tuple(name for name in ReleaseKeys.model_fields if name not in DAGSTER_KEYS)

@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from jam_dagster.evaluation.domain_fit import (
+    misfit_sentence,
+    remedy_sentence,
+    unknown_sentences,
+)
 from jam_dagster.evaluation.quality import quality_text
 from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST
 
 if TYPE_CHECKING:
+    from jam_dagster.evaluation.domain_fit import ColumnFit
     from jam_dagster.evaluation.expectations.spec import ExpectationResult
     from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors
     from jam_dagster.tables.domain.domain import Domain
@@ -30,7 +36,8 @@ class Verdict:
         "better" and "worse" hold with a confidence of 95% over the noise of the errors, and without
         doubt where these are exact; "undecided" is neither.
     headline
-        The verdict in a sentence, after the checks that failed.
+        The verdict in a sentence, after the columns that the domain does not fit and the checks
+        that failed.
     notes
         By how much and how surely, what it is as good as, where it is weakest.
     advice
@@ -44,6 +51,8 @@ class Verdict:
         Number of checks that failed.
     skipped
         Number of checks that had nothing to compare: no private measurement covers some marginals.
+    misfits
+        The columns that the domain does not fit.
     hidden
         Whether noise hides the error: it may be anything up to the largest.
     restricted
@@ -58,13 +67,15 @@ class Verdict:
     margin: float = 0.0
     failed: int = 0
     skipped: int = 0
+    misfits: tuple[str, ...] = ()
     hidden: bool = False
     restricted: bool = False
 
     @property
     def good(self) -> bool:
-        """Whether no check failed, and the table is better or was not measured."""
-        return not self.failed and self.outcome in ("better", "not measured")
+        """Whether no check failed, the domain fits, and the table is better or was not measured."""
+        sound = not self.failed and not self.misfits
+        return sound and self.outcome in ("better", "not measured")
 
     @property
     def known(self) -> bool:
@@ -87,6 +98,7 @@ def verdict_of(
     errors: WorkloadErrors | None,
     *,
     checks: Sequence[ExpectationResult] = (),
+    fits: Sequence[ColumnFit] = (),
     uniform: float | None = None,
     domain: Domain | None = None,
     quality: str = "",
@@ -102,6 +114,8 @@ def verdict_of(
         above 2, where no error is: they are taken for these.
     checks
         What the checks of the synthetic table found.
+    fits
+        How the domain fits the columns, if that may be shown.
     uniform
         The workload distance of a uniform table from the synthetic one: where there is no public
         table, and the uniform one's error was not measured, it bounds that by the synthetic one's.
@@ -124,8 +138,14 @@ def verdict_of(
     if failed:
         checked = "check" if len(checks) == 1 else "checks"
         headline = f"{failed} of {len(checks)} {checked} failed. {headline}"
+    misfits = tuple(one.attribute.name for one in fits if one.misfit is not None)
+    if misfits:
+        # Before any praise: the error is taken after encoding, so it does not see this.
+        headline = f"{misfit_sentence(fits)} {headline}"
+        notes.insert(0, remedy_sentence(fits))
     if errors is not None and errors.sample_equivalent is not None and not found.hidden:
         notes.append(_equivalent(errors))
+    notes += unknown_sentences(fits)
     if quality:
         notes.append(quality)
     if errors is not None and errors.narrow is not None and errors.narrow.per_marginal:
@@ -139,6 +159,7 @@ def verdict_of(
         notes=tuple(notes),
         failed=failed,
         skipped=skipped,
+        misfits=misfits,
         restricted=exact,
     )
 

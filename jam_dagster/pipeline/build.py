@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.keys import DAGSTER_KEYS, Checks, Executor
+from jam_dagster.keys import DAGSTER_KEYS, Checks, Executor, Misfit
 from jam_dagster.pipeline.assets.assessment import assessment_assets
 from jam_dagster.pipeline.assets.asset_options import previous_asset
 from jam_dagster.pipeline.assets.budget import budget_assets
@@ -93,6 +93,7 @@ def release_definitions(
     schedule: str | None = None,
     executor: Executor = "in_process",
     checks: Checks = "grouped",
+    misfit: Misfit = "warn",
     group: str | None = None,
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
@@ -108,7 +109,9 @@ def release_definitions(
         schedules.append(build_release_schedule(job, spec.partitions, schedule))
     return dg.Definitions(
         assets=assets,
-        asset_checks=build_release_checks(spec, checks=checks, tags=tags, translate=translate),
+        asset_checks=build_release_checks(
+            spec, checks=checks, misfit=misfit, tags=tags, translate=translate
+        ),
         jobs=[job],
         schedules=schedules,
     )
@@ -184,6 +187,7 @@ def build_release_checks(
     spec: ReleaseSpec,
     *,
     checks: Checks = "grouped",
+    misfit: Misfit = "warn",
     tags: Mapping[str, str] | None = None,
     translate: Translate | None = None,
 ) -> list[dg.AssetChecksDefinition]:
@@ -193,7 +197,7 @@ def build_release_checks(
     ----------
     spec
         The release.
-    checks
+    checks, misfit
         As for `build_synthetic_release`.
     tags, translate
         As its assets were built with: checks follow them to their keys.
@@ -201,12 +205,16 @@ def build_release_checks(
     Raises
     ------
     SpecificationError
-        If `checks` is unknown.
+        If `checks` or `misfit` is unknown.
     """
     _check_choice("checks", checks, get_args(Checks))
+    _check_choice("misfit", misfit, get_args(Misfit))
     graph = ReleaseGraph(spec, tags=tags or {}, translate=translate)
     with _young():
-        return [*release_checks(graph, each=checks == "each"), *certification_checks(graph)]
+        return [
+            *release_checks(graph, each=checks == "each", misfit=misfit),
+            *certification_checks(graph),
+        ]
 
 
 def build_release_job(

@@ -14,6 +14,7 @@ from jam_dagster.keys import (
     Checks,
     EvaluationSpec,
     Executor,
+    Misfit,
     PrivacySpec,
     ReleaseKeys,
     SamplingSpec,
@@ -81,6 +82,7 @@ class SyntheticRelease(dg.Component, Configured):
     schedule: str | None = None
     executor: Executor = "in_process"
     checks: Checks = "grouped"
+    misfit: Misfit = "warn"
     group: str | None = None
     owners: list[str] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class SyntheticRelease(dg.Component, Configured):
                 schedule=self.schedule,
                 executor=self.executor,
                 checks=self.checks,
+                misfit=self.misfit,
                 group=self.group,
                 owners=self.owners,
                 tags=self.tags,

@@ -13,6 +13,7 @@ from jam_dagster.common.choices import recommended
 from jam_dagster.common.redaction import keep_details
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds, known_bounds
+from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.mechanisms.registry import title_of
@@ -215,6 +216,7 @@ def judged(
     spec: ReleaseSpec,
     run: ReleaseRun,
     synthetic: MarginalSource,
+    public: MarginalSource | None,
     error: WorkloadErrors | None,
     *,
     checks: Sequence[ExpectationResult] = (),
@@ -243,6 +245,7 @@ def judged(
     return verdict_of(
         error,
         checks=checks,
+        fits=fits_of(run, public),
         uniform=uniform,
         domain=None if domain.restricted else domain,
         quality=measured_quality(run.transcript, synthetic),
@@ -257,8 +260,19 @@ def _recommended(mechanism: str, *, public: bool) -> str:
     return "" if best == mechanism else title_of(best)
 
 
-def checks_of(run: ReleaseRun, table: pd.DataFrame | TableFile) -> TableChecks:
-    """Check a run's synthetic table against its domain and the measurements.
+def fits_of(run: ReleaseRun, public: MarginalSource | None) -> list[ColumnFit]:
+    """Return how the domain of a run fits the private columns, by what was released.
+
+    A domain from private data holds their values, and its labels may not be shown.
+    """
+    domain = run.model.domain
+    return [] if domain.restricted else column_fits(run.transcript, domain, public)
+
+
+def checks_of(
+    run: ReleaseRun, table: pd.DataFrame | TableFile, public: MarginalSource | None
+) -> TableChecks:
+    """Check a run's synthetic table against its domain, the measurements and the public tables.
 
     The checks that were made last are kept: the pages of a release tell the same ones.
     """
@@ -278,6 +292,7 @@ def checks_of(run: ReleaseRun, table: pd.DataFrame | TableFile) -> TableChecks:
                 records=run.transcript.records,
                 transcript=run.transcript,
                 model=run.model,
+                public=public,
             )
         except Exception as error:  # The release is paid for, and holds without its checks.
             keep_details("checking the synthetic table", error)

@@ -13,10 +13,11 @@ from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.common.files import owner_only
 from jam_dagster.common.redaction import keeping_details, redacted
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.documents import checks_of, judged
+from jam_dagster.release.documents import checks_of, fits_of, judged
 from jam_dagster.release.engine import Drawn, Engine, Progress
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.folder_place import FolderPlace
@@ -288,11 +289,16 @@ class _Whole:
         self.watch.add_parts("mechanism", run.seconds)
         with keeping_details(partial(engine.place.keep_failure, uuid4().hex)):
             with stage("checks"), redacted("the checks"):
-                checks = self._check(run, sample.table)
+                checks = self._check(run, sample.table, public)
             with stage("report"), redacted("the report"):
                 verdict = judged(
-                    self.spec, run, sample.codes, errors, checks=checks, restricted=True
+                    self.spec, run, sample.codes, public, errors, checks=checks, restricted=True
                 )
+                if verdict.misfits:
+                    fits = fits_of(run, public)
+                    self.progress.notify(
+                        f"Warning: {misfit_sentence(fits)} {remedy_sentence(fits)}"
+                    )
                 self._report(engine, run, sample.codes, public, checks, errors, verdict)
         with stage("certificate"):
             releasable = self._certify(engine, run, errors, public, fresh=not drawn.repeated)
@@ -381,10 +387,12 @@ class _Whole:
         ):
             self.progress.notify(f"Warning: {warning}")
 
-    def _check(self, run: ReleaseRun, table: pd.DataFrame | TableFile) -> list[ExpectationResult]:
+    def _check(
+        self, run: ReleaseRun, table: pd.DataFrame | TableFile, public: Public | None
+    ) -> list[ExpectationResult]:
         if not self.request.with_checks:
             return []
-        found = checks_of(run, table)
+        found = checks_of(run, table, public)
         research = not self.spec.exact
         page = render_checks(
             found,
@@ -409,7 +417,7 @@ class _Whole:
             return
         editions: list[tuple[Verdict, ReleaseErrors | None]] = [(verdict, errors)]
         if errors.restricted:
-            open_verdict = judged(self.spec, run, synthetic, None, checks=checks)
+            open_verdict = judged(self.spec, run, synthetic, public, None, checks=checks)
             editions.append((open_verdict, None))
         for said, shown in editions:
             restricted = shown is not None and shown.restricted

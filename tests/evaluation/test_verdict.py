@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from jam_dagster.evaluation import ExpectationResult, verdict_of
+from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
 from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors, uniform_distance
-from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables import Domain, EncodedTable, NumericAttribute, Workload
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 30})
 
@@ -205,3 +206,29 @@ def test_a_small_exact_difference_is_not_told_as_none() -> None:
 def test_what_noise_leaves_undecided_is_told_by_a_larger_share() -> None:
     assert "evaluation.share" in verdict_of(noisy(0.3, 0.305, sigma=0.02)).advice[0]
     assert not any("share" in one for one in verdict_of(noisy(0.9, 0.3, sigma=0.02)).advice)
+
+
+def test_a_misfit_comes_before_any_praise() -> None:
+    weight = NumericAttribute("kg", (0.0, 50.0, 100.0), nullable=True, unreadable="missing")
+    lost = ColumnFit(weight, (CatchAllShare("missing", "(null)", 0.995, 0.01, 0.02),))
+    checks = [ExpectationResult("kg__fit", False, "WARN", "99.5% missing")]
+    verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), checks=checks, fits=[lost])
+    assert verdict.headline.startswith(
+        "The domain does not fit kg (99.5% missing, 1.0% in the public table). 1 of 1 check failed."
+        " Better than the public table:"
+    )
+    assert verdict.misfits == ("kg",)
+    assert not verdict.good
+    assert "it is taken after encoding" in verdict.notes[0]
+    assert "kg: state how its values are written" in verdict.notes[0]
+    # Without checks, and without an error, it is said too.
+    assert verdict_of(None, fits=[lost]).headline.startswith("The domain does not fit kg")
+    fine = ColumnFit(weight, (CatchAllShare("missing", "(null)", 0.05, 0.01, 0.02),))
+    assert verdict_of(noisy(0.02, 1.9, sigma=0.001), fits=[fine]).good
+
+
+def test_a_column_of_which_nothing_is_known_is_named() -> None:
+    weight = NumericAttribute("kg", (0.0, 50.0, 100.0), nullable=True)
+    verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), fits=[ColumnFit(weight)])
+    assert verdict.headline.startswith("Better than the public table")
+    assert any("not known whether the domain fits kg" in one for one in verdict.notes)

@@ -40,7 +40,7 @@ from tests.pipeline.conftest import (
 )
 from tests.tiers import slow_rows
 
-GROUPS = {"schema", "values", "constraints", "measured_marginals"}
+GROUPS = {"schema", "values", "constraints", "measured_marginals", "domain_fits"}
 NUMPY = PrivacySpec(epsilon=2.0, noise="numpy", seed=7)
 OFF = EvaluationSpec(mode="off")
 
@@ -459,6 +459,39 @@ def test_checks_that_cannot_run_cost_no_release(
     assert "could not be checked: RuntimeError" in listed[0].data["finding"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("misfit", ["warn", "error"])
+def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
+    bench: Bench, misfit: str
+) -> None:
+    moved = {"Aix": "Oslo", "Bern": "Riga", "Cork": "Turin"}
+    table = pd.read_csv(bench.private)
+    table.assign(town=table["town"].map(moved)).to_csv(bench.private, index=False)
+    # A mean error with noise, and every column measured.
+    result = bench.run(
+        misfit=misfit,
+        mechanism=MechanismSpec("mst"),
+        evaluation=EvaluationSpec(mode="private"),
+    )
+    found = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    check = found["domain_fits"]
+    assert not check.passed
+    assert check.severity.value == misfit.upper()
+    (row,) = (
+        one.data for one in check.metadata["expectations"].value.records if one.data["met"] == "no"
+    )
+    assert row["expectation"] == "town__fit"
+    assert "counted as elsewhere" in row["finding"]
+    assert "list its values" in row["finding"]
+    lines = [one.user_message for one in bench.instance.all_logs(result.run_id)]
+    assert any(one.startswith("The domain does not fit town (") for one in lines)
+    assert ("release_report" in told(result)) == (misfit == "warn")
+    if misfit == "warn":
+        page = (bench.releases / "people" / "release_report.html").read_text()
+        assert "The domain does not fit town" in page
+        assert "list its values" in page
+
+
 def test_the_job_runs_in_one_process_unless_the_code_location_is_to_run_it(bench: Bench) -> None:
     location = dg.Definitions(executor=dg.multiprocess_executor)
 
@@ -481,3 +514,16 @@ def test_each_expectation_of_a_declared_domain_may_have_a_check(bench: Bench) ->
     assert names(domain=DomainSpec(identify="public")) >= GROUPS
     with pytest.raises(SpecificationError, match="checks must be one of grouped, each"):
         bench.definitions(checks="some")
+
+
+def test_a_check_of_the_domain_blocks_where_the_file_says_so(bench: Bench) -> None:
+    def blocking(**given: Any) -> set[str]:
+        checks = bench.definitions(**given).asset_checks or ()
+        return {spec.name for one in checks for spec in one.check_specs if spec.blocking}
+
+    assert "domain_fits" not in blocking()
+    assert blocking(misfit="error") == blocking() | {"domain_fits"}
+    each = blocking(misfit="error", checks="each") - blocking(checks="each")
+    assert each == {"town__fit", "age__fit"}
+    with pytest.raises(SpecificationError, match="misfit must be one of warn, error"):
+        bench.definitions(misfit="block")

@@ -135,7 +135,7 @@ def test_research_takes_all_steps_in_memory(tmp_path: Path) -> None:
         errors = engine.draw(public, kept.append, tmp_path / "table.parquet")
     (drawn,) = kept
     run, sample = drawn.run, drawn.sample
-    verdict = judged(spec, run, sample.codes, errors, restricted=True)
+    verdict = judged(spec, run, sample.codes, public, errors, restricted=True)
     page = engine.report(run, sample.codes, public, verdict=verdict, error=errors, restricted=True)
 
     assert not drawn.repeated
@@ -143,9 +143,9 @@ def test_research_takes_all_steps_in_memory(tmp_path: Path) -> None:
     assert errors.run == run.digest
     assert errors.synthetic is not None
     assert run.digest in page
-    checks = checks_of(run, sample.table)
+    checks = checks_of(run, sample.table, public)
     assert all(one.passed for one in checks.results)
-    assert checks_of(run, sample.table.copy()) is checks
+    assert checks_of(run, sample.table.copy(), public) is checks
 
 
 def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.evaluation.cell_codes import cell_codes, cell_counts, cell_numbers
+from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.released_marginals import (
     Agreement,
     one_way_agreement,
@@ -55,6 +56,7 @@ class CheckedTable:
     records: int
     transcript: Transcript
     model: MarginalSource
+    public: MarginalSource | None = None
     counted: Counted | None = None
 
     @classmethod
@@ -65,9 +67,10 @@ class CheckedTable:
         records: int,
         transcript: Transcript,
         model: MarginalSource,
+        public: MarginalSource | None,
     ) -> CheckedTable:
         """Return a table with all its rows, or with those of its chunks that tell."""
-        facts = (domain, records, transcript, model)
+        facts = (domain, records, transcript, model, public)
         if not isinstance(table, TableFile):
             return cls(table, *facts)
         counted = Counted()
@@ -129,6 +132,12 @@ class CheckedTable:
                 level=FALSE_ALARM_LEVEL / len(self.domain.attributes),
             )
         return agreements
+
+    @cached_property
+    def fits(self) -> dict[str, ColumnFit]:
+        """How the domain fits each column that has catch-all cells."""
+        fits = column_fits(self.transcript, self.domain, self.public)
+        return {one.attribute.name: one for one in fits}
 
     def with_numbers(self) -> pd.DataFrame:
         """Return the table with dates, decimals and formats as the numbers that are counted."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pandas as pd
 
+from jam_dagster.evaluation.domain_fit import catch_all_cells
 from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
 from jam_dagster.evaluation.expectations.spec import ExpectationSpec
 from jam_dagster.tables.domain.attributes import describe
@@ -49,7 +50,13 @@ _MEASURED_MARGINALS = CheckGroup(
     " sampling allow.",
     False,
 )
-GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, _MEASURED_MARGINALS)
+DOMAIN_FITS = CheckGroup(
+    "domain_fits",
+    "The domain holds the values of the private table: no column is missing, `other` or at a bound"
+    " far more often than in the public table, by released measurements.",
+    False,
+)
+GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, _MEASURED_MARGINALS, DOMAIN_FITS)
 
 
 class Asked(NamedTuple):
@@ -112,7 +119,12 @@ class Expectation(ABC):
     @property
     def measured(self) -> bool:
         """Whether there is something to compare with."""
-        return True
+        return not self.unmeasured
+
+    @property
+    def unmeasured(self) -> str:
+        """Why there is nothing to compare with; empty where there is something."""
+        return ""
 
     @abstractmethod
     def asked(self) -> Asked:
@@ -346,8 +358,9 @@ class _Marginal(Expectation):
         )
 
     @property
-    def measured(self) -> bool:
-        return self.spec.subject in self.table.agreements
+    def unmeasured(self) -> str:
+        covered = self.spec.subject in self.table.agreements
+        return "" if covered else "not measured: no private measurement covers it"
 
     @classmethod
     def frame(cls, table: CheckedTable) -> pd.DataFrame:
@@ -410,9 +423,70 @@ class _Marginal(Expectation):
         return Observed(message, metadata, int(use.size), beyond)
 
 
+class _Fit(Expectation):
+    """The catch-all cells of an attribute hold about as much as in the public table."""
+
+    name, heading = "fit", "Fit of the domain"
+    group, suite = DOMAIN_FITS, "domain_fits"
+
+    @classmethod
+    def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
+        if isinstance(column, DerivedColumn) or not catch_all_cells(column):
+            return None
+        return (
+            f"The domain holds the values of {column.name}: it is not missing, `other` or at a"
+            " bound far more often than in the public table."
+        )
+
+    @property
+    def unmeasured(self) -> str:
+        lacks = self.table.fits[str(self.spec.subject)].unknown
+        return f"not known: the release has {lacks} of it" if lacks else ""
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        """Return one row for every catch-all cell of every measured attribute."""
+        rows = [
+            {
+                "attribute": name,
+                "cell": one.label,
+                "released": one.released,
+                "public": one.public,
+                "limit": one.limit,
+                "use_of_limit": one.released / one.limit,
+            }
+            for name, fit in table.fits.items()
+            for one in fit.shares
+        ]
+        return pd.DataFrame(rows)
+
+    def asked(self) -> Asked:
+        from great_expectations.expectations.row_conditions import Column
+
+        cells = Column("attribute") == str(self.spec.subject)
+        below = {"max_value": 1.0, "strict_max": True}
+        asked = {"column": "use_of_limit", "row_condition": cells} | below
+        expected = "no such cell far above its public share"
+        return Asked("ExpectColumnValuesToBeBetween", asked, expected)
+
+    def observed(self, outcome: Mapping[str, Any]) -> Observed:
+        fit = self.table.fits[str(self.spec.subject)]
+        shares = "; ".join(map(str, fit.shares))
+        beyond = sum(one.released >= one.limit for one in fit.shares)
+        metadata = {
+            "measured": True,
+            "cells": [asdict(one) for one in fit.shares],
+            "remedy": fit.remedy,
+        }
+        message = f"{shares}; remedy, from public knowledge: {fit.remedy}" if beyond else shares
+        return Observed(message, metadata, len(fit.shares), beyond)
+
+
 EXPECTATION_KINDS: dict[str, type[Expectation]] = {
     kind.name: kind
-    for kind in (_Columns, _RowCount, _Dtype, _Values, _Bounds, _Nulls, _Impossible, _Marginal)
+    for kind in (
+        *(_Columns, _RowCount, _Dtype, _Values, _Bounds, _Nulls, _Impossible, _Marginal, _Fit),
+    )
 }
 
 

@@ -1,7 +1,7 @@
 """Great Expectations on a synthetic table: its form, and its agreement with the measurements.
 
-Nothing here reads private data. Shape, types, values and bounds are compared with the domain, and
-one-way distributions with the release's published measurements.
+Nothing here reads private data. Shape, types, values and bounds are compared with the domain,
+one-way distributions with the release's published measurements, and these with the public table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _OF_THE_RUN = (
 class TableChecks:
     """The results of a synthetic table's expectations.
 
-    An attribute that no private measurement covers passes with the message "not measured".
+    An attribute that no private measurement covers passes with the message "not measured" or "not
+    known".
     `validations` are Great Expectations' own reports, one for each suite.
     """
 
@@ -65,9 +66,10 @@ def validate(
     records: int,
     transcript: Transcript,
     model: MarginalSource,
+    public: MarginalSource | None = None,
 ) -> TableChecks:
     """Check a synthetic table with Great Expectations."""
-    table = CheckedTable.of(synthetic, domain, records, transcript, model)
+    table = CheckedTable.of(synthetic, domain, records, transcript, model, public)
     specs = expectation_names(domain)
     expectations = [EXPECTATION_KINDS[spec.kind](spec, table) for spec in specs]
     suites = {
@@ -91,7 +93,7 @@ def not_checked(domain: Domain, kind: str) -> TableChecks:
 
 def _result(one: Expectation, outcome: Mapping[str, Any] | None) -> ExpectationResult:
     if outcome is None:
-        found = Observed("not measured: no private measurement covers it", {"measured": False})
+        found = Observed(one.unmeasured, {"measured": False})
     elif raised := _raised(outcome.get("exception_info") or {}):
         found = Observed(f"cannot be checked: {raised}", {"exception": raised})
     else:

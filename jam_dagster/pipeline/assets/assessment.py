@@ -64,11 +64,13 @@ def verdict_on(
     run: ReleaseRun,
     counts: MarginalSource,
     table: TableFile,
+    public: MarginalSource | None,
     errors: WorkloadErrors,
 ) -> Verdict:
     """Return the verdict by errors that may be exact, and by checks where these may be shown."""
-    checks = checks_of(run, table).results if graph.tells_data("synthetic_records") else ()
-    return judged(graph.spec, run, counts, errors, checks=checks, restricted=True)
+    shown = graph.tells_data("synthetic_records")
+    checks = checks_of(run, table, public).results if shown else ()
+    return judged(graph.spec, run, counts, public, errors, checks=checks, restricted=True)
 
 
 def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
@@ -121,10 +123,10 @@ def _page(
     engine = step.engine(domain)
     public_source, public_released = drawn_on(step, domain)
     # Not as Dagster's events have them: who may launch runs can report those.
-    checks = checks_of(run, synthetic).results
+    checks = checks_of(run, synthetic, public).results
     # Without a public table, the error is compared with a uniform one's.
     counts = counts_of(graph.spec, run, synthetic, evaluated=public is None)
-    verdict = judged(graph.spec, run, counts, error, checks=checks, restricted=restricted)
+    verdict = judged(graph.spec, run, counts, public, error, checks=checks, restricted=restricted)
     page = engine.report(
         run,
         counts,

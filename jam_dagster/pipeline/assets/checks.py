@@ -1,6 +1,7 @@
 """Asset checks: expectations of the synthetic table, releasability, and the verdict."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -8,18 +9,27 @@ import dagster as dg
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.evaluation import (
     ExpectationResult,
+    ExpectationSpec,
     WorkloadErrors,
     expectation_names,
 )
-from jam_dagster.evaluation.expectations.kinds import EXPECTATION_KINDS, GROUPS, CheckGroup
+from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
+from jam_dagster.evaluation.expectations.kinds import (
+    DOMAIN_FITS,
+    EXPECTATION_KINDS,
+    GROUPS,
+    CheckGroup,
+)
+from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.storage.identity import check_tables
-from jam_dagster.release.documents import checks_of, counts_of
+from jam_dagster.release.documents import checks_of, counts_of, fits_of
 from jam_dagster.release.run import ReleaseRun
+from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -28,28 +38,36 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 
 
-def release_checks(graph: ReleaseGraph, *, each: bool = False) -> list[dg.AssetChecksDefinition]:
+def release_checks(
+    graph: ReleaseGraph, *, each: bool = False, misfit: Misfit = "warn"
+) -> list[dg.AssetChecksDefinition]:
     """Build the asset checks of a release, one for each expectation if so asked."""
-    checks = [_expectations(graph, each=each), _releasable(graph)]
+    checks = [_expectations(graph, each=each, misfit=misfit), _releasable(graph)]
     if "workload_error" in graph.names:
         checks.append(_verdict(graph))
     return checks
 
 
-def _checks_of(graph: ReleaseGraph, *, each: bool) -> Sequence[CheckGroup]:
+def _checks_of(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> Sequence[CheckGroup]:
     """Return the checks that stand for expectations."""
-    domain = graph.spec.domain
+    domain, blocks = graph.spec.domain, misfit == "error"
     # A domain that is not known before the run, or must not be shown, has no expectations to name.
     if not each or domain.declared is None or domain.restricted:
-        return GROUPS
-    specs = expectation_names(domain.declared)
-    return [CheckGroup(one.name, literal(one.description), one.blocking) for one in specs]
+        return [replace(one, blocking=blocks) if one == DOMAIN_FITS else one for one in GROUPS]
+    return [
+        CheckGroup(one.name, literal(one.description), one.blocking or (blocks and _of_fit(one)))
+        for one in expectation_names(domain.declared)
+    ]
 
 
-def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinition:
+def _of_fit(one: ExpectationSpec) -> bool:
+    return EXPECTATION_KINDS[one.kind].group == DOMAIN_FITS
+
+
+def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.AssetChecksDefinition:
     spec = graph.spec
     synthetic = graph.key("synthetic_records")
-    checks = _checks_of(graph, each=each)
+    checks = _checks_of(graph, each=each, misfit=misfit)
     store_key = graph.store("synthetic_records")
 
     @dg.multi_asset_check(
@@ -62,26 +80,33 @@ def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinitio
                 asset=synthetic,
                 description=check.description,
                 blocking=check.blocking,
-                additional_deps=[graph.key(MECHANISM_RUN)],
+                additional_deps=[*map(graph.key, (MECHANISM_RUN, *graph.public_codes))],
                 partitions_def=graph.partitions_def,
             )
             for check in checks
         ],
         can_subset=True,
-        ins=graph.ins("synthetic_records", MECHANISM_RUN),
+        ins=graph.ins("synthetic_records", MECHANISM_RUN, *graph.public_codes),
         required_resource_keys={store_key},
     )
     def expectations(
         context: dg.AssetCheckExecutionContext,
         synthetic_records: TableFile,
         mechanism_run: ReleaseRun,
+        **inputs: Any,
     ) -> Iterator[dg.AssetCheckResult]:
+        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
         store: ReleaseStore = getattr(context.resources, store_key)
         domain = mechanism_run.model.domain
         partition = graph.partition_of(context)
-        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records)
-        results, path = _validated(graph, store, partition, synthetic_records, mechanism_run)
+        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
+        results, path = _validated(
+            graph, store, partition, synthetic_records, mechanism_run, public
+        )
         found = {one.name: one for one in results}
+        fits = fits_of(mechanism_run, public)
+        if (sentence := misfit_sentence(fits)) and graph.tells_data("synthetic_records"):
+            context.log.warning(one_line(f"{sentence} {remedy_sentence(fits)}"))
         selected = {key.name for key in context.selected_asset_check_keys}
         for check in checks:
             if check.name in selected:
@@ -107,12 +132,13 @@ def _validated(
     partition: str,
     table: TableFile,
     run: ReleaseRun,
+    public: MarginalSource | None,
 ) -> "tuple[list[ExpectationResult], UPath]":
     """Validate the table, write the page and the results beside it, and return both."""
     # It takes seconds to import, and a code location should load in less.
     from jam_dagster.reports.checks_page import render_checks
 
-    validated = checks_of(run, table)
+    validated = checks_of(run, table, public)
     page = render_checks(
         validated,
         release=graph.spec.release,
@@ -174,9 +200,14 @@ def _result(
 
 def _severity(check: CheckGroup, failed: list[ExpectationResult]) -> dg.AssetCheckSeverity:
     """Return how bad a failure is: one that could not be checked blocks nothing."""
-    if not check.blocking or (failed and all(one.severity == "WARN" for one in failed)):
+    if not check.blocking or (failed and not any(_blocks(one) for one in failed)):
         return dg.AssetCheckSeverity.WARN
     return dg.AssetCheckSeverity.ERROR
+
+
+def _blocks(one: ExpectationResult) -> bool:
+    # A misfit is worth a look, unless the release's file makes its check a blocking one.
+    return one.severity == "ERROR" or "remedy" in one.metadata
 
 
 def _met(one: ExpectationResult) -> str:
@@ -235,6 +266,7 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     other = "public" if graph.public_codes else "uniform"
     key, better = graph.key("workload_error"), f"better_than_{other}"
     store_key = graph.store("synthetic_records")
+    needed = (MECHANISM_RUN, "synthetic_records", *graph.public_codes)
     descriptions = {
         "error_known": "The workload error was measured, and with its noise is less than the"
         " largest that there is.",
@@ -251,13 +283,13 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
                 name,
                 asset=key,
                 description=description,
-                additional_deps=[graph.key(MECHANISM_RUN), graph.key("synthetic_records")],
+                additional_deps=[*map(graph.key, needed)],
                 partitions_def=graph.partitions_def,
             )
             for name, description in descriptions.items()
         ],
         can_subset=True,
-        ins=graph.ins("workload_error", MECHANISM_RUN, "synthetic_records"),
+        ins=graph.ins("workload_error", *needed),
         required_resource_keys={store_key},
     )
     def verdict_checks(
@@ -265,22 +297,27 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         workload_error: WorkloadErrors,
         mechanism_run: ReleaseRun,
         synthetic_records: TableFile,
+        **inputs: Any,
     ) -> Iterator[dg.AssetCheckResult]:
+        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
         check_tables(
             graph,
             mechanism_run,
             graph.partition_of(context),
             synthetic=synthetic_records,
+            public=public,
             error=workload_error,
         )
         counts = counts_of(
             graph.spec, mechanism_run, synthetic_records, evaluated=other != "public"
         )
-        verdict = verdict_on(graph, mechanism_run, counts, synthetic_records, workload_error)
+        verdict = verdict_on(
+            graph, mechanism_run, counts, synthetic_records, public, workload_error
+        )
         told = not workload_error.restricted and graph.tells_data("workload_error")
         if told:
             # A launch by the command line shows no page.
-            context.log.info(f"Verdict: {' '.join(verdict.sentences)}")
+            context.log.info(one_line(f"Verdict: {' '.join(verdict.sentences)}"))
         met = {"error_known": verdict.known, better: verdict.outcome == "better"}
         numbers = {"difference": verdict.difference, "margin": verdict.margin}
         for name in (one.name for one in context.selected_asset_check_keys):

@@ -83,7 +83,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             if errors is not None and "workload_error" in graph.names:
                 # As the steps to come find it: the checks of a table are made once.
                 table = TableFile(step.beside("synthetic_records", TableFormat.suffix))
-                verdict = verdict_on(graph, drawn.run, drawn.sample.codes, table, errors)
+                verdict = verdict_on(graph, drawn.run, drawn.sample.codes, table, public, errors)
                 yield dg.MaterializeResult(
                     asset_key=graph.key("workload_error"),
                     value=errors,

@@ -16,6 +16,7 @@ def test_every_kind_is_expected_where_it_applies() -> None:
         "age__dtype",
         "age__bounds",
         "age__marginal",
+        "age__fit",
     }
     assert {name for name in specs if name.startswith("marital_status__")} == {
         "marital_status__dtype",
@@ -25,7 +26,7 @@ def test_every_kind_is_expected_where_it_applies() -> None:
     }
     assert "Widowed" in specs["impossible_combination_1"].description
     warnings = {name for name, spec in specs.items() if not spec.blocking}
-    assert warnings == {name for name in specs if name.endswith("__marginal")}
+    assert warnings == {name for name in specs if name.endswith(("__marginal", "__fit"))}
     assert specs["age__marginal"].severity == "WARN"
     assert specs["age__dtype"].severity == "ERROR"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Callable
@@ -212,6 +213,7 @@ def test_a_table_in_chunks_has_the_results_of_the_whole(
         "records": RECORDS,
         "transcript": release.transcript,
         "model": release.model,
+        "public": release.public,
     }
     table = in_chunks(whole, tmp_path)
     assert len(CheckedTable.of(table, release.domain, *facts.values()).synthetic) < 50
@@ -243,7 +245,8 @@ def test_rows_that_break_a_constraint_are_counted(release: SmallRelease) -> None
 
 def test_a_missing_column_fails_everything_about_it(release: SmallRelease) -> None:
     results = check(release, release.table.drop(columns="age"))
-    about_age = {name for name in results if name.startswith("age__")}
+    # The measurement of the private column has nothing to do with the synthetic one.
+    about_age = {name for name in results if name.startswith("age__")} - {"age__fit"}
     assert failed(results) == {"columns", "impossible_combination_1"} | about_age
     assert results["columns"].message == "missing age"
     assert "cannot be checked" in results["age__bounds"].message
@@ -260,6 +263,28 @@ def test_nothing_measured_is_no_failure(release: SmallRelease) -> None:
     assert failed(results) == set()
     assert not any(
         result.metadata["measured"] for name, result in results.items() if name.endswith("marginal")
+    )
+
+
+def test_a_column_that_the_domain_does_not_fit_fails_its_check(release: SmallRelease) -> None:
+    unreadable = np.array([0.0, 0.0, 0.0, 0.0, RECORDS])
+    rounds = [measured_round(0, ("age",), "private", unreadable, 10.0)]
+    checks = validate(
+        release.table,
+        release.domain,
+        records=RECORDS,
+        transcript=transcript_of(release.domain, rounds),
+        model=release.model,
+        public=release.public,
+    )
+    results = {one.name: one for one in checks.results}
+    fit = results["age__fit"]
+    assert not fit.passed
+    assert fit.severity == "WARN"
+    assert re.match(r"(100\.0|99\.\d)% missing, 13.6% in the public table", fit.message)
+    assert "check the column" in fit.message
+    assert results["region__fit"].message == (
+        "not known: the release has no private measurement of it"
     )
 
 
@@ -342,6 +367,7 @@ def test_great_expectations_own_results_are_kept_and_can_be_read_by_it(
         "column_types",
         "impossible_combinations",
         "measured_marginals",
+        "domain_fits",
     ]
     outcomes = {
         one["expectation_config"]["meta"]["name"]: one["success"]
