@@ -28,6 +28,7 @@ from jam_dagster.release.documents import (
     keep_counts,
     told_marginals,
 )
+from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
@@ -264,6 +265,8 @@ class Engine(Documents):
             with self.opened("making the release"):
                 with stage("encode"):
                     private = self.private_side(self.domain)
+                if remark := self._left_out():
+                    self.progress.notify(remark)
                 with stage("mechanism"):
                     run, repeated = self.run(private, public)
                 errors = finish(run, private, repeated)
@@ -315,6 +318,11 @@ class Engine(Documents):
             return self.encode(domain)
         counted = self._source().count_records(self.spec.privacy.protection.unit)
         return self._not_empty(RecordsOnly(domain, counted))
+
+    def _left_out(self) -> str:
+        """Say which private columns are left out, where the values of the others are read."""
+        unit = self.spec.privacy.protection.unit
+        return left_out_remark(self._source(), self.domain, unit) if self.spec.reads_values else ""
 
     def run(
         self, private: MarginalSource, public: MarginalSource | None

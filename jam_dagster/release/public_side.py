@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.release.spec import ReleaseSpec
+    from jam_dagster.tables import Attribute
 
 Public = EncodedTable | PublicTables
 
@@ -83,7 +84,16 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
         rows = frame.iloc[:: -(-len(frame) // _LOOKED_AT) or 1]
         table = f"public table {name!r}" if name else "the public table"
         for one in domain.attributes:
-            if not isinstance(one, NumericAttribute) or one.name not in rows or rows.empty:
+            if one.name not in rows or rows.empty:
+                continue
+            # A column whose sampled rows are empty is looked at whole.
+            if _empty(rows[one.name], one) and _empty(frame[one.name], one):
+                remarks.append(
+                    f"{one.name}: each cell of {table} is missing or infinite, so it tells nothing"
+                    " of this column: give it values, or leave the column out"
+                )
+                continue
+            if not isinstance(one, NumericAttribute):
                 continue
             numbers = numbers_in(rows[one.name], one)
             beyond = ((numbers < one.edges[0]) | (numbers > one.edges[-1])).mean()
@@ -101,3 +111,11 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
                     " write it as the domain says, or mend the format"
                 )
     return remarks
+
+
+def _empty(column: pd.Series[Any], attribute: Attribute) -> bool:
+    """Return whether each cell of a column is missing or infinite."""
+    missing = missing_in(column)
+    if isinstance(attribute, NumericAttribute):
+        missing = missing | np.isinf(numbers_in(column, attribute))
+    return bool(missing.all())

@@ -245,6 +245,7 @@ class _Whole:
         self.folder = ReleaseFolder(request.out)
         self.watch = Stopwatch(progress.on_stage)
         self.progress = progress
+        self.warned: set[str] = set()
 
     def make(self) -> Synthesis:
         """Reserve, open, encode, run or resume, sample, evaluate, check, report, certify."""
@@ -253,6 +254,7 @@ class _Whole:
         engine = self._engine(domain, public)
         engine.check(domain)
         self._tell_rounds(domain)
+        self._warn(1)
         engine.reserve()
         try:
             with engine.funding.exclusive():
@@ -278,7 +280,7 @@ class _Whole:
         made: list[Drawn] = []
 
         def keep(drawn: Drawn) -> None:
-            self._warn(drawn.run)
+            self._warn(drawn.run.transcript.records)
             self.folder.write_table(drawn.sample.table)
             made.append(drawn)
 
@@ -380,12 +382,13 @@ class _Whole:
         workload = self.spec.workload.build(domain)
         self.progress.on_start(self.spec.mechanism.build().expected_rounds(domain, workload))
 
-    def _warn(self, run: ReleaseRun) -> None:
+    def _warn(self, records: int) -> None:
+        """Warn of the settings, once each; before the draws the number of records is not known."""
         privacy = self.spec.privacy
-        for warning in configuration_warnings(
-            privacy.epsilon, privacy.delta, run.transcript.records
-        ):
-            self.progress.notify(f"Warning: {warning}")
+        for warning in configuration_warnings(privacy.epsilon, privacy.delta, records):
+            if warning not in self.warned:
+                self.warned.add(warning)
+                self.progress.notify(f"Warning: {warning}")
 
     def _check(
         self, run: ReleaseRun, table: pd.DataFrame | TableFile, public: Public | None

@@ -466,7 +466,8 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
 ) -> None:
     moved = {"Aix": "Oslo", "Bern": "Riga", "Cork": "Turin"}
     table = pd.read_csv(bench.private)
-    table.assign(town=table["town"].map(moved)).to_csv(bench.private, index=False)
+    table = table.assign(town=table["town"].map(moved), wealth=4711)
+    table.to_csv(bench.private, index=False)
     # A mean error with noise, and every column measured.
     result = bench.run(
         misfit=misfit,
@@ -485,6 +486,11 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
     assert "list its values" in row["finding"]
     lines = [one.user_message for one in bench.instance.all_logs(result.run_id)]
     assert any(one.startswith("The domain does not fit town (") for one in lines)
+    # A column that neither domain nor public table has is named, and its values are not.
+    assert any(
+        "columns of the private table that the domain does not have: wealth" in one for one in lines
+    )
+    assert "4711" not in "".join(lines)
     assert ("release_report" in told(result)) == (misfit == "warn")
     if misfit == "warn":
         page = (bench.releases / "people" / "release_report.html").read_text()

@@ -42,6 +42,7 @@ def test_a_doubtful_configuration_is_warned_of(bench: Bench) -> None:
     result = bench.run(UP_TO_SYNTHETIC, privacy=doubtful)
     assert result.success, failure(result)
     assert "delta = 0.01 is not below 1 / n" in told(result)["jam_pgm"]["warnings"]
+    assert "delta = 0.01 is not below 1 / n" in log(bench, result)
 
 
 def test_rows_that_may_not_leave_are_not_counted_as_they_are_made(

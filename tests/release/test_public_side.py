@@ -50,6 +50,23 @@ def test_cells_that_do_not_read_are_remarked_upon_and_missing_ones_are_not() -> 
     assert remark.startswith("day: 90% of the public table does not read, and is taken as missing")
 
 
+def test_a_column_that_is_empty_throughout_is_remarked_upon() -> None:
+    nothing, infinite = float("nan"), float("inf")
+    frame = pd.DataFrame({"day": [None] * 3, "price": [infinite, nothing, -infinite], "sex": None})
+    found = public_remarks({"": frame}, DOMAIN)
+    assert [one.partition(":")[0] for one in found] == ["day", "price", "sex"]
+    assert found[1] == (
+        "price: each cell of the public table is missing or infinite, so it tells nothing of this"
+        " column: give it values, or leave the column out"
+    )
+    # One value is enough, wherever it is.
+    rows = 30_000
+    price = pd.Series([nothing] * rows)
+    price[rows - 2] = 1.0
+    frame = pd.DataFrame({"day": ["02/01/2024"] * rows, "price": price, "sex": "f"})
+    assert public_remarks({"": frame}, DOMAIN) == []
+
+
 def test_what_only_private_data_told_is_not_repeated() -> None:
     private = replace(DOMAIN, identified_from="private")
     frame = pd.DataFrame({"day": ["02/01/2023"], "price": [11.0], "sex": "f"})

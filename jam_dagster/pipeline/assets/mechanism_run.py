@@ -29,6 +29,14 @@ from jam_dagster.tables.sources.table_file import first_rows
 PICTURED_ATTRIBUTES = 4
 
 
+def run_warnings(graph: ReleaseGraph, result: ReleaseRun) -> tuple[str, ...]:
+    """Return the warnings about a run's settings."""
+    # A warning may depend on the number of rows only where that is shown.
+    shown = graph.tells_data(MECHANISM_RUN) or graph.neighbours.records_public
+    privacy, records = graph.spec.privacy, result.transcript.records
+    return configuration_warnings(privacy.epsilon, privacy.delta, records if shown else 1)
+
+
 def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
     """Return what the UI shows of a mechanism's run."""
     transcript, delta = result.transcript, graph.spec.privacy.delta
@@ -40,12 +48,7 @@ def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "neighbours": transcript.neighbours.describe(),
         "releasable": graph.spec.releasable,
     }
-    # A warning may depend on the number of rows only where that is shown.
-    shown = graph.tells_data(MECHANISM_RUN) or graph.neighbours.records_public
-    warnings = configuration_warnings(
-        graph.spec.privacy.epsilon, delta, transcript.records if shown else 1
-    )
-    if warnings:
+    if warnings := run_warnings(graph, result):
         configured["warnings"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in warnings))
     if not graph.tells_data(MECHANISM_RUN):
         return configured | graph.withheld_note()

@@ -18,7 +18,11 @@ from jam_dagster.mechanisms import Round
 from jam_dagster.pipeline.assets.assessment import error_metadata, verdict_on
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES, PUBLIC_RECORDS
-from jam_dagster.pipeline.assets.mechanism_run import run_metadata, sample_metadata
+from jam_dagster.pipeline.assets.mechanism_run import (
+    run_metadata,
+    run_warnings,
+    sample_metadata,
+)
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
@@ -162,6 +166,8 @@ def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: D
 def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) -> _Made:
     """Keep the run and the synthetic table."""
     graph, run, sample = step.graph, drawn.run, drawn.sample
+    for warning in run_warnings(graph, run):
+        step.context.log.warning(warning)
     yield dg.MaterializeResult(
         asset_key=graph.key(MECHANISM_RUN),
         value=run,

@@ -93,6 +93,10 @@ class FrameSource(ReadWhole):
             people = [name for name in arrow.column_names if name == unit.column]
             return unit.count([_frame_of(arrow.select(people))])
 
+    def names(self) -> list[str]:
+        """Return the names of the columns; no row is read."""
+        return _names(self.table)
+
     def _of_arrow(self, private: bool) -> pd.DataFrame:
         import pyarrow as pa
 
@@ -160,7 +164,9 @@ def _names(table: Any) -> list[str]:
     if isinstance(table, pd.DataFrame):
         index = (name for name in table.index.names if name is not None)
         return [str(name) for name in (*table.columns, *index)]
-    return list(getattr(table, "column_names", ()))
+    # A table of pyarrow has names, one of polars has them as its columns.
+    names: Any = getattr(table, "column_names", getattr(table, "columns", ()))
+    return [name for name in names if isinstance(name, str)]
 
 
 def _columns(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,0 +1,53 @@
+"""Columns of the private table that a release leaves out.
+
+Their names are schema, which neighbouring tables share, and not values. They are read only after
+every attribute of the domain has its column, so the first line of a CSV file is a header.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from jam_dagster.common.shown_text import one_line
+from jam_dagster.tables import CsvSource, Domain, Source
+
+if TYPE_CHECKING:
+    from jam_dagster.tables import PrivacyUnit
+
+_NAMED = 10
+
+
+def left_out_remark(source: Source, domain: Domain, unit: PrivacyUnit | None) -> str:
+    """Return which columns of an encoded private table the domain does not have; empty if none.
+
+    Parameters
+    ----------
+    source
+        The private table. A source that does not know its columns without its rows, such as an SQL
+        query, has no remark.
+    domain
+        The domain, over which the table was encoded. One from private data has no remark.
+    unit
+        The privacy unit, whose column is not left out.
+    """
+    names = getattr(source, "names", None)
+    if domain.restricted or names is None:
+        return ""
+    if isinstance(source, CsvSource) and all(name.isdecimal() for name in domain.names):
+        # Numbers may also be a record of a file without a header.
+        return ""
+    held: list[str] = []
+    # The draws do not need the names, so an error here must not cost the release.
+    with suppress(Exception):
+        held = names()
+    known = {*domain.columns, *domain.names, *(() if unit is None else (unit.column,))}
+    left_out = [one_line(name) or "one without a name" for name in held if name not in known]
+    if not left_out:
+        return ""
+    more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    return (
+        "The release leaves out columns of the private table that the domain does not have:"
+        f" {', '.join(left_out[:_NAMED])}{more}. To keep one, add it to the public table, or"
+        " declare it in the domain."
+    )
