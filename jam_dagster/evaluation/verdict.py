@@ -143,7 +143,9 @@ def verdict_of(
         # Before any praise: the error is taken after encoding, so it does not see this.
         headline = f"{misfit_sentence(fits)} {headline}"
         notes.insert(0, remedy_sentence(fits))
-    if errors is not None and errors.sample_equivalent is not None and not found.hidden:
+    # No sample of private records has lost a column.
+    comparable = not found.hidden and not misfits
+    if errors is not None and errors.sample_equivalent is not None and comparable:
         notes.append(_equivalent(errors))
     notes += unknown_sentences(fits)
     if quality:

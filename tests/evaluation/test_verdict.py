@@ -221,6 +221,10 @@ def test_a_misfit_comes_before_any_praise() -> None:
     assert not verdict.good
     assert "it is taken after encoding" in verdict.notes[0]
     assert "kg: state how its values are written" in verdict.notes[0]
+    # A sample of private records would have the values.
+    errors = replace(noisy(0.02, 1.9, sigma=0.001), sample_equivalent=700)
+    assert any("random sample" in one for one in verdict_of(errors).notes)
+    assert not any("random sample" in one for one in verdict_of(errors, fits=[lost]).notes)
     # Without checks, and without an error, it is said too.
     assert verdict_of(None, fits=[lost]).headline.startswith("The domain does not fit kg")
     fine = ColumnFit(weight, (CatchAllShare("missing", "(null)", 0.05, 0.01, 0.02),))

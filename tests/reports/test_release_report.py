@@ -22,6 +22,7 @@ from jam_dagster.evaluation import (
 )
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
+from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
 from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.mechanisms import Aim
@@ -353,6 +354,15 @@ def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -
         verdict=verdict_of(None),
     )
     assert "Not releasable: the domain was read from the private table" in page
+
+
+def test_a_misfit_is_a_warning_even_without_checks(tiny: SmallRelease) -> None:
+    shares = (CatchAllShare("missing", "(null)", 0.995, 0.01, 0.02),)
+    lost = ColumnFit(tiny.domain.attribute("citizen"), shares)
+    html = render(tiny, verdict=verdict_of(None, fits=[lost]))
+    banner = '<div class="banner"><strong>The domain does not fit citizen (99.5% missing,'
+    assert banner in html
+    assert banner not in render(tiny)
 
 
 @pytest.mark.slow
