@@ -266,7 +266,9 @@ def fits_of(run: ReleaseRun, public: MarginalSource | None) -> list[ColumnFit]:
     A domain from private data holds their values, and its labels may not be shown.
     """
     domain = run.model.domain
-    return [] if domain.restricted else column_fits(run.transcript, domain, public)
+    if domain.restricted:
+        return []
+    return column_fits(run.transcript, domain, public)
 
 
 def checks_of(

@@ -1,0 +1,66 @@
+"""A release whose domain does not fit says so, on every surface that has a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+import jam_dagster as jam
+from jam_dagster.tables import Domain
+
+DOMAIN = Domain.from_dict(
+    {
+        "attributes": {
+            "kg": {
+                "bounds": [40, 120],
+                "bins": 4,
+                "outside": "clip",
+                "nullable": True,
+                "unreadable": "missing",
+            },
+            "sex": {"values": ["f", "m"]},
+        }
+    }
+)
+
+
+def table(rows: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    kg = rng.normal(75.0, 12.0, rows).round(1)
+    return pd.DataFrame({"kg": kg, "sex": rng.choice(["f", "m"], rows)})
+
+
+def release(private: pd.DataFrame, domain: Domain) -> jam.FrameRelease:
+    return jam.synthesize(
+        private,
+        table(500, seed=1),
+        domain=domain,
+        epsilon=5.0,
+        degree=1,
+        mechanism="independent",
+        noise="numpy",
+    )
+
+
+def test_a_private_column_that_does_not_read_is_said_before_any_praise() -> None:
+    private = table(2000, seed=0)
+    commas = private.assign(kg=private["kg"].astype(str).str.replace(".", ","))
+    made = release(commas, DOMAIN)
+    assert made.verdict.outcome == "better"
+    assert made.verdict.headline.startswith("The domain does not fit kg (")
+    assert "missing, 0.0% in the public table" in made.verdict.headline
+    (warning,) = (one for one in made.messages if one.startswith("Warning: The domain"))
+    assert "kg: state how its values are written" in warning
+
+    # Labels of a domain from private data are not told.
+    restricted = release(commas, replace(DOMAIN, identified_from="private"))
+    assert restricted.verdict.misfits == ()
+    assert "does not fit" not in " ".join([*restricted.messages, *restricted.verdict.sentences])
+
+
+def test_a_domain_that_fits_is_not_remarked_upon() -> None:
+    made = release(table(2000, seed=0), DOMAIN)
+    assert made.verdict.misfits == ()
+    assert "does not fit" not in " ".join([*made.messages, *made.verdict.sentences])
