@@ -1,21 +1,27 @@
 """The kinds of expectations of a synthetic table, a class each.
 
 A class has the kind's name, its words, what Great Expectations looks at, and what is said of the
-result. It reads the synthetic table, its domain and released measurements, nothing else.
+result. It reads the synthetic table, its domain, released measurements and the public table,
+nothing else.
 """
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
 from jam_dagster.evaluation.domain_fit import catch_all_cells
 from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
+from jam_dagster.evaluation.expectations.expectation import (
+    Asked,
+    CheckGroup,
+    Expectation,
+    Observed,
+)
 from jam_dagster.evaluation.expectations.spec import ExpectationSpec
 from jam_dagster.tables.domain.attributes import describe
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
@@ -27,15 +33,6 @@ from jam_dagster.tables.domain.text_dtype import name_of
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
-
-
-@dataclass(frozen=True)
-class CheckGroup:
-    """An asset check that stands for one or more expectations."""
-
-    name: str
-    description: str
-    blocking: bool
 
 
 # What a person asks of a table.
@@ -59,83 +56,7 @@ DOMAIN_FITS = CheckGroup(
 GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, _MEASURED_MARGINALS, DOMAIN_FITS)
 
 
-class Asked(NamedTuple):
-    """A class of Great Expectations, its arguments, and the expected content in a few words."""
-
-    expectation: str
-    arguments: dict[str, Any]
-    expected: str
-
-
-class Observed(NamedTuple):
-    """What was found: a sentence, the numbers behind it, and the counts of `ExpectationResult`."""
-
-    message: str
-    metadata: dict[str, Any]
-    checked: int | None = None
-    unexpected: int | None = None
-
-
 _PERCENT = ("unexpected_percent", "unexpected_percent_nonmissing")
-
-
-@dataclass(frozen=True)
-class Expectation(ABC):
-    """An expectation of a table; its class is a kind of expectations."""
-
-    spec: ExpectationSpec
-    table: CheckedTable
-
-    name: ClassVar[str]
-    heading: ClassVar[str]
-    group: ClassVar[CheckGroup]
-    suite: ClassVar[str] = "synthetic_records"
-    """Expectations of one suite are checked on one frame."""
-
-    @classmethod
-    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
-        """Yield the expectations of a table as a whole."""
-        yield from ()
-
-    @classmethod
-    def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
-        """Return the expectation of a column in words, None where it has none."""
-        return None
-
-    @classmethod
-    def frame(cls, table: CheckedTable) -> pd.DataFrame:
-        """Return the frame that Great Expectations looks at for the expectations of the suite.
-
-        It lacks some expectations on pandas (nullable dtypes, impossible combinations, tolerances);
-        these have frames of their own that it can check.
-        """
-        return table.with_numbers()
-
-    @property
-    def attribute(self) -> Any:
-        """The attribute that the expectation is of."""
-        return self.table.domain.attribute(str(self.spec.subject))
-
-    @property
-    def measured(self) -> bool:
-        """Whether there is something to compare with."""
-        return not self.unmeasured
-
-    @property
-    def unmeasured(self) -> str:
-        """Why there is nothing to compare with; empty where there is something."""
-        return ""
-
-    @abstractmethod
-    def asked(self) -> Asked:
-        """Return what Great Expectations is asked."""
-
-    def complete(self, outcome: dict[str, Any]) -> None:  # noqa: B027  # Most have nothing to say.
-        """Let what was found of the rows that tell be said of the whole table."""
-
-    @abstractmethod
-    def observed(self, outcome: Mapping[str, Any]) -> Observed:
-        """Return what Great Expectations found, in words and numbers."""
 
 
 class _Columns(Expectation):

@@ -15,12 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
-from jam_dagster.evaluation.expectations.kinds import (
-    EXPECTATION_KINDS,
-    Expectation,
-    Observed,
-    expectation_names,
-)
+from jam_dagster.evaluation.expectations.expectation import Expectation, Observed
+from jam_dagster.evaluation.expectations.kinds import EXPECTATION_KINDS, expectation_names
 from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
 
 if TYPE_CHECKING:

@@ -14,12 +14,8 @@ from jam_dagster.evaluation import (
     expectation_names,
 )
 from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
-from jam_dagster.evaluation.expectations.kinds import (
-    DOMAIN_FITS,
-    EXPECTATION_KINDS,
-    GROUPS,
-    CheckGroup,
-)
+from jam_dagster.evaluation.expectations.expectation import CheckGroup
+from jam_dagster.evaluation.expectations.kinds import DOMAIN_FITS, EXPECTATION_KINDS, GROUPS
 from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
