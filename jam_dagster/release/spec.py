@@ -46,6 +46,7 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.sources.counted import ReadWhole
+from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
 from jam_dagster.tables.sources.relative_paths import absolute_paths
 
@@ -220,6 +221,11 @@ class ReleaseSpec(Section):
         if public is None:
             return {}
         return dict(public.tables) if isinstance(public, PublicSources) else {"": public}
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of the synthetic table's CSV file, which is that of the public one."""
+        return Dialect.of(self.public)
 
     def check_target(self, domain: Domain) -> None:
         """Raise where classifiers are asked for that cannot be trained or tested.
