@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -25,7 +26,7 @@ from pydantic import Field, WithJsonSchema
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.section import adapter_of, allowed, is_of
 from jam_dagster.common.validation import changed_fields, check_keys
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.tables.domain.health_survey import simulate_health_survey, simulate_period
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
@@ -374,6 +375,28 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     if missing:
         raise SpecificationError(f"source {kind!r} needs the key {missing[0]!r}")
     return cast(Source, source(**given))
+
+
+def config_from_text(text: str) -> str | dict[str, Any]:
+    """Return the configuration of a source that a text holds: a path, or a mapping in JSON.
+
+    Raises
+    ------
+    InputError
+        The text is no JSON mapping though it begins like one, or it is the URL of a database.
+    """
+    # What may hold a password is never repeated: errors end in logs and shell histories.
+    if not text.lstrip().startswith("{"):
+        if "://" in text and "@" in text:
+            raise InputError(
+                "A table in a database is given in JSON, with a query: "
+                '{"sql": URL, "query": "select ..."}.'
+            )
+        return text
+    try:
+        return dict(json.loads(text))
+    except ValueError as error:
+        raise InputError(f"A source is no JSON: {error}. Give a path, or a source.") from None
 
 
 SOURCES: dict[str, tuple[type[Any], str]] = {

@@ -96,6 +96,42 @@ def test_what_a_public_file_shows_is_declared_of_the_private_one(
     assert "survey.csv without a name" in capsys.readouterr().out
 
 
+def test_the_dialect_of_a_public_file_is_found_and_written_down(
+    project: Path, loaded: Loaded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = people(60, seed=2).assign(bmi=[20.5 + row % 40 / 10 for row in range(60)])
+    table.to_csv(project / "survey.csv", index=False, sep=";", decimal=",")
+    (project / "people.csv").unlink()
+    german = {"separator": ";", "decimal": ","}
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv")
+    assert attributes(path)["public"] == {"csv": "../../survey.csv", **german}
+    assert attributes(path)["private"] == {"csv": "../../people.csv", **german}
+    assert "bmi" in yaml.safe_load((path / "domain.yaml").read_text())["attributes"]
+    said = capsys.readouterr().out
+    assert "survey.csv is read with separator ';' and decimal ','" in said
+    assert "The private table, which is not opened, is declared to be in the same dialect" in said
+    made, _ = loaded(path)
+    assert made.public == {"csv": "../../survey.csv", **german}
+
+
+@pytest.mark.parametrize("written", ["yaml", "python"])
+def test_tables_may_be_sources_in_json(project: Path, written: str) -> None:
+    people(60, seed=2).to_csv(project / "survey.csv", index=False, sep=";")
+    tables = {
+        "public": json.dumps({"csv": "survey.csv", "separator": ";"}),
+        "private": json.dumps({"csv": "people.csv", "multiline": True}),
+    }
+    path = scaffold(project, "mine", written=written, **tables)
+    if written == "yaml":
+        given = attributes(path)
+    else:
+        found: dict[str, Any] = {}
+        exec((path / "component.py").read_text(), found)  # what was just scaffolded
+        given = vars(found["load"](None))
+    assert given["public"] == {"csv": "../../survey.csv", "separator": ";"}
+    assert given["private"] == {"csv": "../../people.csv", "multiline": True}
+
+
 def test_the_private_table_is_not_opened(project: Path) -> None:
     (project / "people.csv").unlink()
     path = scaffold(project, "mine", public="survey.csv", private="people.csv")
