@@ -49,6 +49,7 @@ from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
 from jam_dagster.tables.sources.relative_paths import absolute_paths
+from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -159,6 +160,8 @@ class ReleaseSpec(Section):
         return cls(**read, partitions=partitions)
 
     def _check_sources(self) -> None:
+        if isinstance(self.private, ShiftedSource):
+            raise SpecificationError(f"private: {SHIFTED_PRIVATE}.")
         # Whether an asset has partitions is known where the project is.
         partitioned = is_partitioned(self.private) or isinstance(self.private, AssetSource)
         if self.partitions is not None and not partitioned:

@@ -19,7 +19,7 @@ from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.tables import draft_table, source_from_config, wide_attributes
 from jam_dagster.tables.domain.draft import names_in
-from jam_dagster.tables.sources.base import SOURCES, config_from_text
+from jam_dagster.tables.sources.base import COMPOSED, SOURCES, config_from_text
 from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
 from jam_dagster.tables.sources.sniffing import SNIFFED, drafted_source
 
@@ -237,8 +237,9 @@ def _from(config: str | dict[str, Any], folder: Path, root: Path | None) -> str 
     """Return a source as a file in `folder` states it: paths are relative within the project."""
     if isinstance(config, dict):
         paths = {kind for kind, (_, first) in SOURCES.items() if first == "path"}
+        placed = {**dict.fromkeys(paths, _path_from), **dict.fromkeys(COMPOSED, _from)}
         return {
-            name: _path_from(one, folder, root) if name in paths else one
+            name: placed[name](one, folder, root) if name in placed else one
             for name, one in config.items()
         }
     return _path_from(config, folder, root)

@@ -35,6 +35,7 @@ from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
+from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import check_column, check_split, stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
@@ -246,6 +247,8 @@ class SplitSource(ReadWhole):
                 " public part from a private table. Split it into two assets (with"
                 " jam_dagster.tables.stratified_split), and name each"
             )
+        if isinstance(self.source, ShiftedSource):
+            raise SpecificationError(f"{SHIFTED_PRIVATE}: shift the public part of the split")
         check_split(self.public_share, self.public_rows, self.private_share)
 
     @property
@@ -338,8 +341,8 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
         A path that ends in .csv, .tsv or .parquet (also a compressed CSV), or
         ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
         ``{"duckdb": path, "query": sql}``, ``{"spark": address, "query": sql}``,
-        ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}`` or
-        ``{"split": {...}, "by": ..., ...}`` with the
+        ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}``,
+        ``{"split": {...}, "by": ..., ...}`` or ``{"shift": {...}, "by": ...}`` with the
         parameters of the class as further keys.
 
     Raises
@@ -366,7 +369,7 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
         for name, value in config.items()
         if name != kind
     }
-    if kind == "split":
+    if kind in COMPOSED:
         given[first] = source_from_config(config[kind])
     else:
         given[first] = _checked(kind, kind, config[kind], str)
@@ -408,8 +411,12 @@ SOURCES: dict[str, tuple[type[Any], str]] = {
     "demo": (DemoSource, "table"),
     "split": (SplitSource, "source"),
     "asset": (AssetSource, "key"),
+    "shift": (ShiftedSource, "source"),
 }
 """Each kind of source by its key: its class, and the parameter that the key holds."""
+
+COMPOSED = ("split", "shift")
+"""The keys that hold another source."""
 
 
 def path_of(source: object) -> str | None:
@@ -419,8 +426,8 @@ def path_of(source: object) -> str | None:
 
 
 def whole(source: Source) -> Source:
-    """Return a source, or what it is a part of."""
-    while isinstance(source, SplitSource):
+    """Return a source, or what it is a part of, or shifts the dates of."""
+    while isinstance(source, SplitSource | ShiftedSource):
         source = source.source
     return source
 
