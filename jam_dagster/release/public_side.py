@@ -93,7 +93,7 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
                 remarks.append(
                     f"{one.name}: {beyond:.0%} of {table} lies beyond its bounds,"
                     f" {' to '.join(map(str, one.bounds_text))}, and is moved to them:"
-                    f" {'`shift` its dates there' if time else 'change its unit'}, or mend the bounds"
+                    f" {'shift its dates there' if time else 'change its unit'}, or mend the bounds"
                 )
             elif unread > _MANY:
                 remarks.append(

@@ -5,7 +5,8 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from jam_dagster.tables import draft_table, source_from_config, wide_attributes
 from jam_dagster.tables.domain.draft import names_in
 from jam_dagster.tables.sources.base import COMPOSED, SOURCES, config_from_text
 from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
+from jam_dagster.tables.sources.shifted import ShiftedSource, shift_to, within_period
 from jam_dagster.tables.sources.sniffing import SNIFFED, drafted_source
 
 if TYPE_CHECKING:
@@ -60,6 +62,11 @@ class ReleaseParams(BaseModel):
     infer: bool = Field(
         default=False,
         description="Derive the columns that others determine in every row of the public table.",
+    )
+    period: str | None = Field(
+        default=None,
+        description="The private table's period as FIRST/LAST, such as 2025-01-01/2025-12-31: the"
+        " public table's dates are shifted to it by whole weeks.",
     )
     dataset: str | None = Field(default=None, description="The protected dataset that pays.")
     epsilon: float = Field(default=1.0, gt=0, description="epsilon of the release.")
@@ -207,8 +214,15 @@ class _Draft:
         source, found = drafted_source(params.public)
         table = source.read(private=False)
         columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
+        period = _period(params.period)
+        by = shift_to(table, *period) if period else ""
+        moved = ShiftedSource(source, by) if by else None
+        if moved is not None:
+            table = moved.read(private=False)
         drafted = draft_table(table, columns=columns, exclude=exclude, infer=params.infer)
-        remarks = [found]
+        if period:
+            drafted = replace(drafted, domain=within_period(drafted.domain, *period))
+        remarks = [found, "" if moved is None else f"{moved.describe()}, to the private period."]
         alike = _dialect_of(source)
         if found:
             public = (public if isinstance(public, dict) else {"csv": public}) | alike
@@ -222,6 +236,8 @@ class _Draft:
                 )
         remarks.append(unnamed_columns(source))
         public = _from(public, folder, root)
+        if moved is not None:
+            public = {"shift": public, "by": moved.by}
         return cls(name, private, public, drafted, note, tuple(remarks))
 
     @property
@@ -252,6 +268,19 @@ def _path_from(place: str, folder: Path, root: Path | None) -> str:
     if root is None or not absolute.is_relative_to(root.absolute()):
         return str(absolute)
     return os.path.relpath(absolute, folder.absolute())
+
+
+def _period(text: str | None) -> tuple[date, date] | None:
+    """Return the first and the last day of a period that a person declares."""
+    if text is None:
+        return None
+    try:
+        first, last = map(date.fromisoformat, text.split("/"))
+    except ValueError:
+        raise InputError(
+            f"--period must be FIRST/LAST, such as 2025-01-01/2025-12-31, got {text!r}."
+        ) from None
+    return first, last
 
 
 def _dialect_of(source: "Source") -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,14 @@ import pandas as pd
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.clock import Clock
 from jam_dagster.tables.domain.time_draft import seconds_in
+from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.columns import each_value, exact_column
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.domain.domain import Domain
 
 _SHIFT = re.compile(r"(-?\d{1,6}) ?(day|week)s?", re.ASCII)
 _DAY_OF_MONTH = re.compile(r"%-?[dj]")
@@ -90,6 +94,68 @@ class ShiftedSource(ReadWhole):
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
         return {"shift": self.source.to_dict(), "by": self.by}
+
+
+def shift_to(table: pd.DataFrame, first: date, last: date) -> str:
+    """Return the whole weeks by which a public table's last date is nearly `last`; "" for none.
+
+    No date moves beyond `last`.
+
+    Parameters
+    ----------
+    table
+        The public table.
+    first, last
+        The private table's period, as a person declares it.
+
+    Raises
+    ------
+    SpecificationError
+        The period ends before it begins, or the table has no column of dates.
+    """
+    if last < first:
+        raise SpecificationError(f"the period must end after it begins, got {first} to {last}")
+    latest = [_latest(column) for _, column in table.items()]
+    known = [one for one in latest if one is not None]
+    if not known:
+        raise SpecificationError("the public table has no column of dates to move to the period")
+    weeks = (last - max(known)).days // 7
+    return f"{weeks} weeks" if weeks else ""
+
+
+def within_period(domain: Domain, first: date, last: date) -> Domain:
+    """Return a drafted domain whose dates in a period have the bounds of the period at least."""
+    attributes = tuple(
+        _extended(one, first, last) if isinstance(one, TimeAttribute) else one
+        for one in domain.attributes
+    )
+    return replace(domain, attributes=attributes)
+
+
+def _extended(attribute: TimeAttribute, first: date, last: date) -> TimeAttribute:
+    """Return dates with bounds that hold a period, unless they end before it or have own bins."""
+    if attribute.clock.kind != "instant":
+        return attribute
+    begin = attribute.number(attribute.name, "period", first)
+    end = attribute.number(attribute.name, "period", last, end=True)
+    low, high = attribute.edges[0], float(np.floor(attribute.edges[-1]))
+    if high < begin:
+        return attribute
+    low, high = min(low, begin), max(high, end)
+    if attribute.every is not None:
+        return replace(attribute, edges=(low, high))
+    if attribute.bins == np.floor(attribute.edges[-1]) - attribute.edges[0] + 1:
+        # Each unit is a bin.
+        return replace(attribute, edges=equal_unit_edges(low, high, int(high - low + 1)))
+    return attribute
+
+
+def _latest(column: pd.Series[Any]) -> date | None:
+    """Return the latest day of a public column of dates; None of another one."""
+    found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
+    if found is None or found[0].kind != "instant":
+        return None
+    return found[0].moment(float(np.nanmax(found[1]))).date()
 
 
 SHIFTED_PRIVATE = (

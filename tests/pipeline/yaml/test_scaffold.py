@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import dagster as dg
+import pandas as pd
 import pytest
 import yaml
 from dagster.components.component_scaffolding import scaffold_object
@@ -17,6 +18,7 @@ from jam_dagster import ReleaseResources, SyntheticRelease
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget
+from jam_dagster.tables import Domain, TimeAttribute
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, people
 
 pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.slow]
@@ -114,6 +116,36 @@ def test_the_dialect_of_a_public_file_is_found_and_written_down(
     assert made.public == {"csv": "../../survey.csv", **german}
 
 
+def test_public_dates_are_shifted_to_a_declared_period(
+    project: Path, loaded: Loaded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = pd.date_range("2024-01-01", "2024-12-30", freq="D")
+    born = [f"{1950 + row % 40}-05-{1 + row % 28:02}" for row in range(len(days))]
+    table = pd.DataFrame({"day": days.strftime("%Y-%m-%d"), "born": born})
+    table.to_csv(project / "survey.csv", index=False)
+    (project / "people.csv").unlink()
+    period = {"period": "2025-01-01/2025-12-31"}
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv", **period)
+
+    given = attributes(path)
+    assert given["public"] == {"shift": "../../survey.csv", "by": "52 weeks"}
+    assert given["private"] == "../../people.csv"
+    assert "its dates shifted by 52 weeks, to the private period" in capsys.readouterr().out
+    domain = Domain.load(path / "domain.yaml")
+    day, birth = domain.attribute("day"), domain.attribute("born")
+    assert isinstance(day, TimeAttribute)
+    assert isinstance(birth, TimeAttribute)
+    assert day.bounds_text == ("2024-12-30", "2025-12-31")
+    assert birth.bounds_text[1] < "1992"
+    made, _ = loaded(path)
+    assert made.public == given["public"]
+    # Already there: nothing moves.
+    there = {"period": "2024-01-01/2024-12-31"}
+    assert attributes(scaffold(project, "same", public="survey.csv", **there))["public"] == (
+        "../../survey.csv"
+    )
+
+
 @pytest.mark.parametrize("written", ["yaml", "python"])
 def test_tables_may_be_sources_in_json(project: Path, written: str) -> None:
     people(60, seed=2).to_csv(project / "survey.csv", index=False, sep=";")
@@ -192,6 +224,8 @@ def test_resources_of_ones_own_are_left_alone(project: Path, own: str | None) ->
         ({"public": "survey.xlsx"}, "survey.xlsx"),
         ({"private": "people.csv"}, "--private needs --public"),
         ({"dataset": "two words"}, "--dataset"),
+        ({"public": "survey.csv", "period": "2025"}, "--period must be FIRST/LAST"),
+        ({"public": "survey.csv", "period": "2025-01-01/2025-12-31"}, "no column of dates"),
     ],
 )
 def test_what_fails_leaves_nothing_behind(
