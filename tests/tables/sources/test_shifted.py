@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.release.options import release_spec
 from jam_dagster.tables import (
     AssetSource,
     CsvSource,
@@ -20,6 +21,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.public_apart import check_apart, same_rows
+from jam_dagster.tables.sources.shifted import shift_to
 
 
 def shifted(cells: list[Any], by: str, dtype: Any = None) -> list[Any]:
@@ -92,5 +94,18 @@ def test_what_cannot_be_shifted_is_refused() -> None:
         ShiftedSource(AssetSource("people"), "1 day")
     with pytest.raises(SpecificationError, match="shift is for public tables"):
         SplitSource(ShiftedSource(source, "1 day"), "a", 1, 0.5, 10)
+    moved = ShiftedSource(source, "1 day")
     with pytest.raises(SpecificationError, match="shift is for public tables"):
-        ShiftedSource(source, "1 day").read(private=True)
+        moved.read(private=True)
+    with pytest.raises(SpecificationError, match="private: shift is for public tables"):
+        release_spec(release="r", private=moved, public=source, epsilon=1.0, noise="numpy")
+
+
+def test_the_shift_to_a_period_moves_no_date_beyond_it() -> None:
+    table = pd.DataFrame({"at": ["2024-01-01", "2024-12-30"], "born": ["1990-01-01", "1991-01-01"]})
+    last = date(2025, 12, 31)
+    assert shift_to(table, date(2025, 1, 1), last) == "52 weeks"
+    assert shift_to(table, date(2023, 1, 1), date(2023, 12, 31)) == "-53 weeks"
+    assert shift_to(table, date(2024, 1, 1), date(2024, 12, 31)) == ""
+    with pytest.raises(SpecificationError, match="must end after it begins"):
+        shift_to(table, last, date(2025, 1, 1))
