@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from jam_dagster.privacy import Neighbours, NoiseCall, ReleaseKey
+from jam_dagster.tables.sources.dialect import DEFAULT_DIALECT, Dialect
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Event
@@ -127,6 +128,8 @@ class ReleaseTerms:
         What counted the private table of an SQL source; see `ReleaseFacts`.
     trusted_mechanisms
         The names of the packages that the release trusts for their mechanisms.
+    dialect
+        The dialect of the table, if it is a CSV file.
     """
 
     key: ReleaseKey
@@ -135,6 +138,7 @@ class ReleaseTerms:
     source_restriction: str | None = None
     counted_by: str | None = None
     trusted_mechanisms: Collection[str] = ()
+    dialect: Dialect = DEFAULT_DIALECT
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,9 @@ class Sampling:
     chunk_rows
         The most rows that were sampled at a time, each time with a generator of its own; None: all
         rows were sampled at once.
+    dialect
+        The separator, encoding and decimal mark of the table's CSV file as `Dialect` has them, if
+        they differ from the default.
     """
 
     rows: int
@@ -187,6 +194,7 @@ class Sampling:
     derived: bool
     search: Mapping[str, Any] | None = None
     chunk_rows: int | None = None
+    dialect: Mapping[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as a certificate holds them, without what there is none of."""

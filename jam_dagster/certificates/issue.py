@@ -171,6 +171,7 @@ def certify(
             derived=True,
             search=transcript.search,
             chunk_rows=transcript.chunk_rows,
+            dialect=terms.dialect.changes if transcript.chunk_rows is None else None,
         ),
         files=hashed,
         withdrawn=None if ledger is None else withdrawal_in(ledger, key),

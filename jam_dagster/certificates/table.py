@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
-from typing import IO, TYPE_CHECKING, Any, cast
+from io import BytesIO
+from typing import IO, TYPE_CHECKING, cast
 
 from jam_dagster.mechanisms.loops.transcript import Transcript, measurements_hash
 
@@ -15,22 +16,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.privacy import ReleaseKey
+    from jam_dagster.tables import Domain
+    from jam_dagster.tables.sources.dialect import Dialect
 
 RUN_ATTRIBUTE = "jam_dagster.run"
 """What a synthetic table is marked with: the digest of the run that made it."""
 
-_FORM: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "utf-8"}
 
-
-def table_csv(table: pd.DataFrame) -> bytes:
+def table_csv(table: pd.DataFrame, domain: Domain, dialect: Dialect) -> bytes:
     """Return a table as the CSV that its certificate holds the SHA-256 of."""
-    text: str = table.to_csv(**_FORM)
-    return text.encode()
+    file = BytesIO()
+    dialect.write(table, file, domain)
+    return file.getvalue()
 
 
-def table_digest(table: pd.DataFrame) -> str:
+def table_digest(table: pd.DataFrame, domain: Domain, dialect: Dialect) -> str:
     """Return the SHA-256 of `table_csv`, in hexadecimal."""
-    return digest_written(lambda file: table.to_csv(file, mode="wb", **_FORM))
+    return digest_written(lambda file: dialect.write(table, file, domain))
 
 
 def digest_written(write: Callable[[IO[bytes]], object]) -> str:

@@ -45,6 +45,7 @@ from jam_dagster.privacy import Budget, units_down
 from jam_dagster.privacy.ledger.key import fingerprint_of
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.tables import PublicSources
+from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.table_file import ChunkFormat
 
 if TYPE_CHECKING:
@@ -463,7 +464,9 @@ def _table_faults(held: Held) -> Iterator[str]:
     if in_chunks:
         same = _same_chunks(held)
     else:
-        same = table_digest(held.whole.table) == held.certificate.files["table"].sha256
+        dialect = Dialect(**sampling.dialect or {})
+        digest = table_digest(held.whole.table, held.domain, dialect)
+        same = digest == held.certificate.files["table"].sha256
     if not same:
         other = f" (made with another {', '.join(held.foreign)})" if held.foreign else ""
         yield f"sampling the model again gives another table than the published one{other}"

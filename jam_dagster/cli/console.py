@@ -184,17 +184,6 @@ def public_source(texts: Sequence[str]) -> Source | PublicSources:
 def source(text: str) -> Source:
     """Return the table that an option names."""
     from jam_dagster.tables import source_from_config
+    from jam_dagster.tables.sources.base import config_from_text
 
-    # What may hold a password is never repeated: errors end in logs and shell histories.
-    if not text.lstrip().startswith("{"):
-        if "://" in text and "@" in text:
-            raise InputError(
-                "A table in a database is given in JSON, with a query: "
-                '{"sql": URL, "query": "select ..."}.'
-            )
-        return source_from_config(text)
-    try:
-        config = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"A source is no JSON: {error}. Give a path, or a source.") from None
-    return source_from_config(config)
+    return source_from_config(config_from_text(text))

@@ -78,6 +78,8 @@ def draft(
     jam-dagster domain draft --public survey.csv --out domain.yaml
     ```
 
+    Separator, encoding and decimal mark of a CSV file are found from its lines, unless the source
+    states them; the command says which, for you to state them of the release.
     Categories are the values observed, numbers are cut into bins between the least and the
     largest observed, with about equally many rows in each. What the private table may hold beyond
     them goes to `other`, is moved to the bounds, or is missing where it cannot be read. Columns
@@ -104,6 +106,7 @@ def draft(
     from jam_dagster.tables import DraftedDomain, draft_domain, draft_table, wide_attributes
     from jam_dagster.tables.domain.draft import chosen_columns, names_in
     from jam_dagster.tables.sources.csv import unnamed_columns
+    from jam_dagster.tables.sources.sniffing import drafted_source
 
     if private is not None and not research:
         raise InputError(
@@ -120,7 +123,7 @@ def draft(
         raise InputError(f"--out {out} is a folder: name a file in it.")
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
-    public_source = source(public)
+    public_source, found = drafted_source(public)
     public_records = public_source.read(private=False)
     chosen = chosen_columns(public_records.columns, names_in(columns), names_in(exclude) or ())
     if private is None:
@@ -143,7 +146,13 @@ def draft(
     domain = draft.domain
     count = len(domain.names)
     tell(f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}")
-    remarks = unnamed_columns(public_source), draft.remark, draft.hint, wide_attributes(domain)
+    remarks = (
+        found,
+        unnamed_columns(public_source),
+        draft.remark,
+        draft.hint,
+        wide_attributes(domain),
+    )
     for remark in filter(None, remarks):
         tell(remark)
     if domain.restricted:

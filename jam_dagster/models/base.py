@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, overload
 
 import numpy as np
+import pandas as pd
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource
+from jam_dagster.tables import Attribute, Clique, Domain, EncodedTable, MarginalSource
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -42,8 +43,18 @@ class Model(Protocol):
     def size_mb(self) -> float:
         """Size of the model's tables in megabytes, 8 bytes a number."""
 
-    def marginal(self, names: Sequence[str]) -> np.ndarray:
+    @overload
+    def marginal(self, names: Sequence[str]) -> np.ndarray: ...
+
+    @overload
+    def marginal(self, names: Sequence[str], *, labelled: Literal[True]) -> pd.DataFrame: ...
+
+    def marginal(
+        self, names: Sequence[str], *, labelled: bool = False
+    ) -> np.ndarray | pd.DataFrame:
         """Return expected counts, float64, one axis an attribute, summing to the total.
+
+        If `labelled`, they are a column of a table; see `labelled_counts`.
 
         Raises
         ------
@@ -71,6 +82,26 @@ def answerable(source: MarginalSource, cliques: Iterable[Clique]) -> list[Clique
     """Return the marginals that a model can compute; a table can count any."""
     cells = getattr(source, "largest_table", None)
     return [one for one in cliques if cells is None or cells(one) <= LARGEST_TABLE_CELLS]
+
+
+def labelled_counts(domain: Domain, names: Sequence[str], counts: np.ndarray) -> pd.DataFrame:
+    """Return counts as a column ``count``, each level of the index labels of an attribute.
+
+    Labels are ordered categories, so that ``unstack`` and charts keep the order of the domain.
+    """
+    if not names:
+        return pd.DataFrame({"count": counts.reshape(1)})
+    levels = [_labels_of(domain.attribute(name)) for name in names]
+    index = pd.MultiIndex.from_product(levels) if len(levels) > 1 else levels[0]
+    return pd.DataFrame({"count": counts.ravel()}, index=index)
+
+
+def _labels_of(attribute: Attribute) -> pd.Index[str]:
+    labels, name = list(attribute.labels), attribute.name
+    # A value may read like the label of a missing one.
+    if len(set(labels)) < len(labels):
+        return pd.Index(labels, name=name)
+    return pd.CategoricalIndex(labels, labels, ordered=True, name=name)
 
 
 def check_rows(rows: object) -> None:

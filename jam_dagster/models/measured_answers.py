@@ -77,19 +77,17 @@ class MeasuredAnswers(StoredModel):
         """Size of the measured tables in megabytes, 8 bytes a cell."""
         return self._cells * BYTES_PER_CELL / MEGABYTE
 
-    def marginal(self, names: Sequence[str]) -> np.ndarray:
-        """Return the answer over `names`, in the order given.
-
-        Returns
-        -------
-        ndarray
-            Counts, float64, one axis an attribute, summing to `total`.
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many answers; see `marginal`.
 
         Raises
         ------
         InputError
             If an attribute is unknown or repeated, or no measured marginal holds them all.
         """
+        return {tuple(clique): self._answer(clique) for clique in cliques}
+
+    def _answer(self, names: Sequence[str]) -> np.ndarray:
         holding = self._holding(names)
         clique = self.domain.canonical(names)
         size = self.domain.size(clique)
@@ -102,10 +100,6 @@ class MeasuredAnswers(StoredModel):
             weights += weight
         answer = _nearest(summed / weights, possible_cells(self.domain, clique), self.total)
         return answer.transpose([clique.index(name) for name in names])
-
-    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
-        """Return many answers; see `marginal`."""
-        return {tuple(clique): self.marginal(clique) for clique in cliques}
 
     def _holding(self, names: Sequence[str]) -> set[int]:
         """Return the numbers of the measured marginals that hold all of `names`, or raise."""

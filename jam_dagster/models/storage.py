@@ -15,16 +15,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 
 from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
+from jam_dagster.models.base import labelled_counts
 from jam_dagster.tables import Clique, Domain, EncodedTable
 
 if TYPE_CHECKING:
+    import pandas as pd
     from upath import UPath
 
 DESCRIPTION = "model.json"
@@ -103,21 +105,38 @@ class StoredModel(ABC):
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals, which share the work; see `marginal`."""
 
-    def marginal(self, names: Sequence[str]) -> np.ndarray:
+    @overload
+    def marginal(self, names: Sequence[str]) -> np.ndarray: ...
+
+    @overload
+    def marginal(self, names: Sequence[str], *, labelled: Literal[True]) -> pd.DataFrame: ...
+
+    def marginal(
+        self, names: Sequence[str], *, labelled: bool = False
+    ) -> np.ndarray | pd.DataFrame:
         """Return the model's marginal over `names`, in the order given.
+
+        Parameters
+        ----------
+        names
+            Distinct attributes, whether they were measured together or not.
+        labelled
+            Whether to return a table with the labels of the attributes' values.
 
         Returns
         -------
-        ndarray
-            Expected counts, float64, one axis an attribute, summing to `total`.
+        ndarray or DataFrame
+            Expected counts, float64, summing to `total`: an array with one axis an attribute, or,
+            if labelled, a DataFrame with one column, ``count``, and one level of its index an
+            attribute.
 
         Raises
         ------
         InputError
-            If an attribute is unknown or repeated, or the answer is too large.
+            If an attribute is unknown or repeated, or the answer is too large; see `marginals`.
         """
         (answer,) = self.marginals([tuple(names)]).values()
-        return answer
+        return labelled_counts(self.domain, names, answer) if labelled else answer
 
     @abstractmethod
     def _stored(self) -> tuple[Facts, Arrays]:

@@ -34,12 +34,10 @@ from jam_dagster.release.options import release_spec
 from jam_dagster.release.synthesize import SynthesisRequest
 from jam_dagster.release.synthesize import synthesize as run_release
 from jam_dagster.tables import Domain, FrameSource, PublicSources, Source, source_from_config
-from jam_dagster.tables.sources.frame import ARROW_STREAM
+from jam_dagster.tables.sources.frame import ARROW_STREAM, polars_of
 from jam_dagster.tables.sources.table_file import first_rows
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jam_dagster.common.choices import EvaluationMode, NoiseName, Relation
     from jam_dagster.evaluation import Verdict, WorkloadErrors
     from jam_dagster.mechanisms import Model
@@ -84,6 +82,8 @@ class FrameRelease:
         self._spent = describe_rho(made.rho_spent, spec.privacy.delta)
         self._ledger = request.ledger if spec.exact else None
         self._public = spec.public
+        given = (spec.private, *spec.public_tables.values())
+        self._polars = any(isinstance(one, FrameSource) and one.is_polars for one in given)
         self._made = made
         self._files = ReleaseFolder(made.output)
         self.messages = messages
@@ -97,12 +97,13 @@ class FrameRelease:
         return self._made.output
 
     @property
-    def table(self) -> pd.DataFrame:
-        """The synthetic table, with the dtypes that the domain states.
+    def table(self) -> Any:
+        """The synthetic table as a DataFrame, with the dtypes that the domain states.
 
-        More than a million rows are read from their file each time.
+        It is of polars if a given table is, else of pandas. More than a million rows are read from
+        their file each time.
         """
-        return self._made.table.copy(deep=False)
+        return polars_of(self._made.table) if self._polars else self._made.table.copy(deep=False)
 
     @property
     def errors(self) -> WorkloadErrors:
@@ -472,10 +473,8 @@ def _ledger(given: str | os.PathLike[str]) -> Ledger:
 
 def _source(given: Any, name: str) -> Source:
     """Return the source of a table: a path, a source's configuration, a source or a table."""
-    if isinstance(given, str | os.PathLike):
-        return source_from_config(os.fspath(given))
-    if isinstance(given, Mapping):
-        return source_from_config(given)
+    if isinstance(given, str | os.PathLike | Mapping):
+        return source_from_config(given if isinstance(given, Mapping) else os.fspath(given))
     # A table first, for one of pandas has its columns as attributes.
     if not hasattr(given, ARROW_STREAM) and isinstance(given, Source):
         return given

@@ -161,6 +161,7 @@ class Documents:
             source_restriction=self.spec.private.restricted_because,
             counted_by=self.counted_by,
             trusted_mechanisms=self.spec.trusted_mechanisms,
+            dialect=self.spec.dialect,
         )
         return certify(
             folder,

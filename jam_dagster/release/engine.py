@@ -158,7 +158,7 @@ class Engine(Documents):
         """Raise where the table of a release would hold formulas of a spreadsheet."""
         # What is made over a restricted domain never leaves, and the error would quote it.
         if self.funding.ledger is not None and not self.domain.restricted:
-            check_cells(self.domain)
+            check_cells(self.domain, commas=self.spec.dialect.separator != ",")
 
     def reserve(self) -> None:
         """Reserve the whole release, before the private table is opened."""

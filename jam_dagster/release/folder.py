@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from jam_dagster.certificates import Certificate
     from jam_dagster.evaluation import WorkloadErrors
+    from jam_dagster.tables import Domain
+    from jam_dagster.tables.sources.dialect import Dialect
 
 
 class ReleaseFolder:
@@ -91,13 +93,15 @@ class ReleaseFolder:
         """The synthetic table, in the file that it was written to."""
         return self.parquet if self.parquet.exists() else self.csv
 
-    def write_table(self, table: pd.DataFrame | TableFile) -> None:
+    def write_table(
+        self, table: pd.DataFrame | TableFile, domain: Domain, dialect: Dialect
+    ) -> None:
         """Write the synthetic table, unless it lies here already, and remove any other."""
         if isinstance(table, TableFile):
             self.csv.unlink(missing_ok=True)
         else:
             self.parquet.unlink(missing_ok=True)
-            self._write(self.csv, table_csv(table), False)
+            self._write(self.csv, table_csv(table, domain, dialect), False)
 
     @property
     def name(self) -> str:

@@ -46,8 +46,10 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.sources.counted import ReadWhole
+from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
 from jam_dagster.tables.sources.relative_paths import absolute_paths
+from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -158,6 +160,8 @@ class ReleaseSpec(Section):
         return cls(**read, partitions=partitions)
 
     def _check_sources(self) -> None:
+        if isinstance(self.private, ShiftedSource):
+            raise SpecificationError(f"private: {SHIFTED_PRIVATE}.")
         # Whether an asset has partitions is known where the project is.
         partitioned = is_partitioned(self.private) or isinstance(self.private, AssetSource)
         if self.partitions is not None and not partitioned:
@@ -220,6 +224,11 @@ class ReleaseSpec(Section):
         if public is None:
             return {}
         return dict(public.tables) if isinstance(public, PublicSources) else {"": public}
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of the synthetic table's CSV file, which is that of the public one."""
+        return Dialect.of(self.public)
 
     def check_target(self, domain: Domain) -> None:
         """Raise where classifiers are asked for that cannot be trained or tested.

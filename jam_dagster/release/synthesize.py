@@ -281,7 +281,8 @@ class _Whole:
 
         def keep(drawn: Drawn) -> None:
             self._warn(drawn.run.transcript.records)
-            self.folder.write_table(drawn.sample.table)
+            domain = drawn.run.model.domain
+            self.folder.write_table(drawn.sample.table, domain, self.spec.dialect)
             made.append(drawn)
 
         errors = engine.draw(public, keep, self.folder.parquet, stage)

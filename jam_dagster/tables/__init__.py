@@ -55,6 +55,7 @@ from jam_dagster.tables.sources.partition_template import (
 )
 from jam_dagster.tables.sources.previous_release import PreviousRelease, public_from_config
 from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.shifted import ShiftedSource
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
@@ -88,6 +89,7 @@ __all__ = [
     "PublicSources",
     "PublicTables",
     "RecordsOnly",
+    "ShiftedSource",
     "Source",
     "SparkSource",
     "SplitSource",

@@ -40,6 +40,7 @@ from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.tables import MarginalSource, decode
+from jam_dagster.tables.sources.dialect import Dialect
 from tests.budgets import PUBLIC_N
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
 from tests.moved import bind_again
@@ -100,7 +101,7 @@ class Released:
         model.save(self.folder / "model")
         rng = sampling_generator(transcript)
         table = decode(sample_rows(model, transcript, rng), rng)
-        (self.folder / "synthetic.csv").write_bytes(table_csv(table))
+        (self.folder / "synthetic.csv").write_bytes(table_csv(table, model.domain, Dialect()))
 
     def rewrite(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
         """Change a JSON file of the release."""

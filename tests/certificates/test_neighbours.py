@@ -27,6 +27,7 @@ from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism, sampli
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
+from jam_dagster.tables.sources.dialect import Dialect
 from tests.battery.mechanisms import Case, every_mechanism_that_samples
 
 RELATIONS = [Neighbours(relation, k) for relation in ("replace_one", "add_remove") for k in (1, 3)]
@@ -46,7 +47,7 @@ def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Cer
     made = mechanism.run(table, table, Workload.specified(domain, WORKLOAD), draws)
     seed = sampling_generator(made.transcript)
     sampled = decode(made.model.sample(made.transcript.records, seed), seed)
-    (folder / "table.csv").write_bytes(table_csv(sampled))
+    (folder / "table.csv").write_bytes(table_csv(sampled, domain, Dialect()))
     domain.save(folder / "domain.yaml")
     made.model.save(folder / "model")
     made.transcript.save(folder / "transcript")

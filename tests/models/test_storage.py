@@ -22,6 +22,7 @@ from jam_dagster.mechanisms import (
     load_model,
 )
 from jam_dagster.mechanisms.registry import MODELS
+from jam_dagster.models.base import labelled_counts
 from jam_dagster.models.storage import MOST_TIMES_PACKED, MOST_UNPACKED, read_arrays
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain
@@ -51,6 +52,40 @@ def stored(kind: str, folder: Path) -> Path:
     KINDS[kind].save(folder)
     (arrays,) = folder.glob("*.npz")
     return arrays
+
+
+@every_kind
+def test_a_marginal_has_labels_where_they_are_asked_for(kind: str) -> None:
+    model = KINDS[kind]
+    plain, shown = model.marginal(("b", "a")), model.marginal(("b", "a"), labelled=True)
+    assert list(shown) == ["count"]
+    np.testing.assert_array_equal(shown["count"].to_numpy().reshape(plain.shape), plain)
+    assert shown.index.names == ["b", "a"]
+    for name in ("a", "b"):
+        labels = list(DOMAIN.attribute(name).labels)
+        assert list(dict.fromkeys(shown.index.get_level_values(name))) == labels
+        assert list(model.marginal((name,), labelled=True).index) == labels
+    # The order of the domain stays.
+    across = shown["count"].unstack("a")
+    np.testing.assert_array_equal(across.to_numpy(), plain)
+
+
+def test_labels_are_those_of_charts_in_the_order_of_the_domain() -> None:
+    domain = Domain.from_dict(
+        {
+            "attributes": {
+                "age": {"edges": [0, 18, 100], "integer": True},
+                "sex": {"values": ["m", "f"], "nullable": True},
+            }
+        }
+    )
+    counts = np.arange(6.0).reshape(2, 3)
+    shown = labelled_counts(domain, ["age", "sex"], counts)
+    assert shown.loc[("18 to 100", "(null)"), "count"] == 5
+    assert list(shown["count"].unstack("sex").columns) == ["m", "f", "(null)"]
+    clash = Domain.from_dict({"attributes": {"a": {"values": ["(null)"], "nullable": True}}})
+    assert list(labelled_counts(clash, ["a"], np.ones(2)).index) == ["(null)", "(null)"]
+    assert labelled_counts(domain, [], np.array(7.0))["count"].tolist() == [7]
 
 
 @every_kind

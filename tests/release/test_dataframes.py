@@ -221,7 +221,10 @@ def test_the_table_is_that_of_the_command_line(turned: Any) -> None:
     made = jam.synthesize(turned(PRIVATE), turned(PUBLIC), domain="domain.json", seed=5, **RESEARCH)
 
     assert (made.folder / "synthetic.csv").read_bytes() == Path("out/synthetic.csv").read_bytes()
-    pd.testing.assert_frame_equal(made.table, pd.read_csv("out/synthetic.csv"))
+    given = turned(PRIVATE)
+    assert type(made.table) is (pd.DataFrame if isinstance(given, pa.Table) else type(given))
+    shown = made.table if isinstance(made.table, pd.DataFrame) else made.table.to_pandas()
+    pd.testing.assert_frame_equal(shown, pd.read_csv("out/synthetic.csv"))
 
 
 def test_tables_may_be_paths_configurations_and_sources() -> None:
@@ -236,6 +239,24 @@ def test_tables_may_be_paths_configurations_and_sources() -> None:
     ):
         made = jam.synthesize(private, public, domain=Domain.from_sizes(DOMAIN), **RESEARCH)
         pd.testing.assert_frame_equal(made.table, wanted)
+
+
+def test_the_file_is_in_the_dialect_of_the_public_one_and_verifies() -> None:
+    table = PRIVATE.assign(bmi=[20.5 + row % 40 / 10 for row in range(len(PRIVATE))])
+    reading = {"sep": ";", "decimal": ","}
+    for name in ("priv.csv", "pub.csv"):
+        table.to_csv(name, index=False, **reading)
+    private, public = (
+        {"csv": name, "separator": ";", "decimal": ","} for name in ("priv.csv", "pub.csv")
+    )
+    made = jam.synthesize(private, public, **RESEARCH)
+
+    file = made.folder / "synthetic.csv"
+    pd.testing.assert_frame_equal(pd.read_csv(file, **reading), made.table, check_dtype=False)
+    assert {one.name: one.passed for one in made.verify()}["the table, sampled again"]
+    # As another program would write it, in the default dialect.
+    made.table.to_csv(file, index=False)
+    assert not {one.name: one.passed for one in made.verify()}["file: table"]
 
 
 def test_the_domain_may_be_drafted_or_given_as_it_is_written() -> None:

@@ -127,18 +127,10 @@ class FittedModel(StoredModel):
             potentials.append((self._mask(clique), np.where(impossible, -np.inf, 0.0)))
         return Calibrated(self.tree, calibrate(self.tree, potentials), self.routes)
 
-    def marginal(self, names: Sequence[str]) -> np.ndarray:
-        """Return the model's marginal over `names`, in the order given.
-
-        Parameters
-        ----------
-        names
-            Distinct attributes, in a clique of the model or not.
-
-        Returns
-        -------
-        ndarray
-            Expected counts, float64, one axis an attribute, summing to `total`.
+    def marginals(
+        self, cliques: Iterable[Clique], *, held_cells: int | None = None
+    ) -> dict[Clique, np.ndarray]:
+        """Return many marginals, which share the work; see `marginal`.
 
         Raises
         ------
@@ -147,13 +139,6 @@ class FittedModel(StoredModel):
             needed: for the answer, or on the way to it (see `largest_table`). Nothing was
             computed then.
         """
-        (answer,) = self.marginals([tuple(names)]).values()
-        return answer
-
-    def marginals(
-        self, cliques: Iterable[Clique], *, held_cells: int | None = None
-    ) -> dict[Clique, np.ndarray]:
-        """Return many marginals, which share the work; see `marginal`."""
         requested = [tuple(clique) for clique in cliques]
         masks = [self._answerable(names) for names in requested]
         answers = dict(self.calibrated.marginals(masks, held_cells=held_cells))

@@ -181,7 +181,7 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
         csv.unlink(missing_ok=True)
     else:
         mark(run, sample.table)
-        content = table_csv(sample.table)
+        content = table_csv(sample.table, run.model.domain, graph.spec.dialect)
         store.write(csv, content)
         step.keep_hash(run.release.key, "table", sha256(content).hexdigest())
         shown["csv"] = dg.MetadataValue.path(store.shown(csv))

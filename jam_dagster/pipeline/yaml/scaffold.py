@@ -5,7 +5,8 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,13 @@ from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.tables import draft_table, source_from_config, wide_attributes
 from jam_dagster.tables.domain.draft import names_in
-from jam_dagster.tables.sources.csv import unnamed_columns
+from jam_dagster.tables.sources.base import COMPOSED, SOURCES, config_from_text
+from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
+from jam_dagster.tables.sources.shifted import ShiftedSource, shift_to, within_period
+from jam_dagster.tables.sources.sniffing import SNIFFED, drafted_source
 
 if TYPE_CHECKING:
-    from jam_dagster.tables import DraftedDomain
+    from jam_dagster.tables import DraftedDomain, Source
 
 RESOURCES = "release_resources"
 
@@ -39,10 +43,15 @@ class ReleaseParams(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     public: str | None = Field(
-        default=None, description="The public table, .csv or .parquet: its domain is drafted."
+        default=None,
+        description="The public table, .csv or .parquet, or a source in JSON, such as"
+        """ '{"csv": "people.csv", "separator": ";"}': its domain is drafted. The separator,"""
+        " encoding and decimal mark of a CSV file are found from its lines, unless stated.",
     )
     private: str | None = Field(
-        default=None, description="The table to protect, .csv or .parquet; it is not opened."
+        default=None,
+        description="The table to protect, as for `public`; it is not opened, and a path is"
+        " declared to be in the public file's dialect.",
     )
     columns: str | None = Field(
         default=None, description="Only these columns of the public table, such as age,sex."
@@ -53,6 +62,11 @@ class ReleaseParams(BaseModel):
     infer: bool = Field(
         default=False,
         description="Derive the columns that others determine in every row of the public table.",
+    )
+    period: str | None = Field(
+        default=None,
+        description="The private table's period as FIRST/LAST, such as 2025-01-01/2025-12-31: the"
+        " public table's dates are shifted to it by whole weeks.",
     )
     dataset: str | None = Field(default=None, description="The protected dataset that pays.")
     epsilon: float = Field(default=1.0, gt=0, description="epsilon of the release.")
@@ -101,8 +115,8 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 "type": request.type_name,
                 "release": draft.name,
                 "dataset": dataset,
-                "private": json.dumps(draft.private),
-                "public": json.dumps(draft.public),
+                "private": _shown(draft.private),
+                "public": _shown(draft.public),
                 "domain": json.dumps(draft.domain_config),
                 "note": draft.note,
                 "epsilon": repr(request.params.epsilon),
@@ -112,6 +126,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             if request.scaffold_format == "python":
                 module, _, name = request.type_name.rpartition(".")
                 values |= {"module": module, "class": name}
+                values |= {"private": repr(draft.private), "public": repr(draft.public)}
                 _write(folder / "component.py", templates.RELEASE_PYTHON, values)
             else:
                 target = request.target_path if request.append else folder / "defs.yaml"
@@ -127,7 +142,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             if draft.drafted is not None:
                 draft.drafted.save(folder / "domain.yaml")
                 of = draft.drafted
-                remarks = draft.unnamed, of.remark, of.hint, wide_attributes(of.domain)
+                remarks = *draft.remarks, of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
             whole = _three_times(request.params.epsilon)
@@ -170,39 +185,60 @@ class _Draft:
 
     name: str
     private: str | dict[str, Any]
-    public: str | dict[str, str]
+    public: str | dict[str, Any]
     drafted: "DraftedDomain | None"
     note: str
-    unnamed: str = ""
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, params: ReleaseParams, folder: Path, root: Path | None) -> "_Draft":
         name = re.sub(r"\W", "_", folder.name)
         name = name if name[:1].isalpha() else f"release_{name}"
         private: str | dict[str, Any] = {"demo": "health_survey", "part": "private"}
-        public: str | dict[str, str] = {"demo": "health_survey", "part": "public"}
+        public: str | dict[str, Any] = {"demo": "health_survey", "part": "public"}
         if params.public is None and params.private is None:
             return cls(name, private, public, None, templates.DEMO_NOTE)
         note = templates.OWN_NOTE
         if params.private is None:
             private, note = "private.csv", templates.MISSING_NOTE
         else:
-            source_from_config(params.private)
-            private = _from(params.private, folder, root)
+            private = config_from_text(params.private)
+            source_from_config(private)
+            private = _from(private, folder, root)
         if params.public is None:
             raise InputError(
                 "--private needs --public: a related table that needs no protection, by which the"
                 " domain is drafted. It must not be drafted from the private one."
             )
-        place = params.public
-        source = source_from_config(place)
+        public = config_from_text(params.public)
+        source, found = drafted_source(params.public)
         table = source.read(private=False)
         columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
+        period = _period(params.period)
+        by = shift_to(table, *period) if period else ""
+        moved = ShiftedSource(source, by) if by else None
+        if moved is not None:
+            table = moved.read(private=False)
         drafted = draft_table(table, columns=columns, exclude=exclude, infer=params.infer)
-        if drafted.multiline and isinstance(private, str) and private.endswith(".csv"):
-            private = {"csv": private, "multiline": True}
-        unnamed = unnamed_columns(source)
-        return cls(name, private, _from(place, folder, root), drafted, note, unnamed)
+        if period:
+            drafted = replace(drafted, domain=within_period(drafted.domain, *period))
+        remarks = [found, "" if moved is None else f"{moved.describe()}, to the private period."]
+        alike = _dialect_of(source)
+        if found:
+            public = (public if isinstance(public, dict) else {"csv": public}) | alike
+        if isinstance(private, str) and source_from_config(private) == CsvSource(private):
+            options = alike | ({"multiline": True} if drafted.multiline else {})
+            private = {"csv": private, **options} if options else private
+            if alike:
+                remarks.append(
+                    "The private table, which is not opened, is declared to be in the same"
+                    f" dialect: {_shown(private)}."
+                )
+        remarks.append(unnamed_columns(source))
+        public = _from(public, folder, root)
+        if moved is not None:
+            public = {"shift": public, "by": moved.by}
+        return cls(name, private, public, drafted, note, tuple(remarks))
 
     @property
     def domain_config(self) -> str | dict[str, str]:
@@ -213,14 +249,48 @@ class _Draft:
         return 3 if self.drafted is None else min(3, len(self.drafted.domain.names))
 
 
-def _from(place: str, folder: Path, root: Path | None) -> str:
-    """Return a path as a file in `folder` says it: relative where both lie in the project."""
+def _from(config: str | dict[str, Any], folder: Path, root: Path | None) -> str | dict[str, Any]:
+    """Return a source as a file in `folder` states it: paths are relative within the project."""
+    if isinstance(config, dict):
+        paths = {kind for kind, (_, first) in SOURCES.items() if first == "path"}
+        placed = {**dict.fromkeys(paths, _path_from), **dict.fromkeys(COMPOSED, _from)}
+        return {
+            name: placed[name](one, folder, root) if name in placed else one
+            for name, one in config.items()
+        }
+    return _path_from(config, folder, root)
+
+
+def _path_from(place: str, folder: Path, root: Path | None) -> str:
     if "://" in place or place.startswith(("${", "~")):
         return place
     absolute = Path(place).absolute()
     if root is None or not absolute.is_relative_to(root.absolute()):
         return str(absolute)
     return os.path.relpath(absolute, folder.absolute())
+
+
+def _period(text: str | None) -> tuple[date, date] | None:
+    """Return the first and the last day of a period that a person declares."""
+    if text is None:
+        return None
+    try:
+        first, last = map(date.fromisoformat, text.split("/"))
+    except ValueError:
+        raise InputError(
+            f"--period must be FIRST/LAST, such as 2025-01-01/2025-12-31, got {text!r}."
+        ) from None
+    return first, last
+
+
+def _dialect_of(source: "Source") -> dict[str, Any]:
+    """Return the options of a CSV source that differ from the default and state its dialect."""
+    said = source.to_dict() if isinstance(source, CsvSource) else {}
+    return {name: said[name] for name in SNIFFED if name in said}
+
+
+def _shown(config: object) -> str:
+    return json.dumps(config, ensure_ascii=False)
 
 
 class _whole:  # noqa: N801 - read as a statement

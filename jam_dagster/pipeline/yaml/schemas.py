@@ -17,7 +17,7 @@ from jam_dagster.mechanisms.configuration import synthesizing
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.pipeline.yaml.configuration import TEMPLATE, Schema
 from jam_dagster.release.partitions import Cadence
-from jam_dagster.tables.sources.base import SOURCES, field_types
+from jam_dagster.tables.sources.base import COMPOSED, SOURCES, field_types
 from jam_dagster.tables.sources.previous_release import PREVIOUS_RELEASE
 from jam_dagster.tables.sources.public import PUBLIC_TABLES, TABLE_NAME
 
@@ -52,7 +52,7 @@ def _source(kind: str) -> Schema:
     hints = field_types(source, first)
     needed = [one.name for one in dataclasses.fields(source) if one.default is dataclasses.MISSING]
     types = {name: adapter_of(hint).json_schema() for name, hint in hints.items()}
-    held: Schema = {"type": ["string", "object"]} if kind == "split" else TEXT
+    held: Schema = {"type": ["string", "object"]} if kind in COMPOSED else TEXT
     return _mapping({kind: held, **types}, [kind, *(name for name in needed if name in hints)])
 
 

@@ -11,6 +11,7 @@ escape; so a domain with a formula is refused instead. A derived text that is on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
@@ -20,12 +21,15 @@ from jam_dagster.tables.domain.values import is_formula
 _SHOWN = 5
 
 
-def check_cells(domain: Domain) -> None:
-    """Raise if a table over a domain could hold a formula; the error names all of them."""
+def check_cells(domain: Domain, *, commas: bool = False) -> None:
+    """Raise if a table over a domain could hold a formula; the error names all of them.
+
+    With `commas` the table's file has another separator; see `is_formula`.
+    """
     found = [
         f"attribute {name!r}: {' and '.join(texts)}"
-        for name, texts in ((name, _formulas(name, cells)) for name, cells in _cells(domain))
-        if texts
+        for name, cells in _cells(domain)
+        if (texts := _formulas(name, cells, commas))
     ]
     if found:
         more = f"; and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
@@ -37,11 +41,12 @@ def check_cells(domain: Domain) -> None:
         )
 
 
-def _formulas(name: str, cells: Sequence[object]) -> list[str]:
-    values = [repr(one) for one in cells if is_formula(one)]
+def _formulas(name: str, cells: Sequence[object], commas: bool) -> list[str]:
+    runs = partial(is_formula, commas=commas)
+    values = [repr(one) for one in cells if runs(one)]
     more = [f"{len(values) - _SHOWN:,} more"] if len(values) > _SHOWN else []
     shown = [", ".join([*values[:_SHOWN], *more])] if values else []
-    return [*(["its name"] if is_formula(name) else []), *(f"its values {one}" for one in shown)]
+    return [*(["its name"] if runs(name) else []), *(f"its values {one}" for one in shown)]
 
 
 def _cells(domain: Domain) -> Iterator[tuple[str, Sequence[object]]]:

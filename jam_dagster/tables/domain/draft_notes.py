@@ -21,7 +21,10 @@ from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value, is_formula, text_of
 from jam_dagster.tables.sources.columns import missing_in
 
-PERIOD = "dates beyond its bounds are moved to them: write the private table's period"
+PERIOD = (
+    "dates beyond its bounds are moved to them: `shift` the public table to the private table's"
+    " period"
+)
 """Of every attribute of dates."""
 
 _EXAMPLES = 3

@@ -90,21 +90,11 @@ def draft_time(
     Where days and months cannot be told apart, `day_first` says which comes first, else the shorter
     time from the first date to the last.
     """
-    if pd.api.types.is_object_dtype(column.dtype):
+    found = seconds_in(name, column, nullable, zone, day_first)
+    if found is None:
         return None
-    places, distinct = pd.factorize(column)
-    if isinstance(column.dtype, pd.StringDtype):
-        seconds = _written_clock(name, texts_in(column), day_first)
-    else:
-        seconds = _seconds_clock(name, column.dtype, distinct, np.bincount(places), nullable)
-    if seconds is None:
-        return None
-    if zone is not None:
-        seconds = dataclasses.replace(seconds, zone=zone)
-    read = np.array([seconds.count_of(value) for value in distinct])[places]
+    seconds, read = found
     known = ~np.isnan(read)
-    if known.mean() < (NEARLY_ALL if nullable else 1):
-        return None
     moments, places = np.unique(read[known], return_inverse=True)
     unit = _unit(seconds, moments.tolist())
     clock = dataclasses.replace(seconds, unit=unit)
@@ -137,6 +127,34 @@ def draft_time(
             )
     plain = with_quantile_bins(plain, counts)
     return TimeAttribute(name, plain.edges, within=plain.within, **options)
+
+
+def seconds_in(
+    name: str,
+    column: pd.Series[Any],
+    nullable: bool,
+    zone: str | None = None,
+    day_first: bool | None = None,
+) -> tuple[Clock, npt.NDArray[np.float64]] | None:
+    """Return what counts the seconds of a column, and its counts; None of others than times.
+
+    The counts are those of cells that are not missing, NaN of one that does not read.
+    """
+    if pd.api.types.is_object_dtype(column.dtype):
+        return None
+    column = column.dropna()
+    places, distinct = pd.factorize(column)
+    if isinstance(column.dtype, pd.StringDtype):
+        seconds = _written_clock(name, texts_in(column), day_first)
+    else:
+        seconds = _seconds_clock(name, column.dtype, distinct, np.bincount(places), nullable)
+    if seconds is None:
+        return None
+    if zone is not None:
+        seconds = dataclasses.replace(seconds, zone=zone)
+    read = np.array([seconds.count_of(value) for value in distinct])[places]
+    enough = (~np.isnan(read)).mean() >= (NEARLY_ALL if nullable else 1)
+    return (seconds, read) if enough else None
 
 
 def _in_units(

@@ -120,18 +120,21 @@ _TRUTHS = {
 _SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 _DROPPED = '"\ufeff'
 _SEPARATORS = re.compile(r"[;\t\r\n]")
+_WITH_COMMAS = re.compile(r"[,;\t\r\n]")
 
 
-def is_formula(cell: object) -> bool:
+def is_formula(cell: object, *, commas: bool = False) -> bool:
     """Return whether a spreadsheet would take a cell, or a part of it, for a formula.
 
-    Numbers are none, and neither is a single ``-``, a common mark of a missing value.
+    Numbers are none, and neither is a single ``-``, a common mark of a missing value. With `commas`
+    the cell is in a file that has another separator, so that a comma can part it, too.
     """
     if not isinstance(cell, str):
         return False
     if cell.startswith(("\t", "\r")) and len(cell) > 1:
         return True
-    parts = (part.lstrip(_DROPPED) for part in _SEPARATORS.split(cell))
+    separators = _WITH_COMMAS if commas else _SEPARATORS
+    parts = (part.lstrip(_DROPPED) for part in separators.split(cell))
     return any(
         part.startswith(_SIGNS) and len(part) > 1 and exact_number(part) is None for part in parts
     )

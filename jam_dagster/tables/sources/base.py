@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -25,7 +26,7 @@ from pydantic import Field, WithJsonSchema
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.section import adapter_of, allowed, is_of
 from jam_dagster.common.validation import changed_fields, check_keys
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.tables.domain.health_survey import simulate_health_survey, simulate_period
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
@@ -34,6 +35,7 @@ from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
+from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import check_column, check_split, stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
@@ -245,6 +247,8 @@ class SplitSource(ReadWhole):
                 " public part from a private table. Split it into two assets (with"
                 " jam_dagster.tables.stratified_split), and name each"
             )
+        if isinstance(self.source, ShiftedSource):
+            raise SpecificationError(f"{SHIFTED_PRIVATE}: shift the public part of the split")
         check_split(self.public_share, self.public_rows, self.private_share)
 
     @property
@@ -337,8 +341,8 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
         A path that ends in .csv, .tsv or .parquet (also a compressed CSV), or
         ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
         ``{"duckdb": path, "query": sql}``, ``{"spark": address, "query": sql}``,
-        ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}`` or
-        ``{"split": {...}, "by": ..., ...}`` with the
+        ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}``,
+        ``{"split": {...}, "by": ..., ...}`` or ``{"shift": {...}, "by": ...}`` with the
         parameters of the class as further keys.
 
     Raises
@@ -365,7 +369,7 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
         for name, value in config.items()
         if name != kind
     }
-    if kind == "split":
+    if kind in COMPOSED:
         given[first] = source_from_config(config[kind])
     else:
         given[first] = _checked(kind, kind, config[kind], str)
@@ -374,6 +378,28 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     if missing:
         raise SpecificationError(f"source {kind!r} needs the key {missing[0]!r}")
     return cast(Source, source(**given))
+
+
+def config_from_text(text: str) -> str | dict[str, Any]:
+    """Return the configuration of a source that a text holds: a path, or a mapping in JSON.
+
+    Raises
+    ------
+    InputError
+        The text is no JSON mapping though it begins like one, or it is the URL of a database.
+    """
+    # What may hold a password is never repeated: errors end in logs and shell histories.
+    if not text.lstrip().startswith("{"):
+        if "://" in text and "@" in text:
+            raise InputError(
+                "A table in a database is given in JSON, with a query: "
+                '{"sql": URL, "query": "select ..."}.'
+            )
+        return text
+    try:
+        return dict(json.loads(text))
+    except ValueError as error:
+        raise InputError(f"A source is no JSON: {error}. Give a path, or a source.") from None
 
 
 SOURCES: dict[str, tuple[type[Any], str]] = {
@@ -385,8 +411,12 @@ SOURCES: dict[str, tuple[type[Any], str]] = {
     "demo": (DemoSource, "table"),
     "split": (SplitSource, "source"),
     "asset": (AssetSource, "key"),
+    "shift": (ShiftedSource, "source"),
 }
 """Each kind of source by its key: its class, and the parameter that the key holds."""
+
+COMPOSED = ("split", "shift")
+"""The keys that hold another source."""
 
 
 def path_of(source: object) -> str | None:
@@ -396,8 +426,8 @@ def path_of(source: object) -> str | None:
 
 
 def whole(source: Source) -> Source:
-    """Return a source, or what it is a part of."""
-    while isinstance(source, SplitSource):
+    """Return a source, or what it is a part of, or shifts the dates of."""
+    while isinstance(source, SplitSource | ShiftedSource):
         source = source.source
     return source
 

@@ -17,6 +17,7 @@ from jam_dagster.tables.sources.columns import (
     cell_text,
     each_value,
     exact_columns,
+    with_texts,
     without_index,
 )
 from jam_dagster.tables.sources.counted import ReadWhole
@@ -66,6 +67,11 @@ class FrameSource(ReadWhole):
                 f" of pyarrow, a path or a source. Another library's table needs {ARROW_STREAM};"
                 " without it, convert the table first"
             )
+
+    @property
+    def is_polars(self) -> bool:
+        """Whether the table is of polars."""
+        return type(self.table).__module__.partition(".")[0] == "polars"
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Return the table (see `Source.read`)."""
@@ -153,6 +159,19 @@ class FrameSource(ReadWhole):
     def to_dict(self) -> dict[str, Any]:
         """Return the table's name; a table in memory has no configuration."""
         return {"memory": self.name}
+
+
+def polars_of(table: pd.DataFrame) -> Any:
+    """Return a table of pandas as a DataFrame of polars; ordered levels become an ``Enum``."""
+    import polars as pl
+
+    levels = {
+        name: pl.Enum(list(map(str, column.cat.categories)))
+        for name, column in table.items()
+        if isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered
+    }
+    made = pl.from_pandas(with_texts(exact_columns(table.copy(deep=False))))
+    return made.with_columns(pl.col(name).cast(kind) for name, kind in levels.items())
 
 
 def _kind(table: object) -> str:

@@ -19,6 +19,7 @@ from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical, database_of, place_of
 from jam_dagster.tables.sources.partition_template import PLACEHOLDER
 from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.shifted import ShiftedSource
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.sql import SqlSource
 
@@ -40,6 +41,7 @@ def same_rows(one: Source, other: Source) -> bool:
     queries, if they differ only by white space, comments or case; tables in memory, if they are
     one object. The two parts of one split are different rows.
     """
+    one, other = (each.source if isinstance(each, ShiftedSource) else each for each in (one, other))
     if isinstance(one, SplitSource) and isinstance(other, SplitSource):
         split, another = one.to_dict(), other.to_dict()
         if split.pop("part") != another.pop("part") and split == another:

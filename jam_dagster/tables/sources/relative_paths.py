@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jam_dagster.tables.sources.base import SOURCES
+from jam_dagster.tables.sources.base import COMPOSED, SOURCES
 
 
 def absolute_paths(config: Any, folder: Path) -> Any:
@@ -19,8 +19,9 @@ def absolute_paths(config: Any, folder: Path) -> Any:
     for key in (kind for kind, (_, first) in SOURCES.items() if first == "path"):
         if isinstance(changed.get(key), str):
             changed[key] = _anchor(changed[key], folder)
-    if "split" in changed:
-        changed["split"] = absolute_paths(changed["split"], folder)
+    for key in COMPOSED:
+        if key in changed:
+            changed[key] = absolute_paths(changed[key], folder)
     # The given table of {previous_release: {first: ...}}.
     given = changed.get("previous_release")
     if isinstance(given, Mapping) and "first" in given:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import dagster as dg
+import pandas as pd
 import pytest
 import yaml
 from dagster.components.component_scaffolding import scaffold_object
@@ -17,6 +18,7 @@ from jam_dagster import ReleaseResources, SyntheticRelease
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget
+from jam_dagster.tables import Domain, TimeAttribute
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, people
 
 pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.slow]
@@ -96,6 +98,72 @@ def test_what_a_public_file_shows_is_declared_of_the_private_one(
     assert "survey.csv without a name" in capsys.readouterr().out
 
 
+def test_the_dialect_of_a_public_file_is_found_and_written_down(
+    project: Path, loaded: Loaded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = people(60, seed=2).assign(bmi=[20.5 + row % 40 / 10 for row in range(60)])
+    table.to_csv(project / "survey.csv", index=False, sep=";", decimal=",")
+    (project / "people.csv").unlink()
+    german = {"separator": ";", "decimal": ","}
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv")
+    assert attributes(path)["public"] == {"csv": "../../survey.csv", **german}
+    assert attributes(path)["private"] == {"csv": "../../people.csv", **german}
+    assert "bmi" in yaml.safe_load((path / "domain.yaml").read_text())["attributes"]
+    said = capsys.readouterr().out
+    assert "survey.csv is read with separator ';' and decimal ','" in said
+    assert "The private table, which is not opened, is declared to be in the same dialect" in said
+    made, _ = loaded(path)
+    assert made.public == {"csv": "../../survey.csv", **german}
+
+
+def test_public_dates_are_shifted_to_a_declared_period(
+    project: Path, loaded: Loaded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = pd.date_range("2024-01-01", "2024-12-30", freq="D")
+    born = [f"{1950 + row % 40}-05-{1 + row % 28:02}" for row in range(len(days))]
+    table = pd.DataFrame({"day": days.strftime("%Y-%m-%d"), "born": born})
+    table.to_csv(project / "survey.csv", index=False)
+    (project / "people.csv").unlink()
+    period = {"period": "2025-01-01/2025-12-31"}
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv", **period)
+
+    given = attributes(path)
+    assert given["public"] == {"shift": "../../survey.csv", "by": "52 weeks"}
+    assert given["private"] == "../../people.csv"
+    assert "its dates shifted by 52 weeks, to the private period" in capsys.readouterr().out
+    domain = Domain.load(path / "domain.yaml")
+    day, birth = domain.attribute("day"), domain.attribute("born")
+    assert isinstance(day, TimeAttribute)
+    assert isinstance(birth, TimeAttribute)
+    assert day.bounds_text == ("2024-12-30", "2025-12-31")
+    assert birth.bounds_text[1] < "1992"
+    made, _ = loaded(path)
+    assert made.public == given["public"]
+    # Already there: nothing moves.
+    there = {"period": "2024-01-01/2024-12-31"}
+    assert attributes(scaffold(project, "same", public="survey.csv", **there))["public"] == (
+        "../../survey.csv"
+    )
+
+
+@pytest.mark.parametrize("written", ["yaml", "python"])
+def test_tables_may_be_sources_in_json(project: Path, written: str) -> None:
+    people(60, seed=2).to_csv(project / "survey.csv", index=False, sep=";")
+    tables = {
+        "public": json.dumps({"csv": "survey.csv", "separator": ";"}),
+        "private": json.dumps({"csv": "people.csv", "multiline": True}),
+    }
+    path = scaffold(project, "mine", written=written, **tables)
+    if written == "yaml":
+        given = attributes(path)
+    else:
+        found: dict[str, Any] = {}
+        exec((path / "component.py").read_text(), found)  # what was just scaffolded
+        given = vars(found["load"](None))
+    assert given["public"] == {"csv": "../../survey.csv", "separator": ";"}
+    assert given["private"] == {"csv": "../../people.csv", "multiline": True}
+
+
 def test_the_private_table_is_not_opened(project: Path) -> None:
     (project / "people.csv").unlink()
     path = scaffold(project, "mine", public="survey.csv", private="people.csv")
@@ -156,6 +224,8 @@ def test_resources_of_ones_own_are_left_alone(project: Path, own: str | None) ->
         ({"public": "survey.xlsx"}, "survey.xlsx"),
         ({"private": "people.csv"}, "--private needs --public"),
         ({"dataset": "two words"}, "--dataset"),
+        ({"public": "survey.csv", "period": "2025"}, "--period must be FIRST/LAST"),
+        ({"public": "survey.csv", "period": "2025-01-01/2025-12-31"}, "no column of dates"),
     ],
 )
 def test_what_fails_leaves_nothing_behind(

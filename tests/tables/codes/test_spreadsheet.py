@@ -56,6 +56,15 @@ def test_other_cells(cell: object) -> None:
     assert not is_formula(cell)
 
 
+def test_a_comma_parts_a_cell_of_a_file_with_another_separator() -> None:
+    assert is_formula("a,=1+1", commas=True)
+    assert not is_formula("1,-5", commas=True)
+    domain = Domain.from_dict({"attributes": {"a": {"values": ["x", "a,=1+1"]}}})
+    check_cells(domain)
+    with pytest.raises(DomainError, match="'a,=1\\+1'"):
+        check_cells(domain, commas=True)
+
+
 def test_all_formulas_are_named_at_once() -> None:
     values = [f"={number}" for number in range(7)]
     attributes = {

@@ -331,7 +331,7 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
         (3, "a path or a mapping"),
         (
             {},
-            "needs one of the keys csv, parquet, sql, duckdb, spark, demo, split, asset, but it",
+            "csv, parquet, sql, duckdb, spark, demo, split, asset, shift, but it",
         ),
         ({"csv": "a.csv", "parquet": "b"}, "needs one of the keys"),
         ({"csv": 3}, "csv must be a text"),

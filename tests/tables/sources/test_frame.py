@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,6 +29,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.sources.columns import cell_text, each_value
+from jam_dagster.tables.sources.frame import polars_of
 from jam_dagster.tables.sources.public_apart import same_rows
 from tests.examples import examples
 
@@ -240,3 +242,27 @@ def test_a_source_is_known_by_its_name_and_a_public_table_by_the_object() -> Non
     assert same_rows(FrameSource(table, "p"), FrameSource(table, "q"))
     assert not same_rows(FrameSource(table, "p"), FrameSource(other, "p"))
     assert not same_rows(FrameSource(table, "p"), ParquetSource("p"))
+
+
+def test_a_table_of_polars_comes_back_with_its_types() -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    table = polars.DataFrame(
+        {
+            "integer": [1, None],
+            "number": [0.5, 1.5],
+            "text": ["a", None],
+            "level": polars.Series(["low", "high"], dtype=polars.Enum(["low", "high", "top"])),
+            "plain": polars.Series(["x", "y"], dtype=polars.Categorical),
+            "yes": [True, None],
+            "day": [date(2024, 1, 5), date(2024, 2, 5)],
+            "at": [datetime(2024, 1, 5, 6), None],
+            "hour": [time(6), time(7)],
+            "length": [timedelta(hours=1), None],
+            "price": [Decimal("1.50"), None],
+        }
+    )
+    made = polars_of(FrameSource(table, "people").read(private=False))
+    assert made.schema == table.schema
+    assert made.rows() == table.rows()
+    assert FrameSource(table, "people").is_polars
+    assert not FrameSource(pd.DataFrame({"a": [1]}), "people").is_polars

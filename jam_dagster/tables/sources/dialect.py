@@ -1,0 +1,129 @@
+"""Dialects of CSV files: the one that a public file is in, and tables that are written in it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_integer_dtype
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.values import is_formula
+from jam_dagster.tables.sources.base import Source, whole
+from jam_dagster.tables.sources.columns import each_value
+from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.csv_records import BLANKS
+from jam_dagster.tables.sources.public import PublicSources
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from jam_dagster.tables.domain.domain import Domain
+
+_PLAIN: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "utf-8"}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The dialect of a CSV file that is written.
+
+    Parameters
+    ----------
+    separator, encoding, decimal
+        As for `CsvSource`.
+    missing
+        What a missing cell is written as.
+
+    Raises
+    ------
+    SpecificationError
+        If no reader can read the dialect, or Python lacks the encoding.
+    """
+
+    separator: str = ","
+    encoding: str = "utf-8"
+    decimal: str = "."
+    missing: str = ""
+
+    def __post_init__(self) -> None:
+        # A certificate that others wrote states one, too.
+        CsvSource("", self.separator, self.encoding, self.decimal)
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise SpecificationError(
+                f"encoding must be one that Python knows, got {self.encoding!r}"
+            ) from None
+
+    @classmethod
+    def of(cls, public: Source | PublicSources | None) -> Dialect:
+        """Return the dialect of the public table, or of the first; the default if it is no CSV."""
+        if isinstance(public, PublicSources):
+            public = next(iter(public.tables.values()))
+        source = None if public is None else whole(public)
+        if not isinstance(source, CsvSource):
+            return cls()
+        separator, missing = source.separator, ""
+        if separator in (" ", BLANKS):
+            # Between blanks an empty cell is none.
+            missing = next(filter(None, source.missing), "")
+            separator = " " if missing else cls.separator
+        return cls(separator, source.encoding, source.decimal, missing)
+
+    @property
+    def changes(self) -> dict[str, str] | None:
+        """What differs from the default dialect; None if nothing does."""
+        default = asdict(DEFAULT_DIALECT)
+        return {name: one for name, one in asdict(self).items() if one != default[name]} or None
+
+    def write(self, table: pd.DataFrame, file: IO[bytes], domain: Domain) -> None:
+        """Write a table over a domain to an open file.
+
+        Numbers have the decimals that the domain states. A file is in UTF-8 if its encoding lacks a
+        character of the table. In the default dialect a number has the decimals that it needs.
+        """
+        if self.changes is None:
+            table.to_csv(file, mode="wb", **_PLAIN)
+        else:
+            file.write(self._text(table, domain))
+
+    def _text(self, table: pd.DataFrame, domain: Domain) -> bytes:
+        decimals = {
+            one.name: one.decimals for one in domain.attributes if isinstance(one, NumericAttribute)
+        }
+        derived = {one.name for one in domain.derived} if self.separator != "," else set()
+        written = {
+            name: self._column(column, decimals.get(str(name)), checked=name in derived)
+            for name, column in table.items()
+        }
+        text: str = pd.DataFrame(written, index=table.index).to_csv(
+            sep=self.separator, na_rep=self.missing, index=False, lineterminator="\n"
+        )
+        try:
+            return text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return text.encode()
+
+    def _column(self, column: pd.Series[Any], decimals: int | None, *, checked: bool) -> Any:
+        kinds = (is_integer_dtype, is_bool_dtype, is_datetime64_any_dtype)
+        if any(is_kind(column.dtype) for is_kind in kinds):
+            return column
+        cell = partial(self._cell, decimals=decimals, checked=checked)
+        return pd.Series(each_value(column, cell, None), index=column.index, dtype=object)
+
+    def _cell(self, value: Any, *, decimals: int | None, checked: bool) -> Any:
+        if isinstance(value, float | np.floating | Decimal):
+            whole_text = str(value) if isinstance(value, Decimal) else repr(float(value))
+            text = whole_text if decimals is None else f"{value:.{decimals}f}"
+            return text.replace(".", self.decimal)
+        # As where a derived text is a formula: it is missing.
+        return None if checked and is_formula(value, commas=True) else value
+
+
+DEFAULT_DIALECT = Dialect()
+"""The dialect without a public CSV file: commas, points and UTF-8."""

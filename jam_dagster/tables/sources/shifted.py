@@ -1,0 +1,195 @@
+"""Public tables of another period, with all dates moved to that of the private table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.domain.clock import Clock
+from jam_dagster.tables.domain.time_draft import seconds_in
+from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
+from jam_dagster.tables.sources.asset import AssetSource
+from jam_dagster.tables.sources.columns import each_value, exact_column
+from jam_dagster.tables.sources.counted import ReadWhole
+from jam_dagster.tables.sources.identity import canonical
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.domain.domain import Domain
+
+_SHIFT = re.compile(r"(-?\d{1,6}) ?(day|week)s?", re.ASCII)
+_DAY_OF_MONTH = re.compile(r"%-?[dj]")
+# A month without a day moves to the month that its middle moves to.
+_MIDDLE_OF_MONTH = timedelta(days=14)
+
+
+@dataclass(frozen=True)
+class ShiftedSource(ReadWhole):
+    """A public table with its dates and timestamps moved by a number of days or weeks.
+
+    All columns of dates move alike, so that the time between two of them stays. Whole weeks keep
+    the days of the week. Parts of dates in columns of their own, such as a year, do not move.
+
+    Parameters
+    ----------
+    source
+        The public table.
+    by
+        How far, such as ``52 weeks`` or ``-28 days``: a later date by a positive number.
+
+    Raises
+    ------
+    SpecificationError
+        `by` is no such text, or the source is an asset.
+    """
+
+    # A `Source`, whose module imports this one and reads its annotations.
+    source: Any
+    by: str
+
+    def __post_init__(self) -> None:
+        if not _SHIFT.fullmatch(self.by):
+            raise SpecificationError(
+                f"by must be a number of days or weeks, such as '52 weeks', got {self.by!r}"
+            )
+        if isinstance(self.source, AssetSource):
+            raise SpecificationError(
+                f"asset {self.source.key} cannot be shifted by a release: make an asset of its"
+                " shifted dates, and name that"
+            )
+
+    @property
+    def restricted_because(self) -> str | None:
+        """The reason of the source."""
+        because: str | None = self.source.restricted_because
+        return because
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the table and move its dates (see `Source.read`)."""
+        if private:
+            raise SpecificationError(SHIFTED_PRIVATE)
+        table = self.source.read(private=False)
+        shifted = {name: _shifted(column, self._length) for name, column in table.items()}
+        return pd.DataFrame(shifted, index=table.index)
+
+    @property
+    def _length(self) -> timedelta:
+        number, unit = _SHIFT.fullmatch(self.by).groups()  # type: ignore[union-attr]
+        return timedelta(**{f"{unit}s": int(number)})
+
+    def describe(self) -> str:
+        """Return the source and the shift."""
+        return f"{self.source.describe()}, its dates shifted by {self.by}"
+
+    def identity(self) -> str:
+        """Return the identity of the source and the shift (see `Source.identity`)."""
+        return canonical(shift=self.source.identity(), by=self.by)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration."""
+        return {"shift": self.source.to_dict(), "by": self.by}
+
+
+def shift_to(table: pd.DataFrame, first: date, last: date) -> str:
+    """Return the whole weeks by which a public table's last date is nearly `last`; "" for none.
+
+    No date moves beyond `last`.
+
+    Parameters
+    ----------
+    table
+        The public table.
+    first, last
+        The private table's period, as a person declares it.
+
+    Raises
+    ------
+    SpecificationError
+        The period ends before it begins, or the table has no column of dates.
+    """
+    if last < first:
+        raise SpecificationError(f"the period must end after it begins, got {first} to {last}")
+    latest = [_latest(column) for _, column in table.items()]
+    known = [one for one in latest if one is not None]
+    if not known:
+        raise SpecificationError("the public table has no column of dates to move to the period")
+    weeks = (last - max(known)).days // 7
+    return f"{weeks} weeks" if weeks else ""
+
+
+def within_period(domain: Domain, first: date, last: date) -> Domain:
+    """Return a drafted domain whose dates in a period have the bounds of the period at least."""
+    attributes = tuple(
+        _extended(one, first, last) if isinstance(one, TimeAttribute) else one
+        for one in domain.attributes
+    )
+    return replace(domain, attributes=attributes)
+
+
+def _extended(attribute: TimeAttribute, first: date, last: date) -> TimeAttribute:
+    """Return dates with bounds that hold a period, unless they end before it or have own bins."""
+    if attribute.clock.kind != "instant":
+        return attribute
+    begin = attribute.number(attribute.name, "period", first)
+    end = attribute.number(attribute.name, "period", last, end=True)
+    low, high = attribute.edges[0], float(np.floor(attribute.edges[-1]))
+    if high < begin:
+        return attribute
+    low, high = min(low, begin), max(high, end)
+    if attribute.every is not None:
+        return replace(attribute, edges=(low, high))
+    if attribute.bins == np.floor(attribute.edges[-1]) - attribute.edges[0] + 1:
+        # Each unit is a bin.
+        return replace(attribute, edges=equal_unit_edges(low, high, int(high - low + 1)))
+    return attribute
+
+
+def _latest(column: pd.Series[Any]) -> date | None:
+    """Return the latest day of a public column of dates; None of another one."""
+    found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
+    if found is None or found[0].kind != "instant":
+        return None
+    return found[0].moment(float(np.nanmax(found[1]))).date()
+
+
+SHIFTED_PRIVATE = (
+    "shift is for public tables: a private table stays as it is, and the public one moves to its"
+    " period"
+)
+
+
+def _shifted(column: pd.Series[Any], length: timedelta) -> pd.Series[Any]:
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "M":
+        return column + length
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        zone = column.dt.tz
+        # The clocks of the zone show the same time of day.
+        moved = column.dt.tz_localize(None) + length
+        first = np.ones(len(column), bool)
+        local: pd.Series[Any] = moved.dt.tz_localize(
+            zone, ambiguous=first, nonexistent="shift_forward"
+        )
+        return local
+    found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
+    if found is None or found[0].kind != "instant":
+        return column
+    clock, _ = found
+    monthly = clock.is_text and not _DAY_OF_MONTH.search(str(clock.format))
+    if monthly:
+        length += _MIDDLE_OF_MONTH
+    cells = each_value(column, partial(_moved, clock=clock, length=length), None)
+    return exact_column(pd.Series(cells, index=column.index, name=column.name, dtype=object))
+
+
+def _moved(value: Any, *, clock: Clock, length: timedelta) -> Any:
+    """Return a date that much later, by the clocks of its zone; what is no date stays."""
+    count = clock.count_of(value)
+    if np.isnan(count):
+        return value
+    return clock.values_of([clock.count_at(clock.moment(count) + length)])[0]

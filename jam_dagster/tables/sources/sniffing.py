@@ -1,0 +1,147 @@
+"""The dialect of a public CSV file, found from its own bytes.
+
+It is a draft for a person to confirm, and nothing here ever opens a private file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from io import StringIO
+
+from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not in its stubs
+
+from jam_dagster.tables.domain.values import exact_number
+from jam_dagster.tables.sources.base import Source, config_from_text, source_from_config
+from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.csv_records import BLOCK_BYTES
+from jam_dagster.tables.sources.identity import opened
+from jam_dagster.tables.sources.reading import reading
+
+SNIFFED = ("separator", "encoding", "decimal")
+"""The options of a CSV source that are found."""
+
+# A comma is the least surprising in a header that has another mark as often.
+_SEPARATORS = (";", "\t", "|", ",")
+_ROWS = 1000
+_NUMBER = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?", re.ASCII)
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+", re.ASCII)
+
+
+def sniffed(source: Source, given: Collection[str] = ()) -> tuple[Source, str]:
+    """Return a public source with the options that its file shows, and a sentence on them, or "".
+
+    Parameters
+    ----------
+    source
+        The source; one of another kind than `CsvSource` is returned as it is.
+    given
+        The options that somebody stated, which stay.
+
+    Raises
+    ------
+    SourceError
+        The file cannot be found or read.
+    """
+    if not isinstance(source, CsvSource):
+        return source, ""
+    default = CsvSource("")
+    stated = {name for name in SNIFFED if getattr(source, name) != getattr(default, name)}
+    stated |= set(given)
+    path = opened(source.path)
+    found = source
+    if "encoding" not in stated:
+        encoding = reading(source.describe(), False, lambda: _encoding(path))
+        found = replace(found, encoding=encoding)
+    lines = reading(source.describe(), False, lambda: _sample(path, found.encoding))
+    if "separator" not in stated:
+        found = replace(found, separator=_separator(lines) or found.separator)
+    if "decimal" not in stated and len(found.separator) == 1:
+        rows = _rows(lines, found.separator)
+        found = replace(found, decimal="," if _has_decimal_commas(rows, found) else found.decimal)
+    changes = {
+        name: getattr(found, name)
+        for name in SNIFFED
+        if getattr(found, name) != getattr(source, name)
+    }
+    if not changes:
+        return source, ""
+    words = " and ".join(f"{name} {value!r}" for name, value in changes.items())
+    config = json.dumps(found.to_dict())
+    return found, f"{source.describe()} is read with {words}, as its lines show: {config}."
+
+
+def drafted_source(text: str) -> tuple[Source, str]:
+    """Return the public source that an option names as `sniffed` does."""
+    config = config_from_text(text)
+    return sniffed(source_from_config(config), config if isinstance(config, dict) else ())
+
+
+def _encoding(path: str) -> str:
+    """Return the encoding of a file: UTF-8, UTF-16 by its mark, or the usual one of Windows."""
+    utf_8, cp1252 = (codecs.getincrementaldecoder(name)() for name in ("utf-8", "cp1252"))
+    possible = {"utf-8": utf_8, "cp1252": cp1252}
+    with get_handle(path, "rb", compression="infer", is_text=False) as handle:
+        begun = False
+        while True:
+            block: bytes = handle.handle.read(BLOCK_BYTES)
+            if not begun and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                return "utf-16"
+            begun = True
+            for name, decoder in list(possible.items()):
+                try:
+                    decoder.decode(block, not block)
+                except UnicodeDecodeError:
+                    del possible[name]
+            if not block:
+                return next(iter(possible), "latin-1")
+
+
+def _sample(path: str, encoding: str) -> str:
+    """Return the first whole lines of a file."""
+    with get_handle(path, "r", encoding=encoding, compression="infer") as handle:
+        text = str(handle.handle.read(BLOCK_BYTES)).removeprefix("\ufeff")
+    return text if len(text) < BLOCK_BYTES else text[: text.rfind("\n") + 1]
+
+
+def _rows(lines: str, separator: str) -> list[list[str]]:
+    """Return the header and the first records; none if quotes do not match."""
+    read = csv.reader(StringIO(lines), delimiter=separator, skipinitialspace=True)
+    rows: list[list[str]] = []
+    try:
+        for row in read:
+            if any(row):
+                rows.append(row)
+            if len(rows) > _ROWS:
+                break
+    except csv.Error:
+        return []
+    return rows
+
+
+def _separator(lines: str) -> str | None:
+    """Return what parts all lines into the same number of fields, the most that there are."""
+    widths: dict[str, int] = {}
+    for separator in _SEPARATORS:
+        rows = _rows(lines, separator)
+        if len(rows) > 1 and {len(row) for row in rows} == {len(rows[0])} and len(rows[0]) > 1:
+            widths[separator] = len(rows[0])
+    return max(widths, key=widths.__getitem__, default=None)
+
+
+def _has_decimal_commas(rows: list[list[str]], source: CsvSource) -> bool:
+    """Return whether some column has decimal commas, and no cell is a number with a point."""
+    found = False
+    for column in zip(*rows[1:], strict=False):
+        cells = [cell.strip() for cell in column if cell.strip() not in source.missing]
+        # A source with decimal commas refuses it; formats read each such column by itself.
+        if any("." in cell and exact_number(cell) is not None for cell in cells):
+            return False
+        with_comma = [cell for cell in cells if "," in cell]
+        numbers = all(map(_NUMBER.fullmatch, cells))
+        found = found or (numbers and not all(map(_THOUSANDS.fullmatch, with_comma)))
+    return found

@@ -1,0 +1,67 @@
+"""The dialect of a public CSV file is found from its lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jam_dagster.errors import SourceError
+from jam_dagster.tables import CsvSource, ParquetSource
+from jam_dagster.tables.sources.sniffing import drafted_source, sniffed
+
+ROWS = "cost;bmi;town\n1.234,50;24,8;Köln\n12,25;25,0;Bonn\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (ROWS.encode("cp1252"), {"separator": ";", "encoding": "cp1252", "decimal": ","}),
+        (ROWS.encode("utf-16"), {"separator": ";", "encoding": "utf-16", "decimal": ","}),
+        (ROWS.encode("utf-8-sig"), {"separator": ";", "decimal": ","}),
+        (b"a\tb\n1,5\tx\n", {"separator": "\t", "decimal": ","}),
+        (b"a|b\n1.5|x\n", {"separator": "|"}),
+        # Commas of thousands, and a header and fields with commas.
+        (b"a;b\n1,234;x\n999;y\n", {"separator": ";"}),
+        (b"a, x;b\nm, n;1\no, p;2\n", {"separator": ";"}),
+        # Points and commas: each column has a format of its own.
+        (b"a;b\n1,5;2.5\n", {"separator": ";"}),
+        (b'a,b\n"1;2",x\n"3;4",y\n', {}),
+        (b"a,b\n1.5,x\n", {}),
+        (b"a\n1\n", {}),
+        (b'a,b\n"open,x\n', {}),
+        # A dash of Windows, in a byte that cp1252 lacks beside it.
+        (b"a,b\n\x96\x81,x\n", {"encoding": "latin-1"}),
+    ],
+)
+def test_dialects(tmp_path: Path, content: bytes, expected: dict[str, str]) -> None:
+    path = tmp_path / "survey.csv"
+    path.write_bytes(content)
+    found, said = sniffed(CsvSource(str(path)))
+    assert found == CsvSource(str(path), **expected)
+    assert bool(said) == bool(expected)
+    for name, value in expected.items():
+        assert f"{name} {value!r}" in said
+
+
+def test_an_encoding_is_found_wherever_its_first_letter_is(tmp_path: Path) -> None:
+    path = tmp_path / "survey.csv"
+    path.write_bytes(b"a,b\n" + b"1,x\n" * 600_000 + "2,ö\n".encode("cp1252"))
+    assert sniffed(CsvSource(str(path)))[0] == CsvSource(str(path), encoding="cp1252")
+
+
+def test_what_is_stated_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("survey.csv").write_bytes(ROWS.encode("cp1252"))
+    source, said = drafted_source('{"csv": "survey.csv", "decimal": ".", "encoding": "latin-1"}')
+    assert source == CsvSource("survey.csv", ";", "latin-1")
+    assert said == (
+        "CSV file survey.csv is read with separator ';', as its lines show: "
+        '{"csv": "survey.csv", "separator": ";", "encoding": "latin-1"}.'
+    )
+
+
+def test_other_sources_are_left_alone_and_a_missing_file_is_named() -> None:
+    assert sniffed(ParquetSource("none.parquet")) == (ParquetSource("none.parquet"), "")
+    with pytest.raises(SourceError, match=r"none\.csv: there is no such file"):
+        sniffed(CsvSource("none.csv"))
