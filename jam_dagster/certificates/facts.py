@@ -19,6 +19,9 @@ VERSION = 2
 STORED = "stored"
 """The kind of the entries that hold the digest of an outcome."""
 
+RAN = "ran"
+"""The kind of the entries that hold the digest of a run."""
+
 COUNTED = "counted"
 """The kind of the entries that hold a public number of records."""
 
@@ -75,7 +78,7 @@ class Entry:
     @staticmethod
     def is_listed(event: Event) -> bool:
         """Return whether certificates list an event."""
-        return event.moves_amount or event.kind.value in (STORED, COUNTED)
+        return event.moves_amount or event.kind.value in (STORED, COUNTED, RAN)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; a digest and a number of records only where there is one."""

@@ -39,7 +39,7 @@ from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.mechanisms.trust import distrust
 from jam_dagster.models.graphical import kernels
-from jam_dagster.privacy.ledger.key import command_line_run
+from jam_dagster.privacy.ledger.key import canonical_digest, command_line_run
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 if TYPE_CHECKING:
@@ -136,9 +136,11 @@ def certify(
         entries, charged = _entries(ledger, key)
         # A repeated release without a charge gets its earlier certificate.
         at = charged or at
-        _check_outcomes(draws, entries, transcript, files)
-        _check_public(transcript, domain, public)
     hashed = dict(_hashed(folder, files))
+    if ledger is not None:
+        content = content_of(hashed, restricted=domain.restricted)
+        _check_outcomes(draws, entries, transcript, files, content)
+        _check_public(transcript, domain, public)
     _check_made(hashed, made or {})
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
@@ -269,10 +271,11 @@ def _check_outcomes(
     entries: tuple[Entry, ...],
     transcript: Transcript,
     files: Mapping[str, Path | UPath],
+    content: str,
 ) -> None:
     """Raise unless the outcomes beside the release are those that the ledger has digests of."""
     errors = None if "errors" not in files else parse_json(files["errors"].read_bytes())
-    outcomes = compare_outcomes(draws, entries, transcript, errors)
+    outcomes = compare_outcomes(draws, entries, transcript, errors, content)
     if outcomes.faults:
         raise LedgerIntegrityError(
             f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "
@@ -380,6 +383,22 @@ FILES_BESIDE_MODEL = frozenset(CONTENTS["transcript"]) | set(CONTENTS) - {"model
 
 OPTIONAL = frozenset({"report", "checks", "validations", "errors"})
 """The files that not every release has."""
+
+
+def run_files_digest(hashes: Mapping[str, str]) -> str:
+    """Return the SHA-256 that the ledger has of a run, whose files have these by their roles.
+
+    Transcript, measurements, model and its arrays are the run's; other files count for nothing.
+    """
+    its = {name: one for name, one in hashes.items() if name not in OPTIONAL | {"table", "domain"}}
+    return canonical_digest(its)
+
+
+def content_of(files: Mapping[str, FileHash], *, restricted: bool) -> str:
+    """Return the digest of certified files' run; empty over a domain from private data."""
+    if restricted:
+        return ""
+    return run_files_digest({name: one.sha256 for name, one in files.items()})
 
 
 def arrays_in(model: Path | UPath) -> dict[str, Path | UPath]:

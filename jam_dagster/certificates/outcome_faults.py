@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.certificates.facts import COUNTED, STORED
+from jam_dagster.certificates.facts import COUNTED, RAN, STORED
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING, NOTHING_HELPS, subject_of
 from jam_dagster.privacy.noise.calls import SELECTION
@@ -45,6 +45,7 @@ def compare_outcomes(
     entries: Sequence[Entry],
     transcript: Transcript,
     errors: Mapping[str, Any] | None,
+    content: str,
 ) -> Outcomes:
     """Compare the outcomes of draws with the digests that the ledger has of them.
 
@@ -52,9 +53,11 @@ def compare_outcomes(
     is of such a draw.
 
     `errors` is the file of workload errors, if they were measured with noise and it exists.
+    `content` is the digest of the run's files (see `content_of`), which the ledger must have.
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
-    faults = list(_records_faults(transcript, entries))
+    faults = [] if _has_run(entries, content) else ["the run is not the one that was made"]
+    faults += list(_records_faults(transcript, entries))
     faults += list(_round_faults(transcript, [one.call for one in draws]))
     unused, compared = 0, 0
     for draw in draws:
@@ -79,6 +82,11 @@ def compare_outcomes(
             compared += 1
     faults += [f"the ledger has an outcome of {step}, which is no draw" for _, step in digests]
     return Outcomes(tuple(faults), compared, unused)
+
+
+def _has_run(entries: Sequence[Entry], content: str) -> bool:
+    """Return whether the last run that was made has a digest; it covers what no draw's does."""
+    return [one.digest for one in entries if one.kind == RAN][-1:] == [content]
 
 
 def _records_faults(transcript: Transcript, entries: Sequence[Entry]) -> Iterator[str]:

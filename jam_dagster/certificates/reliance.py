@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import Entry, PaidDraw
-from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.certificates.issue import run_files_digest, sha256_of
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.public_faults import public_faults
@@ -48,7 +48,9 @@ def reliance_faults(
     if withdrawn is not None:
         yield f"it was withdrawn on {withdrawn.on}: {withdrawn.reason}"
     yield from _setting_faults(key, transcript, model, specification)
-    yield from _payment_faults(ledger, key, transcript)
+    hashes = {name: sha256_of(path) for name, path in files.items()}
+    content = "" if model.domain.restricted else run_files_digest(hashes)
+    yield from _payment_faults(ledger, key, transcript, content)
     try:
         yield from public_faults(transcript, model.domain, public)
         if not _is_certified(ledger, key, files, certificate):
@@ -71,7 +73,9 @@ def _setting_faults(
         yield "it is over another domain than its specification"
 
 
-def _payment_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> Iterator[str]:
+def _payment_faults(
+    ledger: Ledger, key: ReleaseKey, transcript: Transcript, content: str
+) -> Iterator[str]:
     """Yield the outcomes that were not paid for as they are."""
     entries = [
         Entry.of(event)
@@ -84,7 +88,7 @@ def _payment_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
         yield f"the ledger {ledger.location} was never charged for it"
         return
     draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]
-    yield from compare_outcomes(draws, entries, transcript, None).faults
+    yield from compare_outcomes(draws, entries, transcript, None, content).faults
 
 
 def _is_certified(

@@ -19,7 +19,7 @@ from jam_dagster.certificates.certificate import Certificate, read_document, sea
 from jam_dagster.certificates.draw_faults import draw_faults
 from jam_dagster.certificates.error_faults import error_faults
 from jam_dagster.certificates.held import UNREADABLE, Held
-from jam_dagster.certificates.issue import SEED_BYTES, environment
+from jam_dagster.certificates.issue import SEED_BYTES, content_of, environment
 from jam_dagster.certificates.ledger_faults import (
     certified,
     chain_faults,
@@ -348,7 +348,10 @@ def _outcomes(held: Held) -> Finding:
     def faults() -> Iterator[str]:
         certificate = held.certificate
         found.append(
-            compare_outcomes(certificate.draws, certificate.entries, held.transcript, held.errors)
+            compare_outcomes(
+                *(certificate.draws, certificate.entries, held.transcript, held.errors),
+                content_of(certificate.files, restricted=certificate.domain.restricted),
+            )
         )
         yield from found[0].faults
 

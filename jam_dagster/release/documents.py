@@ -11,12 +11,14 @@ from jam_dagster.certificates import Certificate, Issuer, ReleaseTerms, Requeste
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.choices import recommended
 from jam_dagster.common.redaction import keep_details
+from jam_dagster.errors import InputError
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds, known_bounds
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.mechanisms.registry import title_of
+from jam_dagster.release.run import ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import Clique, EncodedTable, MarginalSource, SqlSource
 from jam_dagster.tables.codes.block_counts import can_be_counted
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from jam_dagster.evaluation.expectations.validation import TableChecks
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
-    from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
 
 
@@ -58,6 +59,21 @@ class Documents:
         if not isinstance(source, SqlSource):
             return None
         return self.place.counted_by if self.place.has_begun else source.engine or ROWS
+
+    def _was_made(self, run: ReleaseRun) -> bool:
+        """Whether a run is the one that was made for this release, with its budget."""
+        partition, domain = run.release.key.partition, run.model.domain
+        wanted = ReleaseIdentity.of(self.spec, domain, partition)
+        return run.release == wanted and self.funding.has_made(run)
+
+    def _check_run(self, run: ReleaseRun) -> None:
+        """Raise InputError unless a run is the one that was made."""
+        if not self._was_made(run):
+            raise InputError(
+                f"The run of release {run.release.key.release} in {self.place.name} is not the one"
+                " that was made. Run the release again, which charges nothing: it repeats from the"
+                " stored draws."
+            )
 
     def report(
         self,
@@ -90,6 +106,7 @@ class Documents:
         **more
             Facts that only the place knows: ``public_source``, ``public_released``, ``history``.
         """
+        self._check_run(run)
         workload = self.spec.workload.build(run.model.domain)
         bounds = known_bounds(run.transcript, run.model.domain, workload, released=synthetic)
         # A page that is made again says what it said, and is the one that was certified.
@@ -153,6 +170,7 @@ class Documents:
         made
             The SHA-256 of files as they were made, by their roles.
         """
+        self._check_run(run)
         released, funding = run.release, self.funding
         terms = ReleaseTerms(
             key=released.key,

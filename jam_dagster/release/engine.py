@@ -367,15 +367,22 @@ class Engine(Documents):
             parts["transcript"] = with_chunks(parts["transcript"])
             made = ReleaseRun(**parts, release=identity)
             self.place.keep(made)
+            self.funding.keep_digest(made)
         return found or made, found is not None
 
     def _finished(self) -> ReleaseRun | None:
-        """Return the run that ended before; what lies there of a release that never paid is none.
+        """Return the run that ended before; another one than was made then counts for nothing.
 
-        Whoever may write to the place could have put it there.
+        Whoever may write to the place could have put it there, or changed it.
         """
         found = self.place.finished()
-        return found if found is not None and self.funding.has_paid else None
+        if found is None or self._was_made(found):
+            return found
+        self.progress.notify(
+            f"{self.place.name} holds another run than the one that was made, or the ledger never"
+            " had its digest: it is made again from the stored draws."
+        )
+        return None
 
     def _repeat(self, found: ReleaseRun) -> None:
         """Say that a run was drawn before, once its number of records is the ledger's."""

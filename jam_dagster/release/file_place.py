@@ -153,7 +153,9 @@ class FilePlace(Place):
         """Whether the outcome of any charged draw is here, or a run that made none."""
         if self.files:
             return True
-        return self._has_run and not Transcript.load(self._run / "transcript").calls
+        # What describes a release is written before its run.
+        described = self._description.exists()
+        return described and self._has_run and not Transcript.load(self._run / "transcript").calls
 
     @property
     def _has_run(self) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jam_dagster.certificates.signing import Signer
     from jam_dagster.privacy import Budget, Event, Ledger, Protection, Release, ReleaseKey
     from jam_dagster.release.place import Place, StoredDraws
+    from jam_dagster.release.run import ReleaseRun
 
 
 class Funding(Protocol):
@@ -56,9 +57,11 @@ class Funding(Protocol):
     def close(self, share: str, reason: str) -> None:
         """Return the unspent part of a share to the dataset's budget."""
 
-    @property
-    def has_paid(self) -> bool:
-        """Whether the release has paid for an answer; a stored run of one that has not is none."""
+    def keep_digest(self, run: ReleaseRun) -> None:
+        """Keep the digest of a run that this process made, where no writer of releases can."""
+
+    def has_made(self, run: ReleaseRun) -> bool:
+        """Return whether a stored run is the one that was made last for its release."""
 
     def after_interrupt(self, again: str) -> str:
         """Return in a sentence how an interrupted release goes on; `again` is who starts it."""
@@ -117,9 +120,11 @@ class ResearchFunding:
         if share in self._accounts:
             self._accounts[share].close(reason)
 
-    @property
-    def has_paid(self) -> bool:
-        """Whether the release has paid: research believes what it finds."""
+    def keep_digest(self, run: ReleaseRun) -> None:
+        """Do nothing: what research makes may not leave."""
+
+    def has_made(self, run: ReleaseRun) -> bool:
+        """Return True: research believes what it finds."""
         return True
 
     def after_interrupt(self, again: str) -> str:
@@ -354,10 +359,13 @@ class LedgerFunding:
         """Return the unspent part of a share to the dataset's budget."""
         self._release.account(share).close(reason=reason)
 
-    @property
-    def has_paid(self) -> bool:
-        """Whether the ledger has a charge or a count of the release's."""
-        return self.ledger.has_paid(self.key)
+    def keep_digest(self, run: ReleaseRun) -> None:
+        """Journal the digest of a run; see `jam_dagster.privacy.Ledger.ran`."""
+        self.ledger.ran(self.key, _digest(run), run_id=self.run_id)
+
+    def has_made(self, run: ReleaseRun) -> bool:
+        """Return whether the ledger has the digest of a run as its release's last."""
+        return self.ledger.last_run(run.release.key) == _digest(run)
 
     def after_interrupt(self, again: str) -> str:
         """Return what goes on, or who has to let it: an interrupt is a failed attempt."""
@@ -391,6 +399,11 @@ class LedgerFunding:
         """Return when the release ended; made again, a release says what it said before."""
         at, balance = self.ledger.ended(self.key)
         return datetime.fromisoformat(at), balance.remaining_epsilon
+
+
+def _digest(run: ReleaseRun) -> str:
+    # A plain digest of results over a domain from private data would distinguish neighbours.
+    return "" if run.model.domain.restricted else run.content
 
 
 def _has_ended(journal: Sequence[Event]) -> bool:

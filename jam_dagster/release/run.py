@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.certificates.issue import released_files, run_files_digest, sha256_of
 from jam_dagster.certificates.table import run_digest
 from jam_dagster.common.files import write_whole
 from jam_dagster.common.json_text import parse_json
+from jam_dagster.errors import InputError
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.mechanisms import MechanismResult, Transcript, load_model
 from jam_dagster.privacy import ReleaseKey
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from upath import UPath
 
     from jam_dagster.release.spec import ReleaseSpec
@@ -72,6 +73,12 @@ class ReleaseRun(MechanismResult):
         """See `run_digest`."""
         return run_digest(self.release.key, self.transcript)
 
+    @cached_property
+    def content(self) -> str:
+        """The `run_files_digest` of its files, as they were read or are written here."""
+        with TemporaryDirectory(prefix="jam-") as folder:
+            return _written(self, Path(folder))
+
 
 def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
     """Write the model, the transcript, and which release they are, unless they lie there."""
@@ -81,38 +88,74 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
     # A crash between the files must not leave the model of one release under another's name.
     if marker.exists():
         marker.unlink()
-    run.model.save(folder / "model")
-    run.transcript.save(folder / "transcript")
-    content = {"release": run.release.to_dict(), "transcript": _transcript(folder)}
+    with TemporaryDirectory(prefix="jam-") as made:
+        written = _written(run, Path(made))
+        run.__dict__.setdefault("content", written)
+        _copy(Path(made), folder)
+    content = {"release": run.release.to_dict(), "content": written}
     write_whole(marker, json.dumps(content, indent=1).encode())
     object.__setattr__(run, "folder", folder)
 
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
-    """Read what `write_run` wrote."""
-    content = parse_json((folder / RUN_FILE).read_text())
-    run = ReleaseRun(
-        model=load_model(folder / "model"),
-        transcript=Transcript.load(folder / "transcript"),
-        release=ReleaseIdentity.from_dict(content["release"]),
-    )
+    """Read what `write_run` wrote; its digest is of the very bytes that were read."""
+    release = ReleaseIdentity.from_dict(parse_json((folder / RUN_FILE).read_text())["release"])
+    with TemporaryDirectory(prefix="jam-") as copied:
+        read = Path(copied)
+        _copy(folder, read)
+        try:
+            run = _loaded(read, release)
+        except InputError:
+            # Its message names the folder.
+            _loaded(folder, release)
+            raise
+        run.__dict__["content"] = _content(read)
     object.__setattr__(run, "folder", folder)
     return run
+
+
+def _loaded(folder: Path | UPath, release: ReleaseIdentity) -> ReleaseRun:
+    model, transcript = load_model(folder / "model"), Transcript.load(folder / "transcript")
+    return ReleaseRun(model=model, transcript=transcript, release=release)
 
 
 def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
     """Return of which release the run in a folder is; None if it is not there as it was made."""
     try:
         content = parse_json((folder / RUN_FILE).read_text())
-        same = content["transcript"] == _transcript(folder)
-    except FileNotFoundError:
+        same = content["content"] == _content(folder)
+    except (FileNotFoundError, KeyError):
         return None
-    whole = same and (folder / "model" / "model.json").exists()
-    return ReleaseIdentity.from_dict(content["release"]) if whole else None
+    return ReleaseIdentity.from_dict(content["release"]) if same else None
 
 
-def _transcript(folder: Path | UPath) -> str:
-    return hashlib.sha256((folder / "transcript" / "transcript.json").read_bytes()).hexdigest()
+def _written(run: ReleaseRun, folder: Path) -> str:
+    """Write the files of a run, and return their digest."""
+    run.model.save(folder / "model")
+    run.transcript.save(folder / "transcript")
+    return _content(folder)
+
+
+def _files(folder: Path | UPath) -> dict[str, Path | UPath]:
+    return released_files(transcript=folder / "transcript", model=folder / "model")
+
+
+def _content(folder: Path | UPath) -> str:
+    return run_files_digest({name: sha256_of(path) for name, path in _files(folder).items()})
+
+
+def _copy(source: Path | UPath, target: Path | UPath) -> None:
+    """Copy the files of a run, and remove those of another one."""
+    copied = set()
+    for path in _files(source).values():
+        if path.exists():
+            beside = target / path.parent.name
+            beside.mkdir(parents=True, exist_ok=True)
+            write_whole(beside / path.name, path.read_bytes())
+            copied.add(path.name)
+    for stale in _files(target).values():
+        if stale.name not in copied:
+            stale.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

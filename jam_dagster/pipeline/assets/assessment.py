@@ -15,9 +15,10 @@ from jam_dagster.pipeline.assets.metadata import pictures
 from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.storage.formats import ErrorFormat
+from jam_dagster.pipeline.storage.formats import errors_hash
 from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.documents import checks_of, counts_of, judged
+from jam_dagster.release.place import public_hash
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.tables import MarginalSource
@@ -118,8 +119,9 @@ def _page(
     key, domain = run.release.key, run.model.domain
     step.check_hash(key, "synthetic_records", sha256_of(synthetic.path))
     if error is not None:
-        content = ErrorFormat().content(error)
-        step.check_hash(key, "workload_error", sha256(content).hexdigest())
+        step.check_hash(key, "workload_error", errors_hash(error))
+    if public is not None:
+        step.check_hash(key, PUBLIC_CODES, public_hash(public))
     engine = step.engine(domain)
     public_source, public_released = drawn_on(step, domain)
     # Not as Dagster's events have them: who may launch runs can report those.
@@ -137,7 +139,7 @@ def _page(
         restricted=restricted,
         public_source=public_source,
         public_released=public_released,
-        history=history_of(step, run, error),
+        history=history_of(step, engine, run, error),
     )
     if not restricted:
         step.keep_hash(key, "release_report", sha256(page.encode()).hexdigest())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
-from jam_dagster.pipeline.storage.formats import ErrorFormat, RunFormat
+from jam_dagster.pipeline.storage.formats import ErrorFormat, RunFormat, errors_hash
 from jam_dagster.release.run import ReleaseErrors
 from jam_dagster.reports.history import PartitionRelease
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation import WorkloadErrors
     from jam_dagster.pipeline.assets.step import ReleaseStep
+    from jam_dagster.release.engine import Engine
     from jam_dagster.release.run import ReleaseRun
 
 MOST_PARTITIONS = 24
@@ -19,24 +20,32 @@ MOST_PARTITIONS = 24
 
 
 def history_of(
-    step: ReleaseStep, run: ReleaseRun, error: WorkloadErrors | None
+    step: ReleaseStep, engine: Engine, run: ReleaseRun, error: WorkloadErrors | None
 ) -> list[PartitionRelease]:
     """Return the releases of earlier partitions and, last, of this run; none without partitions.
 
     They lie in the store of this release, which holds nothing that may be seen by fewer people; a
-    partition whose noise was of another kind is left out. Errors are told where noise hides them.
+    partition whose noise was of another kind, or whose run is another than was made, is left out.
+    Errors are told where noise hides them.
     """
     graph, partition = step.graph, step.partition
     if graph.spec.partitions is None:
         return []
     store = step.store(MECHANISM_RUN)
+    dataset, release = run.release.key.dataset, run.release.key.release
     found = []
     for one in graph.spec.partitions.up_to(partition, MOST_PARTITIONS)[:-1]:
         folders = (store.beside(key, one, RunFormat.suffix) for key in graph.run_keys())
         folder = next((path for path in folders if (path / RunFormat.marker).exists()), None)
         if folder is not None:
             made = RunFormat().read(folder)
-            if made.transcript.releasable == run.transcript.releasable:
+            key = made.release.key
+            its = (key.dataset, key.release, key.partition) == (dataset, release, one)
+            if not its or not engine.funding.has_made(made):
+                step.context.log.warning(
+                    f"The report leaves out partition {one}: its run is not the one that was made."
+                )
+            elif made.transcript.releasable == run.transcript.releasable:
                 found.append(_release(one, made, _errors(step, one, made)))
     return [*found, _release(partition, run, error)]
 
@@ -53,4 +62,6 @@ def _errors(step: ReleaseStep, partition: str, run: ReleaseRun) -> WorkloadError
     store = step.store("workload_error")
     path = store.beside(step.graph.key("workload_error"), partition, ErrorFormat.suffix)
     error = ErrorFormat().read(path) if path.exists() else None
-    return error if isinstance(error, ReleaseErrors) and error.run == run.digest else None
+    if not isinstance(error, ReleaseErrors) or error.run != run.digest:
+        return None
+    return error if step.is_kept(run.release.key, "workload_error", errors_hash(error)) else None

@@ -29,10 +29,11 @@ from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import BudgetAlert, was_left
 from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal, log_alert
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.storage.formats import ErrorFormat, TableFormat
+from jam_dagster.pipeline.storage.formats import TableFormat, errors_hash
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.engine import Drawn, Engine
+from jam_dagster.release.place import public_hash
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.tables import Domain, MarginalSource, Source
 from jam_dagster.tables.sources.table_file import TableFile
@@ -93,8 +94,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     value=errors,
                     metadata=tidy(error_metadata(graph, errors, verdict)),
                 )
-                content = ErrorFormat().content(errors)
-                step.keep_hash(drawn.run.release.key, "workload_error", sha256(content).hexdigest())
+                step.keep_hash(drawn.run.release.key, "workload_error", errors_hash(errors))
                 _alert_if_worse(step, drawn.run, errors, verdict, repeated=repeated)
 
     return private_side
@@ -193,6 +193,8 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
             **sample_metadata(graph, run, sample, public),
         },
     )
+    if public is not None:
+        step.keep_hash(run.release.key, PUBLIC_CODES, public_hash(public))
     # The store has written it now.
     stored = sha256_of(step.beside(name, TableFormat.suffix))
     step.keep_hash(run.release.key, name, stored)

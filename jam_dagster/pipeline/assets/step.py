@@ -82,12 +82,16 @@ class ReleaseStep:
 
     def check_hash(self, key: "ReleaseKey", name: str, digest: str) -> None:
         """Raise InputError unless an asset of a charged release is as it was made."""
-        if self.graph.spec.exact and digest != self.kept_hash(key, name):
+        if not self.is_kept(key, name, digest):
             raise InputError(
                 f"{name} of release {key.release} is not what was made, or that is not in the"
                 f" private store. Materialize {name} first, which costs nothing. Nothing was"
                 " charged."
             )
+
+    def is_kept(self, key: "ReleaseKey", name: str, digest: str) -> bool:
+        """Return whether an asset is as it was made; research keeps no hashes."""
+        return not self.graph.spec.exact or digest == self.kept_hash(key, name)
 
     def _hash_file(self, key: "ReleaseKey", name: str) -> "UPath":
         return self._resource(PRIVATE_STORE).path_of(

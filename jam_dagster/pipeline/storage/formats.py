@@ -6,6 +6,7 @@ import io
 import json
 from abc import ABC, abstractmethod
 from dataclasses import asdict
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, render_certificate
@@ -241,6 +242,11 @@ class ErrorFormat(Format):
         return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
 
     _TABLES = ("synthetic", "public", "independent", "narrow", "uniform")
+
+
+def errors_hash(errors: WorkloadErrors) -> str:
+    """Return the SHA-256 of errors as their file has them."""
+    return sha256(ErrorFormat().content(errors)).hexdigest()
 
 
 class PageFormat(Format):

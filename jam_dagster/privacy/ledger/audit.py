@@ -67,6 +67,9 @@ class Totals(Protocol):
         ...
 
 
+_UNMOVING = (Kind.STORED, Kind.CERTIFIED, Kind.COUNTED, Kind.RAN)
+
+
 @dataclass
 class _Share:
     at: str
@@ -88,6 +91,8 @@ class _Opening:
     shares: dict[str, _Share] = field(default_factory=dict)
     records: str = ""
     """The public number of records of its source, where the release read one."""
+    run: str | None = None
+    """The digest of its last run."""
 
     @property
     def binds(self) -> bool:
@@ -217,7 +222,7 @@ def _rule_fault(event: Event, dataset: _Dataset) -> str:
         return _approval_fault(event, dataset)
     if event.kind == Kind.WITHDRAWN:
         return _withdrawal_fault(event, dataset)
-    if not event.moves_amount and event.kind not in (Kind.STORED, Kind.CERTIFIED, Kind.COUNTED):
+    if not event.moves_amount and event.kind not in _UNMOVING:
         return f"is of the kind {event.kind.value!r}, which the ledger never writes"
     if dataset.granted is None:
         return f"is about dataset {event.dataset!r}, which was granted nothing"
@@ -229,6 +234,8 @@ def _rule_fault(event: Event, dataset: _Dataset) -> str:
         return _reservation_fault(event, key, dataset, opening)
     if event.kind == Kind.CERTIFIED:
         return _certificate_fault(event, key, dataset)
+    if event.kind == Kind.RAN:
+        return _run_fault(event, opening)
     if event.kind == Kind.COUNTED:
         return _count_fault(event, key, dataset, opening)
     if opening is None or event.share not in opening.shares or event.opening != opening.number:
@@ -364,6 +371,17 @@ def _certificate_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     if (key, event.digest) in dataset.certified:
         return "certifies the same digest again"
     dataset.certified.add((key, event.digest))
+    return ""
+
+
+def _run_fault(event: Event, opening: _Opening | None) -> str:
+    if opening is None:
+        return "is of a run of a release that was never reserved"
+    if event.digest and not is_sha256(event.digest):
+        return "names no digest of a run"
+    if event.digest == opening.run:
+        return "names the same run again"
+    opening.run = event.digest
     return ""
 
 

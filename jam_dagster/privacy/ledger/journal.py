@@ -45,6 +45,8 @@ class Kind(StrEnum):
     """A release that is open reads the source `source` from now on."""
     COUNTED = "counted"
     """The source of a release has `records` records, and this number is public."""
+    RAN = "ran"
+    """The mechanism of a release ended; its transcript and model have the digest `digest`."""
     APPROVED = "approved"
     """A release of exactly this specification may be reserved; `units` limit how much, if any."""
     APPROVAL_WITHDRAWN = "approval withdrawn"
@@ -433,6 +435,12 @@ def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> list[Even
     """Return the event of a release's certificate with a digest, if there is one."""
     certified = events.c.kind == Kind.CERTIFIED.value
     return read(connection, of_release(key), certified, events.c.digest == digest)
+
+
+def last_run(connection: sa.Connection, key: ReleaseKey) -> str | None:
+    """Return the digest of a release's run, as it was made last; None if none was."""
+    made = read(connection, of_release(key), events.c.kind == Kind.RAN.value)
+    return made[-1].digest if made else None
 
 
 def moves_an_amount() -> sa.ColumnElement[bool]:

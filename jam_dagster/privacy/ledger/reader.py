@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.approval import not_reserved_yet
-from jam_dagster.privacy.ledger.attempts import open_attempts, payments, verify_accesses
+from jam_dagster.privacy.ledger.attempts import open_attempts, verify_accesses
 from jam_dagster.privacy.ledger.audit import Verification, verify_journal
 from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger.clock import ledger_time
@@ -23,6 +23,7 @@ from jam_dagster.privacy.ledger.journal import (
     Kind,
     events,
     issued,
+    last_run,
     moved_to,
     moves_an_amount,
     of_release,
@@ -208,12 +209,12 @@ class LedgerReader:
             found = counted(connection, of_release(key)).get(key)
         return None if found is None else int(found)
 
-    def has_paid(self, key: ReleaseKey) -> bool:
-        """Return whether a release was charged, or has counted its records; see `records`."""
+    def last_run(self, key: ReleaseKey) -> str | None:
+        """Return the digest of a release's run, as `Ledger.ran` journalled it last, or None."""
         if not self.exists:
-            return False
+            return None
         with self._backend.reading() as connection:
-            return payments(connection, key) > 0
+            return last_run(connection, key)
 
     def releases(self, dataset: str | None = None) -> tuple[Release, ...]:
         """Return all releases ever opened, of one dataset or of all, in their order.

@@ -12,7 +12,7 @@ from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt, payments
 from jam_dagster.privacy.ledger.balance import known_balance
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
-from jam_dagster.privacy.ledger.journal import Kind, append, issued
+from jam_dagster.privacy.ledger.journal import Kind, append, issued, last_run
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.opening import Opening, plan_opening, share_units
 from jam_dagster.privacy.ledger.reader import LedgerReader
@@ -144,8 +144,8 @@ class RunEntries(LedgerReader):
         """Journal an attempt to open the private data of a release; it counts until it ends well.
 
         On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
-        kill leaves it open. So does the end of an opening that makes no payment, of a release that
-        had made one: that it ended well is an answer, and nothing pays for it. Once the granted
+        kill leaves it open. So does the end of an opening that makes no payment: that it ended well
+        is an answer, and nothing pays for it. Once the granted
         number of attempts is open, the dataset stays closed until `acknowledge`. Running attempts
         count as well.
 
@@ -176,8 +176,48 @@ class RunEntries(LedgerReader):
             before = payments(connection, key)
         yield attempt.attempt
         with self._backend.writing() as connection:
-            if not before or payments(connection, key) > before:
+            if payments(connection, key) > before:
                 end_attempt(connection, attempt, at=ledger_time(connection, self._clock))
+
+    def ran(self, key: ReleaseKey, digest: str, *, run_id: str = "") -> None:
+        """Journal the digest of a run that this process made from its draws, unless it is the last.
+
+        A run that is made again on another machine may have another model; the last one counts.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            A release that was reserved here.
+        digest : str
+            See `jam_dagster.certificates.run_digest`; empty over a domain from private data, where
+            a plain digest would let readers of the ledger distinguish neighbours.
+        run_id : str
+            Written in the journal, beside the user's name.
+
+        Raises
+        ------
+        BudgetError
+            If the release was never opened here, or the ledger cannot be written.
+        """
+        check_name(run_id, "the run id", required=False)
+        with self._backend.writing() as connection:
+            self._check_reserved(connection, key, "run it")
+            if last_run(connection, key) != digest:
+                append(
+                    connection,
+                    Kind.RAN,
+                    **key_fields(key),
+                    digest=digest,
+                    at=ledger_time(connection, self._clock),
+                    run_id=run_id,
+                )
+
+    def _check_reserved(self, connection: sa.Connection, key: ReleaseKey, what: str) -> None:
+        if not share_states(connection, key):
+            raise BudgetError(
+                f"{key} was never reserved in the ledger {self.location}: {what} with the ledger"
+                " that it was charged to"
+            )
 
     def certify(self, key: ReleaseKey, digest: str, *, run_id: str) -> None:
         """Journal that a certificate was issued for a release, once for each digest.
@@ -199,11 +239,7 @@ class RunEntries(LedgerReader):
         """
         check_name(run_id, "the run id")
         with self._backend.writing() as connection:
-            if not share_states(connection, key):
-                raise BudgetError(
-                    f"{key} was never reserved in the ledger {self.location}: issue its "
-                    "certificate with the ledger that it was charged to"
-                )
+            self._check_reserved(connection, key, "issue its certificate")
             if not issued(connection, key, digest):
                 append(
                     connection,
