@@ -56,8 +56,7 @@ def compare_outcomes(
     `content` is the digest of the run's files (see `content_of`), which the ledger must have.
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
-    faults = [] if _has_run(entries, content) else ["the run is not the one that was made"]
-    faults += list(_records_faults(transcript, entries))
+    faults = list(_records_faults(transcript, entries))
     faults += list(_round_faults(transcript, [one.call for one in draws]))
     unused, compared = 0, 0
     for draw in draws:
@@ -81,6 +80,8 @@ def compare_outcomes(
         else:
             compared += 1
     faults += [f"the ledger has an outcome of {step}, which is no draw" for _, step in digests]
+    if not _has_run(entries, content):
+        faults.append("the run is not the one that was made")
     return Outcomes(tuple(faults), compared, unused)
 
 

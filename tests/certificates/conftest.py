@@ -25,7 +25,13 @@ from jam_dagster.certificates import (
     table_csv,
     verify,
 )
-from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.certificates.facts import RAN
+from jam_dagster.certificates.issue import (
+    content_of,
+    released_files,
+    run_files_digest,
+    sha256_of,
+)
 from jam_dagster.certificates.refitting import distance
 from jam_dagster.mechanisms import (
     FittedModel,
@@ -39,7 +45,7 @@ from jam_dagster.mechanisms import (
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.privacy.shares import EVALUATION
-from jam_dagster.tables import MarginalSource, decode
+from jam_dagster.tables import Domain, MarginalSource, decode
 from jam_dagster.tables.sources.dialect import Dialect
 from tests.budgets import PUBLIC_N
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
@@ -85,7 +91,20 @@ class Released:
             name: FileHash(file.path, sha256_of(self.folder / file.path))
             for name, file in forged.files.items()
         }
-        self.put(replace(forged, files=hashed))
+        # Who makes it up can make up the digest of the run too; the ledger has another.
+        ran = content_of(hashed, restricted=forged.domain.restricted)
+        entries = tuple(
+            replace(one, digest=ran) if one.kind == RAN else one for one in forged.entries
+        )
+        self.put(replace(forged, files=hashed, entries=entries))
+
+    def ran(self) -> None:
+        """Journal the run as its files have it, as the process that makes a run does."""
+        files = released_files(transcript=self.folder / "transcript", model=self.folder / "model")
+        (release,) = self.ledger.releases()
+        hashes = {name: sha256_of(path) for name, path in files.items()}
+        domain = Domain.load(self.folder / "domain.yaml")
+        self.ledger.ran(release.key, "" if domain.restricted else run_files_digest(hashes))
 
     def put(self, certificate: Certificate) -> None:
         """Put another certificate in place, with its page."""
@@ -175,9 +194,13 @@ def certified_again(
     fitted: Model | None = None,
     public: MarginalSource | None = None,
     hashes: Mapping[str, str] | None = None,
+    *,
+    ran: bool = True,
 ) -> Certificate:
     """Issue the certificate of the files as they are, as a repeat of the release does."""
     was = was or made.certificate
+    if ran:
+        made.ran()
     places = {name: made.folder / file.path for name, file in was.files.items()}
     return certify(
         made.folder,

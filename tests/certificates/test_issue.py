@@ -31,6 +31,7 @@ def test_a_model_that_is_almost_the_transcripts_is_not_certified(
         other = {**made.certificate.made_with, "kernels": "NumPy"}
         made.forge(lambda it: replace(it, made_with=other))
         assert "the model, refitted" not in made.failed()
+    made.ran()
     before = made.ledger.events()
     with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
         certified_again(made)
@@ -45,6 +46,7 @@ def test_a_planted_certificate_over_a_domain_from_private_data_is_not_known(
 ) -> None:
     """The ledger keeps no certificate of such a domain, so it cannot tell one from another."""
     bend(made, 0.04)
+    made.ran()
     made.forge(lambda it: replace(it, domain=replace(it.domain, identified_from="private")))
     events = [one for one in made.ledger.events() if one.kind != Kind.CERTIFIED]
     monkeypatch.setattr(Ledger, "events", lambda *_: events)

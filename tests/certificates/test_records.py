@@ -70,7 +70,7 @@ def test_a_private_number_of_records_is_the_outcome_of_a_draw(made: Released) ->
     assert [one.records for one in entries if one.kind == COUNTED] == [str(transcript.records)]
 
     def faults(of: Transcript, listed: tuple[Entry, ...] = entries) -> list[str]:
-        return list(compare_outcomes(certificate.draws, listed, of, None).faults)
+        return list(compare_outcomes(certificate.draws, listed, of, None, "").faults)
 
     hidden = replace(transcript, neighbours=Neighbours("add_remove"))
     uncounted = tuple(one for one in entries if one.kind != COUNTED)

@@ -30,6 +30,7 @@ def faults(made: Released, specification: Mapping[str, Any] | None = None) -> li
     transcript, model = made.folder / "transcript", made.folder / "model"
     domain = Domain.load(made.folder / "domain.yaml")
     (release,) = made.ledger.releases()
+    made.ran()
     return list(
         reliance.reliance_faults(
             made.ledger,

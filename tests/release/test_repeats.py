@@ -14,10 +14,11 @@ import pytest
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms.loops import rows
+from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.release.engine import Drawn, Engine, Progress
-from jam_dagster.release.run import RUN_FILE, ReleaseErrors
+from jam_dagster.release.run import RUN_FILE, ReleaseErrors, write_run
 from jam_dagster.tables import FrameSource
 from tests.budgets import PUBLIC_N
 from tests.release.test_engine import ledger, never, public_of, table
@@ -180,6 +181,33 @@ def test_another_public_table_is_refused(tmp_path: Path, ledger: Ledger) -> None
     with pytest.raises(InputError, match="with another public table"):
         draw(other, tmp_path)
     assert attempts(ledger) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "rho_spent", "model"])
+def test_a_run_that_somebody_changed_is_made_again(
+    tmp_path: Path, ledger: Ledger, name: str
+) -> None:
+    """The ledger has the digest of the run that was made; who writes releases has not."""
+    told: list[str] = []
+    first, _ = draw(engine(tmp_path, ledger, evaluate="off"), tmp_path)
+    run, events = first.run, ledger.events()
+    forged = {
+        "epsilon": replace(run, release=replace(run.release, epsilon=0.001)),
+        "rho_spent": replace(run, transcript=replace(run.transcript, rho_spent=0.0)),
+        "model": replace(run, model=FittedModel.uniform(run.model.domain, 200.0)),
+    }[name]
+    write_run(forged, tmp_path / "asset.run")
+    release = engine(tmp_path, ledger, evaluate="off")
+    release = replace(release, progress=Progress(notify=told.append))
+
+    again, _ = draw(release, tmp_path)
+
+    assert "holds another run than the one that was made" in told[0]
+    assert not again.repeated
+    assert (again.run.release, again.run.content) == (run.release, run.content)
+    assert ledger.events() == events
+    third, _ = draw(engine(tmp_path, ledger, evaluate="off"), tmp_path)
+    assert third.repeated
 
 
 def test_a_run_that_somebody_put_there_is_none(tmp_path: Path, ledger: Ledger) -> None:

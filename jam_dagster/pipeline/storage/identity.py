@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.evaluation import WorkloadErrors
-from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import run_of_page
 from jam_dagster.tables import MarginalSource
 
@@ -53,7 +53,7 @@ def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
     """Make sure that a run made the release that is configured now."""
     domain = graph.spec.domain.declared or run.model.domain
     name = graph.spec.mechanism.name
-    if run.release.key != graph.spec.key(domain, partition):
+    if run.release != ReleaseIdentity.of(graph.spec, domain, partition):
         raise InputError(
             f"{name} of release {graph.spec.release} was made for edition"
             f" {run.release.key.edition} with epsilon {run.release.epsilon:g} at delta"

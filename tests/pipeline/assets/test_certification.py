@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from jam_dagster.certificates import Certificate, verify
 from jam_dagster.certificates.signing import Signer
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import EvaluationSpec, LedgerResource, PrivacySpec
+from jam_dagster.pipeline.storage.formats import CodesFormat
+from jam_dagster.release.run import read_run, write_run
+from jam_dagster.tables import EncodedTable
 from tests.budgets import PUBLIC_N
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
@@ -142,6 +147,29 @@ def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
             bench.run(["release_report"], **PRIVATE)
         )
         path.write_bytes(content)
+    # It tells of the run, its guarantee and the public table, too.
+    (stored,) = (bench.releases / "people").glob("*.run")
+    run = read_run(stored)
+    promised = replace(run.release, epsilon=0.001)
+    loss = replace(run.transcript, rho_spent=run.transcript.rho_spent / 2)
+    kept = bench.home / "genuine"
+    shutil.copytree(stored, kept)
+    for forged in (replace(run, release=promised), replace(run, transcript=loss)):
+        write_run(forged, stored)
+        for name in ("release_report", "release_certificate"):
+            message = failure(bench.run([name], **PRIVATE))
+            assert "is not the one that was made" in message or "was made for edition" in message
+        shutil.rmtree(stored)
+        shutil.copytree(kept, stored)
+    (codes,) = (bench.releases / "people").glob("public_discretized*")
+    genuine_codes = codes.read_bytes()
+    public = CodesFormat().read(codes)
+    CodesFormat().write(
+        EncodedTable(public.domain, (public.columns[0] * 0, *public.columns[1:])), codes
+    )
+    message = failure(bench.run(["release_report"], **PRIVATE))
+    assert "public_discretized of release people is not what was made" in message
+    codes.write_bytes(genuine_codes)
     assert bench.run(["release_report", "release_certificate"], **PRIVATE).success
     assert (made.read_bytes(), bench.events()) == (whole, events)
 

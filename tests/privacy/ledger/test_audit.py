@@ -210,6 +210,7 @@ def test_empty_fields_do_not_weaken_the_seal():
 DIGEST = {"digest": "a" * 64}
 STORE = {**CHARGE, **DIGEST, "kind": Kind.STORED, "units": 0}
 CERTIFY = {**DIGEST, "kind": Kind.CERTIFIED}
+RAN = {**DIGEST, "kind": Kind.RAN}
 PUBLIC = base64.b64encode(bytes(32)).decode()
 OF_KEYS = {"dataset": "", "release": "", "specification": "", "edition": "", "digest": PUBLIC}
 KEY = {**OF_KEYS, "kind": Kind.KEY_ADDED}
@@ -234,6 +235,9 @@ def test_rules_accept_outcomes_certificates_and_keys():
         ([GRANT, CERTIFY], "certifies a release that was never reserved"),
         ([GRANT, RESERVE, {**CERTIFY, "edition": "2"}], "certifies a release that was never"),
         ([GRANT, RESERVE, CERTIFY, CERTIFY], "certifies the same digest again"),
+        ([GRANT, RAN], "of a run of a release that was never reserved"),
+        ([GRANT, RESERVE, {**RAN, "digest": "x"}], "names no digest of a run"),
+        ([GRANT, RESERVE, RAN, {**RAN, "digest": ""}, RAN, RAN], "names the same run again"),
         ([GRANT, RESERVE, {**CERTIFY, "digest": ""}], "names no digest of a certificate"),
         ([KEY, KEY], "adds the same key again"),
         ([KEY, REVOKE, KEY], "adds the same key again"),
