@@ -33,6 +33,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
+from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
@@ -160,6 +161,14 @@ def test_the_release_before_may_be_another_mechanisms(january: Months) -> None:
     assert f'<th scope="row" class="name">{JANUARY}</th>' in report
     assert f"the mechanism ({title_of('aim')})" in report
     assert (folder / "aim" / f"{FEBRUARY}.run").exists()
+    # An earlier run that somebody changed is in no page.
+    (stored,) = folder.glob(f"*/{JANUARY}.run")
+    run = read_run(stored)
+    loss = replace(run.transcript, rho_spent=run.transcript.rho_spent / 2)
+    write_run(replace(run, transcript=loss), stored)
+    assert january.run(FEBRUARY, ["release_report"], mechanism=aim).success
+    report = (folder / "release_report" / f"{FEBRUARY}.html").read_text()
+    assert f'<th scope="row" class="name">{JANUARY}</th>' not in report
 
 
 @pytest.mark.slow
@@ -337,7 +346,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
             replace(made, transcript=invented, model=model),
             "is not the one that was drawn and stored",
         ),
-        (replace(made, model=model), "its model is not the one that its transcript gives"),
+        (replace(made, model=model), "the run is not the one that was made"),
     ):
         RunFormat().write(forged, UPath(path))
         rng = sampling_generator(forged.transcript)
