@@ -10,6 +10,7 @@ from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.metadata import tidy
+from jam_dagster.pipeline.assets.run_summary import run_summary
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
@@ -32,13 +33,11 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the certificate of a release."""
     # Exact errors were not charged for, and are none of a certificate's business.
     paid = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
-    # The model is fitted again before it is certified.
-    learned = graph.public_codes if graph.learns_from_public else []
 
     @release_asset(
         graph,
         NAME,
-        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid, *learned),
+        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid, *graph.public_codes),
         # The page is made first, and sealed where it is there.
         deps=[graph.key("release_report")],
         resources={*graph.spending_resources, graph.store(NAME)},
@@ -86,7 +85,12 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             made = {
                 role: step.kept_hash(key, name) for role, name in names.items() if role in files
             }
-        certificate = engine.certify(mechanism_run, folder, files, error, public, made=made)
+        certificate = engine.certify(
+            *(mechanism_run, folder, files, error),
+            # The model is fitted again before it is certified.
+            public if graph.learns_from_public else None,
+            made=made,
+        )
         metadata: dict[str, Any] = {
             "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
             "releasable": certificate.releasable,
@@ -99,6 +103,9 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         else:
             metadata |= graph.withheld_note()
         context.add_output_metadata(tidy(metadata))
+        context.log.info(
+            run_summary(step, engine, mechanism_run, synthetic_records, certificate, error, public)
+        )
         return certificate
 
     return [release_certificate]
