@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "model.json"
 
+GRAPHICAL = "graphical"
+"""The kind of a model whose description names none."""
+
 MOST_UNPACKED, MOST_TIMES_PACKED = 2**30, 32
 """An archive unpacks to at most so many bytes, or so many times its own size if that is more."""
 
@@ -169,7 +172,7 @@ class StoredModel(ABC):
         InputError
             If the folder does not hold one, or a damaged one.
         """
-        with _stored_model(directory, cls.archive) as (facts, arrays):
+        with _stored_model(directory, cls.kind, cls.archive) as (facts, arrays):
             domain, total = Domain.from_dict(facts["domain"]), float(facts["total"])
             cliques = tuple(tuple(clique) for clique in facts["cliques"])
             return cls._restored(Kept(domain, total, cliques, facts, arrays))
@@ -186,23 +189,42 @@ def table_of(domain: Domain, arrays: Arrays) -> EncodedTable:
 
 
 @contextmanager
-def _stored_model(directory: Path | UPath, archive: str) -> Iterator[tuple[Facts, Arrays]]:
+def _stored_model(
+    directory: Path | UPath, kind: str, archive: str
+) -> Iterator[tuple[Facts, Arrays]]:
     """Give the description and the arrays of a model that was saved.
 
     Whatever goes wrong while a model is made of them counts as damage.
     """
-    for name in (DESCRIPTION, archive):
-        if not (directory / name).exists():
-            raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
-    text = read_text_bytes(directory / DESCRIPTION)
-    arrays = read_arrays(directory / archive)
+    described = _file(directory, DESCRIPTION)
     try:
-        yield parse_json(text), arrays
+        facts = parse_json(read_text_bytes(described))
+        found = facts.get("kind", GRAPHICAL)
     except _DAMAGE as damaged:
+        raise _damaged(directory, damaged) from damaged
+    if found != (kind or GRAPHICAL):
         raise InputError(
-            f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "
-            "its transcript, or restore the folder."
-        ) from damaged
+            f"{directory} holds a model of the kind {found!r}, not {kind or GRAPHICAL!r}: read it"
+            " with jam_dagster.mechanisms.load_model."
+        )
+    arrays = read_arrays(_file(directory, archive))
+    try:
+        yield facts, arrays
+    except _DAMAGE as damaged:
+        raise _damaged(directory, damaged) from damaged
+
+
+def _file(directory: Path | UPath, name: str) -> Path | UPath:
+    if not (directory / name).exists():
+        raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
+    return directory / name
+
+
+def _damaged(directory: Path | UPath, damage: BaseException) -> InputError:
+    return InputError(
+        f"The model in {directory} is damaged ({type(damage).__name__}); refit it from its"
+        " transcript, or restore the folder."
+    )
 
 
 def read_arrays(path: Path | UPath) -> dict[str, np.ndarray]:

@@ -39,8 +39,7 @@ class MechanismSpec:
     settings: Mapping[str, Any] = field(compare=False)
     mechanism: Mechanism = field(repr=False)
 
-    def __init__(self, name: str, /, **settings: Any) -> None:
-        # By position only, so that no key of a file is taken for a parameter of this method.
+    def __init__(self, /, name: str, **settings: Any) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "settings", settings)
         object.__setattr__(self, "mechanism", configured_mechanism(name, settings, f"{KEY}."))

@@ -140,7 +140,7 @@ def test_no_class_reads_another_s_folder(tmp_path: Path) -> None:
     stored("answers", tmp_path)
     readers: list[Any] = [FittedModel, WeightedTable, ProductMixture]
     for reader in readers:
-        with pytest.raises(InputError, match=r"holds no \w+\.npz"):
+        with pytest.raises(InputError, match="holds a model of the kind 'answers', not"):
             reader.load(tmp_path)
 
 

@@ -158,7 +158,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "delta": {"privacy": PrivacySpec(epsilon=1.0, delta=1e-8)},
     "noise": {"privacy": PrivacySpec(epsilon=1.0, noise="numpy")},
     "seed": {"privacy": PrivacySpec(epsilon=1.0, noise="numpy", seed=1)},
-    "rounds": {"mechanism": MechanismSpec("jam_pgm", rounds=29)},
+    "rounds": {"mechanism": MechanismSpec(name="jam_pgm", rounds=29)},
     "alpha": {"mechanism": MechanismSpec("jam_pgm", alpha=0.5)},
     "size limit": {"mechanism": MechanismSpec("jam_pgm", size_limit_mb=40)},
     "estimator": {"mechanism": MechanismSpec("jam_pgm", estimator="mbi")},
