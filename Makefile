@@ -47,7 +47,7 @@ demo dev: export PYTHONWARNINGS := ignore:Parameter `execution_type`
 
 demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say what came of it
 	$(BIN)/dg launch --job health_survey_release
-	@printf '%-17s%s\n' 'The UI' 'make dev, then open $(UI)'
+	@printf '%-18s%s\n' 'The UI' 'make dev, then open $(UI)'
 
 # The first look should show a release that lives; a demo that cannot be made is no reason for none.
 dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on the releases, the demo made; PORT=3001 for another port
