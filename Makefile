@@ -22,8 +22,6 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 # Each process begins sooner where what others compiled is kept, whatever the caller's environment says.
 export PYTHONDONTWRITEBYTECODE :=
 INSTANCE := .dagster/dagster.yaml
-# A line a round and every error; Dagster's own events, hundreds of them, are in its UI.
-QUIET := {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
 # Of `make dev`.
 PORT ?= 3000
@@ -48,16 +46,14 @@ demo dev: export VIRTUAL_ENV := $(CURDIR)/.venv
 demo dev: export PYTHONWARNINGS := ignore:Parameter `execution_type`
 
 demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say what came of it
-	$(BIN)/dg launch --job health_survey_release --config-json '$(QUIET)'
-	@echo
-	@$(BIN)/python -m assets.summary health_survey
+	$(BIN)/dg launch --job health_survey_release
 	@printf '%-17s%s\n' 'The UI' 'make dev, then open $(UI)'
 
 # The first look should show a release that lives; a demo that cannot be made is no reason for none.
 dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on the releases, the demo made; PORT=3001 for another port
 	@$(BIN)/python -m assets.materialized health_survey || { \
 	  echo 'Making the demo release first, which takes a minute ...'; \
-	  $(BIN)/dg launch --job health_survey_release --config-json '$(QUIET)' > .dagster/demo.log 2>&1 \
+	  $(BIN)/dg launch --job health_survey_release > .dagster/demo.log 2>&1 \
 	    || echo 'The demo release failed: its run in the UI, and .dagster/demo.log, say why.'; }
 	@echo 'The demo will be at $(UI)/locations/__repository__@jam_dagster/asset-groups/health_survey'
 	@echo 'Ctrl-C ends it.'

@@ -28,6 +28,9 @@ from jam_dagster.release.spec import ReleaseSpec
 if TYPE_CHECKING:
     from jam_dagster.pipeline.dagster_internals import UnresolvedAssetJobDefinition
 
+# Dagster's own events are lines of level DEBUG: on a console they hide what the steps say.
+_QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+
 
 def build_synthetic_release(
     release: str, *, translate: Translate | None = None, **keys: Any
@@ -241,6 +244,7 @@ def build_release_job(
             *(one for one in assets if isinstance(one, dg.AssetsDefinition))
         ),
         description=description,
+        config=_QUIET,
         # A step in a process of its own spends seconds on imports, and the steps wait for each
         # other anyway.
         executor_def=dg.in_process_executor if executor == "in_process" else None,

@@ -459,6 +459,27 @@ def test_checks_that_cannot_run_cost_no_release(
     assert "could not be checked: RuntimeError" in listed[0].data["finding"]
 
 
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_a_console_shows_events_of_dagster_only_if_asked(
+    bench: Bench, level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {"loggers": {"console": {"config": {"log_level": level}}}}
+    job = bench.definitions().resolve_job_def("people_release")
+    selected = [dg.AssetKey(["people", "domain"])]
+    job.execute_in_process(
+        instance=bench.instance,
+        asset_selection=selected,
+        run_config=None if level == "INFO" else asked,
+    )
+    assert ("STEP_START" in capsys.readouterr().err) == (level == "DEBUG")
+
+
+def test_a_project_may_have_a_console_of_its_own(bench: Bench) -> None:
+    own = dg.Definitions(loggers={"console": dg.json_console_logger})
+    job = dg.Definitions.merge(bench.definitions(), own).resolve_job_def("people_release")
+    assert job.loggers == {"console": dg.json_console_logger}
+
+
 def test_the_job_runs_in_one_process_unless_the_code_location_is_to_run_it(bench: Bench) -> None:
     location = dg.Definitions(executor=dg.multiprocess_executor)
 

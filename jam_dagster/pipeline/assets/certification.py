@@ -10,6 +10,7 @@ from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.metadata import tidy
+from jam_dagster.pipeline.assets.run_summary import run_summary
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
@@ -99,6 +100,9 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         else:
             metadata |= graph.withheld_note()
         context.add_output_metadata(tidy(metadata))
+        context.log.info(
+            run_summary(step, engine, mechanism_run, synthetic_records, certificate, error)
+        )
         return certificate
 
     return [release_certificate]
