@@ -10,7 +10,12 @@ from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_release_before
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
-from jam_dagster.pipeline.budget.outlook import BudgetOutlook, add_outlook_to_refusal, log_alert
+from jam_dagster.pipeline.budget.outlook import (
+    BudgetOutlook,
+    add_outlook_to_refusal,
+    log_alert,
+    refusal_ends_run,
+)
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.privacy.shares import MECHANISM
@@ -48,32 +53,33 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM])
         spec.check_target(domain)
         metadata = _asked(graph, domain)
-        engine = step.engine(domain, reads=source)
-        funding = ledger_funding(engine)
-        if funding is None:
-            metadata["charged"] = "nothing: seeded noise is for research and not releasable"
-            yield dg.MaterializeResult(metadata=metadata)
-            yield _result(passed=True, description="Nothing is charged for seeded noise.")
-            return
-        check_release_before(step, domain, funding.ledger)
-        engine.check_cells()
-        before = funding.ledger.release(funding.key)
-        try:
-            with add_outlook_to_refusal(graph, context, funding):
-                engine.reserve()
-        except (BudgetExceededError, NotApprovedError) as refused:
-            yield _result(passed=False, description=literal(str(refused)))
-            raise
-        outlook = BudgetOutlook.of(graph, funding)
-        if outlook.low and before is None:
-            log_alert(context, context.asset_key, outlook.alert("low", outlook.text))
-        shown = {**outlook.metadata, **metadata, "already_reserved": before is not None}
-        yield dg.MaterializeResult(metadata=tidy(shown))
-        yield _result(
-            passed=not outlook.low,
-            severity=dg.AssetCheckSeverity.WARN if outlook.low else dg.AssetCheckSeverity.ERROR,
-            description=literal(outlook.text),
-        )
+        with refusal_ends_run(context):
+            engine = step.engine(domain, reads=source)
+            funding = ledger_funding(engine)
+            if funding is None:
+                metadata["charged"] = "nothing: seeded noise is for research and not releasable"
+                yield dg.MaterializeResult(metadata=metadata)
+                yield _result(passed=True, description="Nothing is charged for seeded noise.")
+                return
+            check_release_before(step, domain, funding.ledger)
+            engine.check_cells()
+            before = funding.ledger.release(funding.key)
+            try:
+                with add_outlook_to_refusal(graph, context, funding):
+                    engine.reserve()
+            except (BudgetExceededError, NotApprovedError) as refused:
+                yield _result(passed=False, description=literal(str(refused)))
+                raise
+            outlook = BudgetOutlook.of(graph, funding)
+            if outlook.low and before is None:
+                log_alert(context, context.asset_key, outlook.alert("low", outlook.text))
+            shown = {**outlook.metadata, **metadata, "already_reserved": before is not None}
+            yield dg.MaterializeResult(metadata=tidy(shown))
+            yield _result(
+                passed=not outlook.low,
+                severity=dg.AssetCheckSeverity.WARN if outlook.low else dg.AssetCheckSeverity.ERROR,
+                description=literal(outlook.text),
+            )
 
     return [privacy_budget]
 

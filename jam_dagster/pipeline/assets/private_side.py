@@ -23,7 +23,11 @@ from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import BudgetAlert, was_left
-from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal, log_alert
+from jam_dagster.pipeline.budget.outlook import (
+    add_outlook_to_refusal,
+    log_alert,
+    refusal_ends_run,
+)
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.formats import ErrorFormat, TableFormat
 from jam_dagster.pipeline.storage.identity import check_domains, mark
@@ -52,10 +56,11 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         source = step.checked_source("private_records")
         check_domains(graph, domain, public)
         rounds = _check_can_start(graph, domain)
-        engine = step.engine(
-            domain, reads=source, on_round=lambda done: _log_round(step, done, rounds)
-        )
-        _reserve(step, engine, public, inputs.get(PUBLIC_RECORDS))
+        with refusal_ends_run(context):
+            engine = step.engine(
+                domain, reads=source, on_round=lambda done: _log_round(step, done, rounds)
+            )
+            _reserve(step, engine, public, inputs.get(PUBLIC_RECORDS))
         kept: list[Drawn] = []
         # Of a table in chunks, until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:

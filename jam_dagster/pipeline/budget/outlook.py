@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from jam_dagster.errors import BudgetExceededError, NotApprovedError
+from jam_dagster.errors import (
+    BudgetError,
+    BudgetExceededError,
+    LedgerIntegrityError,
+    NotApprovedError,
+)
 from jam_dagster.pipeline.budget.alerts import AlertKind, BudgetAlert
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.privacy import rho_within, units_down
@@ -167,6 +172,23 @@ def add_outlook_to_refusal(
         refusal = BudgetExceededError(f"{error}. {outlook.refusal}")
         log_alert(context, graph.key("privacy_budget"), outlook.alert("refused", str(refusal)))
         raise refusal from None
+
+
+@contextmanager
+def refusal_ends_run(context: dg.AssetExecutionContext) -> Iterator[None]:
+    """End the run as canceled where the ledger refuses the release, after a line that says why.
+
+    Dagster shows each asset and check that a failed run leaves unmade as failed. A canceled run
+    leaves them as they were, is not retried, and ends a command with an error all the same.
+    """
+    try:
+        yield
+    except LedgerIntegrityError:
+        raise
+    except BudgetError as refused:
+        context.log.error(f"Refused: {refused}")
+        context.instance.report_run_canceling(context.run, message="The release is refused.")
+        raise
 
 
 def log_alert(context: dg.AssetExecutionContext, key: dg.AssetKey, alert: BudgetAlert) -> None:
