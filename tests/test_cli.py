@@ -157,8 +157,11 @@ def test_bad_input_is_one_line_and_2_and_charges_nothing(run: Run, case: str) ->
 
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
-    (line,) = lines(result)
+    *kept, line = lines(result)
     assert says in line
+    assert ["jam-dagster ledger close" in one for one in kept] == [True] * (
+        case in IN_THE_PRIVATE_TABLE
+    )
     # The value of a private cell is nobody's business, nor is a password.
     assert "7777" not in line
     written = [event.kind.value for event in Ledger("ledger.db").events()[len(before) :]]
@@ -167,6 +170,32 @@ def test_bad_input_is_one_line_and_2_and_charges_nothing(run: Run, case: str) ->
     if not written:
         # Reading a database in WAL mode may leave its two companions.
         assert set(Path().rglob("*")) - files <= {Path("ledger.db-wal"), Path("ledger.db-shm")}
+
+
+@pytest.mark.slow
+def test_another_folder_takes_over_what_a_failed_first_try_reserved(run: Run) -> None:
+    """A release has the name of its folder where it is given none."""
+    unnamed = [*RELEASE, "--out", "first"]
+    failed = run(*synthesize(*unnamed, private="absent.csv"))
+    (kept, _) = lines(failed)
+    assert kept.startswith("The release 'first', edition '1' of dataset 'people' keeps its")
+    assert "--dataset people --release first --reason REASON" in kept
+    ledger = Ledger("ledger.db")
+    (reserved,) = ledger.releases()
+
+    # What another run holds stays, and so does another specification's.
+    with ledger.claim(reserved.key):
+        assert "by release 'first'" in run(*synthesize(*RELEASE, "--out", "second")).stderr
+    assert "by release 'first'" in (
+        run(*synthesize(*RELEASE, "--epsilon", "0.9", "--out", "second")).stderr
+    )
+    assert not reserved.closed
+
+    again = run(*synthesize(*RELEASE, "--out", "second"))
+    assert again.exit_code == 0, again.output
+    assert reserved.closed
+    assert "its reservation is taken over by release 'second'" in again.stderr
+    assert ledger.verify()
 
 
 @pytest.mark.slow

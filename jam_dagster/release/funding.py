@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
@@ -65,6 +65,9 @@ class Funding(Protocol):
 
     def after_interrupt(self, again: str) -> str:
         """Return in a sentence how an interrupted release goes on; `again` is who starts it."""
+
+    def kept_reservation(self) -> str:
+        """Return in a sentence what stays reserved where a release failed before its first draw."""
 
     @property
     def spent(self) -> float:
@@ -131,6 +134,10 @@ class ResearchFunding:
         """Return that nothing is kept."""
         return f"Interrupted. Nothing was charged or kept: {again} begins from the start."
 
+    def kept_reservation(self) -> str:
+        """Return nothing: research reserves nothing."""
+        return ""
+
     @property
     def spent(self) -> float:
         """The rho that a ledger would have been charged."""
@@ -178,6 +185,7 @@ class LedgerFunding:
                 self.shares,
                 neighbours=self.protection.neighbours,
                 source=self._binding(),
+                takes_over=self._abandoned,
             )
         self.ledger.check_writable()
 
@@ -290,6 +298,11 @@ class LedgerFunding:
         if not self._check_draws() and self.grants is not None:
             self._grant(self.grants)
         _ = self._release
+        for other in self._abandoned:
+            self.notify(
+                f"The {other} of dataset {other.dataset!r} had the same specification, and no "
+                f"draw: its reservation is taken over by release {self.key.release!r}."
+            )
 
     def _grant(self, budget: Budget) -> None:
         from jam_dagster.privacy import Policy
@@ -315,7 +328,45 @@ class LedgerFunding:
             neighbours=self.protection.neighbours,
             source=self._binding(make=True),
             run_id=self.run_id,
+            takes_over=self._abandoned,
         )
+
+    @cached_property
+    def _abandoned(self) -> tuple[ReleaseKey, ...]:
+        """The same release under other names, reserved and never drawn by the command line.
+
+        There a release has the name of its folder unless it is given one. None is held by a run.
+        """
+        # The ledger brings SQLAlchemy, for which research need not wait.
+        from jam_dagster.privacy import Kind
+
+        if not (self.run_id.startswith(COMMAND_LINE) and self.ledger.exists):
+            return ()
+        reserved = {
+            event.key: event.run_id
+            for event in self.ledger.events(self.key.dataset)
+            if event.key is not None and event.kind == Kind.RESERVED
+        }
+        found = []
+        for key, run_id in reserved.items():
+            same = replace(key, release=self.key.release) == self.key and key != self.key
+            if same and run_id.startswith(COMMAND_LINE) and self._is_abandoned(key):
+                found.append(key)
+        return tuple(found)
+
+    def _is_abandoned(self, key: ReleaseKey) -> bool:
+        release = self.ledger.release(key)
+        if release is None or release.closed or self._has_begun(release):
+            return False
+        try:
+            with self.ledger.claim(key):
+                return True
+        except BudgetError:
+            return False
+
+    def _has_begun(self, release: Release) -> bool:
+        """Return whether a release was charged, or has counted its records."""
+        return release.spent > 0 or self.ledger.records(release.key) is not None
 
     def _binding(self, *, make: bool = False) -> str:
         """Return the source's keyed digest; empty where the step reads none."""
@@ -387,6 +438,22 @@ class LedgerFunding:
             f"Interrupted. All {allowed} attempts to open the private data are used up. Once an"
             f" operator acknowledges them (`{acknowledge_command(ledger.location, dataset)}`),"
             f" {goes_on}"
+        )
+
+    def kept_reservation(self) -> str:
+        """Return which reservation stays, how it goes on, and how to close it; or nothing."""
+        from jam_dagster.privacy import describe_rho
+        from jam_dagster.privacy.ledger.backend import close_command
+
+        ledger, key = self.ledger, self.key
+        release = ledger.release(key)
+        if release is None or release.closed or self._has_begun(release):
+            return ""
+        reserved = describe_rho(sum(release.shares.values()), ledger.balance(key.dataset).delta)
+        return (
+            f"The {key} of dataset {key.dataset!r} keeps its reservation of {reserved}, and was "
+            "charged nothing. The same specification goes on with it, in any folder; or return it: "
+            f"`{close_command(ledger.location, key)}`."
         )
 
     @property

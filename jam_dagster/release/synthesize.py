@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from uuid import uuid4
 from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.common.files import owner_only
 from jam_dagster.common.redaction import keeping_details, redacted
-from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.errors import BudgetError, InputError, SpecificationError
 from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
@@ -261,6 +261,12 @@ class _Whole:
                 return self._drawn(engine, public)
         except KeyboardInterrupt:
             self.progress.notify(engine.funding.after_interrupt("the same command"))
+            raise
+        except Exception:
+            # A ledger that is gone says nothing, and hides no other error.
+            with suppress(BudgetError):
+                if kept := engine.funding.kept_reservation():
+                    self.progress.notify(kept)
             raise
 
     def _public_side(self) -> tuple[Domain, Public | None]:

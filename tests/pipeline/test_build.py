@@ -1,6 +1,7 @@
 """A release as its users run it: what it makes, what it charges, and what it refuses."""
 
 import re
+import sqlite3
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -203,6 +204,37 @@ def test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened
     started = {event.step_key for event in result.all_events if event.is_step_start}
     assert "people__release" not in started
     assert not (bench.closed / "people").exists()
+
+
+@pytest.mark.parametrize("budget", [DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED), None])
+def test_a_refusal_leaves_what_it_did_not_run_as_it_was(
+    bench: Bench, budget: DatasetBudget | None
+) -> None:
+    """Dagster shows what a failed run did not make as failed, and what a canceled one did not."""
+    bench.budget = budget
+    result = bench.run()
+    run = bench.instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert run.status == dg.DagsterRunStatus.CANCELED
+    log = bench.instance.all_logs(result.run_id)
+    (refusal,) = [one for one in log if one.user_message.startswith("Refused: ")]
+    (failed,) = [one for one in log if one.is_dagster_event and one.dagster_event.is_step_failure]
+    assert refusal.user_message.removeprefix("Refused: ") in failure(result)
+    assert log.index(refusal) < log.index(failed)
+
+
+def test_a_damaged_ledger_fails_its_run(bench: Bench) -> None:
+    bench.ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N)
+    with sqlite3.connect(bench.home / "ledger.sqlite") as connection:
+        triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        for (name,) in connection.execute(triggers).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE events SET reason = 'another'")
+    result = bench.run(["domain", "privacy_budget"])
+    run = bench.instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert "LedgerIntegrityError" in failure(result)
+    assert run.status == dg.DagsterRunStatus.FAILURE
 
 
 @pytest.mark.slow

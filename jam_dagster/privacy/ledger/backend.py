@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from shlex import quote
 from typing import Protocol
 
 import sqlalchemy as sa
+
+from jam_dagster.privacy.ledger.key import ReleaseKey
 
 BUSY_SECONDS = 60.0
 """How long to wait for another writer."""
@@ -87,10 +90,13 @@ def grant_command(location: str, dataset: str = "ID") -> str:
     )
 
 
-def close_command(location: str, dataset: str = "ID") -> str:
+def close_command(location: str, key: ReleaseKey) -> str:
     """Return the command that closes an abandoned release, as errors quote it."""
+    which = f"--release {quote(key.release)}"
+    which += f" --partition {quote(key.partition)}" if key.partition else ""
+    which += f" --edition {quote(key.edition)}" if key.edition != "1" else ""
     return (
-        f"jam-dagster ledger close --ledger {location} --dataset {dataset} --release NAME "
+        f"jam-dagster ledger close --ledger {location} --dataset {key.dataset} {which} "
         "--reason REASON"
     )
 

@@ -154,7 +154,7 @@ class OfficerEntries(LedgerReader):
                 f"{describe_rho(rho_within(used.spent), delta)} is spent and "
                 f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
                 f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
-                f"{or_close(before, self.location)}"
+                f"{or_close(connection, before, self.location)}"
             )
 
     def approve(self, key: ReleaseKey, *, epsilon: float | None = None, reason: str = "") -> Event:

@@ -28,6 +28,7 @@ from jam_dagster.privacy.ledger.journal import (
     check_not_moved,
     events,
     moves_an_amount,
+    of_release,
     read,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
@@ -41,7 +42,9 @@ from jam_dagster.privacy.ledger.reservation import (
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 SUPERSEDED = "superseded before its first draw"
-"""The reason of a reservation's end when another specification of its release takes over."""
+"""The reason of a reservation's end when another specification, or another name, takes over."""
+
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -110,12 +113,13 @@ def plan_opening(
     at: str,
     neighbours: Neighbours = REPLACE_ONE,
     source: str = "",
+    takes_over: Collection[ReleaseKey] = (),
 ) -> Opening:
     """Return the plan of opening a release; write nothing.
 
     A release that ended without a charge is opened again. An open or charged one, or one that
     published the number of records, is returned unchanged. An open reservation of the same release
-    under another specification is superseded if it is neither.
+    under another specification is superseded if it is neither, and so are those in `takes_over`.
 
     `units` are the requested amounts by share. Other shares than before are a `SpecificationError`,
     and what does not fit, is not approved, is bound elsewhere or protects other neighbours is a
@@ -139,6 +143,11 @@ def plan_opening(
             superseded=superseded,
         )
 
+    spent_before = any(any(_charged(states)) for states in versions.values())
+    for other in takes_over:
+        versions[other] = states_of(read(connection, of_release(other), moves_an_amount()))
+        begun |= counted(connection, of_release(other))
+
     if key in begun or not _ended_unspent(shares):
         _check_shares(key, shares, units)
         balance = known_balance(connection, location, key.dataset, at)
@@ -159,8 +168,7 @@ def plan_opening(
         if not state.closed
     }
     balance = known_balance(connection, location, key.dataset, at, without=freed)
-    spent_before = any(any(_charged(states)) for states in versions.values())
-    _check_fit(balance, location, key, units, spent_before=spent_before)
+    _check_fit(connection, balance, location, key, units, spent_before=spent_before)
     requested = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
     _check_mixture(key, balance, [*holdings(connection, key.dataset, without=freed), requested])
     binds(balance, there=False, superseded=superseded)
@@ -232,6 +240,7 @@ def _listed(units: Mapping[str, int]) -> str:
 
 
 def _check_fit(
+    connection: sa.Connection,
     balance: Balance,
     location: str,
     key: ReleaseKey,
@@ -250,16 +259,32 @@ def _check_fit(
     raise BudgetExceededError(
         f"{key} {shortfall(requested, left, balance.delta)} in the budget of dataset "
         f"{key.dataset!r}{period}{changed if spent_before else ''}. Ask for less, or raise the "
-        f"budget: {grant_command(location, key.dataset)}{or_close(balance, location)}"
+        f"budget: {grant_command(location, key.dataset)}{or_close(connection, balance, location)}"
     )
 
 
-def or_close(balance: Balance, location: str) -> str:
-    """Return the remedy of closing a release, empty where no amount is reserved."""
+def or_close(connection: sa.Connection, balance: Balance, location: str) -> str:
+    """Return the remedy of closing releases, by name; empty where no amount is reserved."""
     if not balance.reserved_units:
         return ""
+    held = open_reservations(connection, balance.dataset)
+    named = "; ".join(
+        f"{describe_rho(rho_within(amount), balance.delta)} by {key} "
+        f"(`{close_command(location, key)}`)"
+        for key, amount in held[:_NAMED]
+    )
+    more = f"; more by {len(held) - _NAMED} others" if len(held) > _NAMED else ""
     return (
         f"; or close an abandoned release, since "
-        f"{describe_rho(balance.reserved, balance.delta)} is reserved: "
-        f"{close_command(location, balance.dataset)}"
+        f"{describe_rho(balance.reserved, balance.delta)} is reserved: {named}{more}"
     )
+
+
+def open_reservations(connection: sa.Connection, dataset: str) -> list[tuple[ReleaseKey, int]]:
+    """Return the releases of a dataset that hold an amount, each with it, the latest first."""
+    of_dataset = events.c.dataset == dataset
+    held = {
+        key: sum(one.left for one in states.values() if not one.closed)
+        for key, states in _versions(connection, of_dataset).items()
+    }
+    return [(key, amount) for key, amount in reversed(held.items()) if amount]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -31,6 +31,7 @@ class RunEntries(LedgerReader):
         neighbours: Neighbours = REPLACE_ONE,
         source: str = "",
         run_id: str = "",
+        takes_over: Collection[ReleaseKey] = (),
     ) -> Release:
         """Reserve the whole price of a release, or return its earlier reservation.
 
@@ -53,6 +54,8 @@ class RunEntries(LedgerReader):
             unbound one is bound when it goes on; empty if the source is not given.
         run_id : str
             Written in the journal, beside the user's name.
+        takes_over : collection of ReleaseKey
+            Other releases of the dataset whose uncharged reservations are returned and closed too.
 
         Raises
         ------
@@ -74,7 +77,7 @@ class RunEntries(LedgerReader):
         units = share_units(shares)
         check_name(run_id, "the run id", required=False)
         with self._backend.writing() as connection:
-            at, opening = self._plan(connection, key, units, neighbours, source)
+            at, opening = self._plan(connection, key, units, neighbours, source, takes_over)
             opening.write(connection, key, at=at, run_id=run_id)
         reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
         return Release(self._backend, key, reserved, run_id, self._clock)
@@ -86,6 +89,7 @@ class RunEntries(LedgerReader):
         *,
         neighbours: Neighbours = REPLACE_ONE,
         source: str = "",
+        takes_over: Collection[ReleaseKey] = (),
     ) -> None:
         """Raise the errors of `open_release`, and write nothing.
 
@@ -96,7 +100,7 @@ class RunEntries(LedgerReader):
         """
         units = share_units(shares)
         with self._backend.reading() as connection:
-            self._plan(connection, key, units, neighbours, source)
+            self._plan(connection, key, units, neighbours, source, takes_over)
 
     def _plan(
         self,
@@ -105,9 +109,12 @@ class RunEntries(LedgerReader):
         units: Mapping[str, int],
         neighbours: Neighbours,
         source: str,
+        takes_over: Collection[ReleaseKey],
     ) -> tuple[str, Opening]:
         at = ledger_time(connection, self._clock)
-        opening = plan_opening(connection, self.location, key, units, at, neighbours, source)
+        opening = plan_opening(
+            connection, self.location, key, units, at, neighbours, source, takes_over
+        )
         late = clock_fault(connection, self._clock, self.location)
         # An existing reservation keeps its period, whatever the time.
         if late and not opening.there:

@@ -237,6 +237,48 @@ def test_a_charged_release_is_never_superseded(ledger):
     assert not charged.closed
 
 
+def test_another_name_takes_over_what_was_not_charged(ledger):
+    grant(ledger)
+    first = ledger.open_release(key("a"), MOST)
+    for attempt in (ledger.check, ledger.open_release):
+        attempt(key("b"), MOST, takes_over=[key("a")])
+    assert first.closed
+    assert ledger.balance("people").reserved == pytest.approx(0.6 * RHO)
+    ledger.verify()
+
+
+@pytest.mark.parametrize("began", ["charged", "counted"])
+def test_another_name_takes_over_no_release_that_began(ledger, began):
+    grant(ledger, records="public")
+    account = ledger.open_release(key("a"), MOST).account("mechanism")
+    if began == "charged":
+        account.charge("s", 0.1 * RHO)
+    else:
+        account.publish_records(100)
+    before = ledger.events()
+    with pytest.raises(
+        BudgetExceededError, match=r"by release 'a', edition '1' \(`jam-dagster led"
+    ):
+        ledger.open_release(key("b"), MOST, takes_over=[key("a")])
+    assert ledger.events() == before
+
+
+def test_a_refusal_names_what_is_reserved_the_latest_first(ledger):
+    grant(ledger)
+    for number in range(5):
+        ledger.open_release(key(f"n {number}", partition="p"), {"mechanism": 0.1 * RHO})
+    ledger.release(key("n 3", partition="p")).close()
+    with pytest.raises(BudgetExceededError) as refused:
+        ledger.open_release(key("b"), {"mechanism": 0.7 * RHO})
+    said = str(refused.value)
+    named = ["n 4", "n 2", "n 1"]
+    places = [said.index(f"by release {one!r}, partition 'p'") for one in named]
+    assert places == sorted(places)
+    assert "--dataset people --release 'n 4' --partition p --reason REASON`" in said
+    assert "n 3" not in said
+    assert said.endswith("; more by 1 others")
+
+
 def test_a_refused_correction_supersedes_nothing(ledger):
     grant(ledger)
     wrong = ledger.open_release(key("a"), MOST)
