@@ -103,6 +103,7 @@ def release_definitions(
     translate: Translate | None = None,
 ) -> dg.Definitions:
     """Build the definitions of a specified release; see `build_synthetic_release`."""
+    _warn_of_missing_tables(spec)
     assets = build_release_assets(
         spec, group=group, owners=owners, tags=tags, schedule=schedule, translate=translate
     )
@@ -118,6 +119,20 @@ def release_definitions(
         jobs=[job],
         schedules=schedules,
     )
+
+
+def _warn_of_missing_tables(spec: ReleaseSpec) -> None:
+    """Log which files of public tables are not there: they may come, or lie on other machines."""
+    for name, source in spec.public_tables.items():
+        path = getattr(source, "path", "")
+        # What a variable or a partition makes of it is known when it runs.
+        if not path or any(part in str(path) for part in ("$", "{", "://", "*")):
+            continue
+        if not Path(path).exists():
+            dg.get_dagster_logger().warning(
+                f"Release {spec.release}: there is no {path}, its public table"
+                f"{f' {name!r}' if name else ''}. Its runs will fail until it is there."
+            )
 
 
 def build_release_assets(

@@ -1,10 +1,16 @@
 """Checks of a code location: sources, labels, automation."""
 
+from collections.abc import Iterable
+
 import dagster as dg
 
 from jam_dagster.pipeline.assets.source_assets import check_source_assets
 from jam_dagster.pipeline.budget.automation import check_automation
-from jam_dagster.pipeline.budget.labels import check_privacy_labels
+from jam_dagster.pipeline.budget.labels import DATASET, check_privacy_labels
+from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
+from jam_dagster.pipeline.graph import LEDGER
+from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.ledger.backend import grant_command
 
 
 def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
@@ -16,7 +22,8 @@ def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
     Parameters
     ----------
     definitions
-        All that a code location holds, merged.
+        All that a code location holds, merged. A dataset without a budget is logged as a warning:
+        an officer may grant it one later.
 
     Returns
     -------
@@ -41,4 +48,18 @@ def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
     check_source_assets(specs)
     check_privacy_labels(specs)
     check_automation(specs)
+    _warn_of_missing_budgets(definitions, specs)
     return definitions
+
+
+def _warn_of_missing_budgets(definitions: dg.Definitions, specs: Iterable[dg.AssetSpec]) -> None:
+    ledger = (definitions.resources or {}).get(LEDGER)
+    if not isinstance(ledger, LedgerResource):
+        return
+    for dataset in sorted({spec.metadata[DATASET] for spec in specs if DATASET in spec.metadata}):
+        if not ledger.knows(dataset):
+            dg.get_dagster_logger().warning(
+                f"Protected dataset {dataset!r} has no privacy budget, so its releases will be"
+                " refused: name it under budgets of the ledger resource, or let an officer grant"
+                f" it (`{grant_command(Ledger(ledger.url).location, dataset)}`)."
+            )

@@ -9,8 +9,10 @@ import yaml
 
 import assets.definitions
 from assets.materialized import is_materialized
+from jam_dagster.pipeline import LedgerResource, check_definitions
 from jam_dagster.tables import Domain, health_survey_domain
 from resources import BUDGETS, build_resources
+from tests.pipeline.conftest import Bench
 
 ROOT = Path(__file__).parents[2]
 RELEASES = ROOT / "assets" / "releases"
@@ -44,6 +46,42 @@ def test_code_location_loads_without_data(code_location: dg.Definitions) -> None
     assert groups == {"health_survey", "health_survey_monthly", "adult"}
     for name in ("health_survey_release", "health_survey_monthly_release", "adult_release"):
         assert code_location.resolve_job_def(name)
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_what_a_run_would_miss_is_logged(
+    bench: Bench, found: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    if not found:
+        bench.budget = None
+        bench.public.unlink()
+    check_definitions(bench.definitions())
+    said = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert bool(said) == (not found)
+    if said:
+        table, budget = said
+        assert f"there is no {bench.public}, its public table." in table
+        assert "'people' has no privacy budget" in budget
+        assert f"ledger grant --ledger {bench.ledger.location} --dataset people" in budget
+
+
+def test_a_dataset_that_an_officer_has_granted_has_a_budget(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.budget = None
+    bench.ledger.grant("people", epsilon=1.0, delta=1e-9)
+    check_definitions(bench.definitions())
+    assert not caplog.records
+
+
+def test_a_ledger_that_cannot_be_read_here_is_no_missing_budget(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = LedgerResource(url="${NO_SUCH_VARIABLE}")
+    resources = {**bench.resources(), "ledger": elsewhere}
+    assets = bench.definitions().assets
+    check_definitions(dg.Definitions(assets=assets, resources=resources))
+    assert not caplog.records
 
 
 @pytest.mark.slow

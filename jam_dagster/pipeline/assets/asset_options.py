@@ -14,6 +14,7 @@ from jam_dagster.pipeline.budget.labels import (
     BUILT_METADATA,
     CHARGES_LEDGER,
     CHARGES_TAG,
+    DATASET,
     LABEL_TAG,
     PRIVATE_SOURCE,
     RESERVES_TAG,
@@ -129,6 +130,8 @@ def _description(graph: ReleaseGraph, name: str) -> str:
 def _metadata(graph: ReleaseGraph, name: str) -> dict[str, Any]:
     domain = graph.spec.domain.declared
     mark = {BUILT_METADATA: built(graph.label(name), charges=graph.charges(name))}
+    if name == "privacy_budget" and graph.spec.exact:
+        mark[DATASET] = graph.spec.dataset
     if name == "private_records":
         # What the label check goes by, and a translation must leave.
         for source in graph.source_deps("private_records"):

@@ -24,6 +24,9 @@ RESERVES_TAG = "jam/reserves"
 # In the metadata of the private table of a release: the asset of the project that it is read from.
 PRIVATE_SOURCE = "jam/private_source"
 
+# In the metadata of the reservation of a release: the dataset that pays.
+DATASET = "jam/dataset"
+
 # In the metadata of the assets that a release is built of: the tags that it gave them.
 BUILT_METADATA = "jam/built"
 

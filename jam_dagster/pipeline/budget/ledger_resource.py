@@ -11,7 +11,7 @@ from pydantic import field_validator
 
 from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.common.variables import expanded, with_names
-from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.errors import BudgetError, JamError, SpecificationError
 from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, variable_name
 from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
@@ -132,6 +132,18 @@ class LedgerResource(dg.ResourceDefinition):
                 " one: name its file or a ${VARIABLE}, and make a new key."
             )
         return configured_signer(expanded(self.signing_key, "signing_key of the ledger resource"))
+
+    def knows(self, dataset: str) -> bool:
+        """Whether a dataset has a budget, configured or granted, as far as it can be seen here.
+
+        A ledger that this process cannot read may know it.
+        """
+        if dataset in self.budgets:
+            return True
+        try:
+            return Ledger(self.url).balance_if_granted(dataset) is not None
+        except JamError:
+            return True
 
     def open(
         self,

@@ -269,8 +269,8 @@ def or_close(connection: sa.Connection, balance: Balance, location: str) -> str:
         return ""
     held = open_reservations(connection, balance.dataset)
     named = "; ".join(
-        f"{describe_rho(rho_within(amount), balance.delta)} by {key} "
-        f"(`{close_command(location, key)}`)"
+        f"{describe_rho(rho_within(amount), balance.delta)} by {key}: "
+        f"{close_command(location, key)}"
         for key, amount in held[:_NAMED]
     )
     more = f"; more by {len(held) - _NAMED} others" if len(held) > _NAMED else ""
