@@ -135,7 +135,7 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     import altair as alt
 
     tables = {"synthetic table": palette.SYNTHETIC, "public table": palette.PUBLIC}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for one in history:
         if one.errors is None:
             continue
@@ -148,8 +148,8 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
                 rows.append({"partition": one.partition, "table": table, "error": mean, **ends})
     shown = [table for table in tables if any(row["table"] == table for row in rows)]
     # Wide noise would press the errors against 0: the axis follows them, and longer bars are cut.
-    longest = max((float(row["high"]) for row in rows), default=0.0)
-    largest = max((float(row["error"]) for row in rows), default=0.0)
+    longest = max((row["high"] for row in rows), default=0.0)
+    largest = max((row["error"] for row in rows), default=0.0)
     top = min(longest, 1.5 * largest) if largest > 0 else longest
     title = "mean error (longer bars are cut)" if longest > top else "mean error"
     base = chart_of(rows).encode(
