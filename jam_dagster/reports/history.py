@@ -135,7 +135,7 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     import altair as alt
 
     tables = {"synthetic table": palette.SYNTHETIC, "public table": palette.PUBLIC}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for one in history:
         if one.errors is None:
             continue
@@ -147,6 +147,11 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
                 mean = max(0.0, error.mean)
                 rows.append({"partition": one.partition, "table": table, "error": mean, **ends})
     shown = [table for table in tables if any(row["table"] == table for row in rows)]
+    # Wide noise would press the errors against 0: the axis follows them, and longer bars are cut.
+    longest = max((row["high"] for row in rows), default=0.0)
+    largest = max((row["error"] for row in rows), default=0.0)
+    top = min(longest, 1.5 * largest) if largest > 0 else longest
+    title = "mean error (longer bars are cut)" if longest > top else "mean error"
     base = chart_of(rows).encode(
         x=_partition_axis(history),
         # Beside each other: their intervals would hide one another.
@@ -154,8 +159,9 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
         color=coloured("table:N", {table: tables[table] for table in shown}),
         tooltip=["partition:O", "table:N", alt.Tooltip("error:Q", format=".3f")],
     )
-    y = alt.Y("low:Q", title="mean error", scale=alt.Scale(zero=True))
-    intervals = base.mark_rule(strokeWidth=2).encode(y=y, y2="high:Q")
+    scale = alt.Scale(domain=[0, top or 1.0], nice=False)
+    y = alt.Y("low:Q", title=title, scale=scale)
+    intervals = base.mark_rule(strokeWidth=2, clip=True).encode(y=y, y2="high:Q")
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         y="error:Q",
         shape=alt.Shape("table:N", scale=alt.Scale(domain=shown, range=["circle", "diamond"])),

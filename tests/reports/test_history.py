@@ -104,4 +104,12 @@ def test_released_errors_are_drawn_with_the_interval_of_their_noise() -> None:
     assert all("xOffset" in layer["encoding"] for layer in chart.to_dict()["layer"])
     wide = replace(history[1], errors=replace(errors, sigma=1.0))
     assert {row["low"] for row in rows_of(errors_over_partitions([wide]))} == {0.0}
+    # The axis ends at 1.5 times the largest error: a longer bar is cut, and the title says so.
+    drawn = [one.to_dict()["layer"][0] for one in (chart, errors_over_partitions([wide]))]
+    assert [one["encoding"]["y"]["scale"]["domain"][1] for one in drawn] == pytest.approx(
+        [0.3 + 0.0196, 0.45], abs=1e-5
+    )
+    titles = [one["encoding"]["y"]["title"] for one in drawn]
+    assert titles == ["mean error", "mean error (longer bars are cut)"]
+    assert all(one["mark"]["clip"] for one in drawn)
     assert "errors" not in history_figures([release("2026-01"), release("2026-02")])
