@@ -20,16 +20,17 @@ from jam_dagster.pipeline.assets.checks import release_checks
 from jam_dagster.pipeline.assets.private_side import private_assets
 from jam_dagster.pipeline.assets.public_side import public_assets
 from jam_dagster.pipeline.budget.automation import check_automation
-from jam_dagster.pipeline.budget.labels import check_privacy_labels, check_translated
+from jam_dagster.pipeline.budget.labels import (
+    RELEASE_TAG,
+    check_privacy_labels,
+    check_translated,
+)
 from jam_dagster.pipeline.graph import ReleaseGraph, Translate
 from jam_dagster.pipeline.partitions import build_release_schedule, tick_of
 from jam_dagster.release.spec import ReleaseSpec
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.dagster_internals import UnresolvedAssetJobDefinition
-
-# Dagster's own events are lines of level DEBUG: on a console they hide what the steps say.
-_QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
 
 def build_synthetic_release(
@@ -267,7 +268,7 @@ def build_release_job(
             *(one for one in assets if isinstance(one, dg.AssetsDefinition))
         ),
         description=description,
-        config=_QUIET,
+        tags={RELEASE_TAG: spec.release},
         # A step in a process of its own spends seconds on imports, and the steps wait for each
         # other anyway.
         executor_def=dg.in_process_executor if executor == "in_process" else None,

@@ -9,10 +9,14 @@ the tests of this package, and mended here.
 - ``CheckError`` is what a step raises that has no repository.
 - ``PARTITION_NAME_TAG`` is the tag by which runs of a partition are found.
 - ``escape_dotdot_segments`` and ``escape_leading_slash`` keep paths within an IO manager's root.
+- ``quiet_console`` reaches the loggers of a run.
 - ``parse_yamls_with_source_position`` reads YAML with the lines that errors name.
 """
 
 from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
 
 from dagster._config.field_utils import IntEnvVar
 from dagster._core.definitions.assets.definition.asset_spec import (
@@ -27,6 +31,9 @@ from dagster._core.storage.tags import PARTITION_NAME_TAG
 from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
 from dagster_shared.check import CheckError
 from dagster_shared.yaml_utils import parse_yamls_with_source_position
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 TRIED_WITH = ("1.13",)
 """The minor versions of Dagster with which all tests of this package have passed."""
@@ -44,4 +51,21 @@ __all__ = [
     "escape_dotdot_segments",
     "escape_leading_slash",
     "parse_yamls_with_source_position",
+    "quiet_console",
 ]
+
+
+def quiet_console(context: dg.InitResourceContext) -> None:
+    """Keep Dagster's own events off the console of a run, unless somebody chose its level.
+
+    They are lines of level DEBUG, which hide what the steps say. The config of a job could say the
+    same, but a project with loggers of its own could not load such a job.
+    """
+    run, log = context.run, context.log
+    if run is None or log is None or "loggers" in run.run_config:
+        return
+    if context.instance is not None and context.instance.python_log_level:
+        return
+    # Without a choice these are Dagster's default console and nothing else.
+    for logger in log._dagster_handler._loggers:
+        logger.addFilter(lambda record: record.levelno > logging.DEBUG)

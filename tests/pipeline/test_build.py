@@ -530,25 +530,34 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
         assert "list its values" in page
 
 
-@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+@pytest.mark.parametrize("level", ["default", "INFO", "DEBUG"])
+@pytest.mark.parametrize("where", ["run", "job of somebody else"])
 def test_a_console_shows_events_of_dagster_only_if_asked(
-    bench: Bench, level: str, capsys: pytest.CaptureFixture[str]
+    bench: Bench, level: str, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = {"loggers": {"console": {"config": {"log_level": level}}}}
-    job = bench.definitions().resolve_job_def("people_release")
     selected = [dg.AssetKey(["people", "domain"])]
-    job.execute_in_process(
+    name = "people_release" if where == "run" else "mine"
+    mine = dg.Definitions(jobs=[dg.define_asset_job("mine", selection=selected)])
+    dg.Definitions.merge(bench.definitions(), mine).resolve_job_def(name).execute_in_process(
         instance=bench.instance,
-        asset_selection=selected,
-        run_config=None if level == "INFO" else asked,
+        asset_selection=selected if where == "run" else None,
+        run_config=None if level == "default" else asked,
     )
-    assert ("STEP_START" in capsys.readouterr().err) == (level == "DEBUG")
+    shown = "STEP_START" in capsys.readouterr().err
+    assert shown == (level == "DEBUG" or (level == "default" and where != "run"))
 
 
-def test_a_project_may_have_a_console_of_its_own(bench: Bench) -> None:
-    own = dg.Definitions(loggers={"console": dg.json_console_logger})
+@pytest.mark.parametrize("key", ["console", "json"])
+def test_a_project_may_have_loggers_of_its_own(bench: Bench, key: str) -> None:
+    own = dg.Definitions(loggers={key: dg.json_console_logger})
     job = dg.Definitions.merge(bench.definitions(), own).resolve_job_def("people_release")
-    assert job.loggers == {"console": dg.json_console_logger}
+    assert job.loggers == {key: dg.json_console_logger}
+    done = job.execute_in_process(
+        instance=bench.instance, asset_selection=[dg.AssetKey(["people", "domain"])]
+    )
+    assert done.success
+    assert done.dagster_run.tags["jam/release"] == "people"
 
 
 def test_the_job_runs_in_one_process_unless_the_code_location_is_to_run_it(bench: Bench) -> None:

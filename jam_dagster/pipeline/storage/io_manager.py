@@ -14,7 +14,12 @@ from jam_dagster.common.files import owner_only, write_once, write_whole
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import JamError, SourceError, SpecificationError
-from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escape_leading_slash
+from jam_dagster.pipeline.budget.labels import RELEASE_TAG
+from jam_dagster.pipeline.dagster_internals import (
+    escape_dotdot_segments,
+    escape_leading_slash,
+    quiet_console,
+)
 from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, value_of_variable
 from jam_dagster.pipeline.storage.formats import FORMATS, Format, TableFormat
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
@@ -375,7 +380,10 @@ class ReleaseStoreResource(dg.IOManagerDefinition):
             " configure it.",
         )
 
-    def _given(self, _: dg.InitResourceContext) -> ReleaseStore:
+    def _given(self, context: dg.InitResourceContext) -> ReleaseStore:
+        # Every step of a release needs a store, so this is before the first of them.
+        if context.run is not None and RELEASE_TAG in context.run.tags:
+            quiet_console(context)
         return self.open()
 
     def open(self) -> ReleaseStore:
