@@ -69,6 +69,8 @@ def _snapshots(home: Path, **changes: Any) -> dict[str, Any]:
     """Each drawn on the one before, of a table of the project."""
     return {
         "private": AssetSource("/".join(VAULT.path)),
+        # An officer vouches for no asset here.
+        "privacy": PrivacySpec(epsilon=2.0, neighbours="add_remove"),
         "public": PreviousRelease(source_from_config(str(home / "public.csv")), 0.25),
         "partitions": {"static": SNAPSHOTS},
         "evaluation": EvaluationSpec(mode="private", share=0.2),

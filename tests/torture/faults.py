@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jam_dagster.privacy import DirectoryStore, Draws, ExactNoise, SeededNoise
-from jam_dagster.privacy import draws as draws_module
+from jam_dagster.privacy import DirectoryStore, Draws, ExactNoise, SeededNoise, outcome_store
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from tests.torture.campaign import bring_to_its_end
 from tests.torture.execution import RunFailedError, execute
@@ -69,7 +68,7 @@ def write_in_place() -> None:
             file.flush()
             os.fsync(file.fileno())
 
-    draws_module.write_whole = write  # type: ignore[assignment]
+    outcome_store.write_whole = write  # type: ignore[assignment]
 
 
 def redraw_what_is_stored() -> None:

@@ -1,9 +1,9 @@
 """Attempts to open private data: journalled before they start, and counted until they end well.
 
 Whether reading a private table fails can depend on its values, so each failure answers a question
-about them without a charge. So does an opening that ends well, where a release that has paid before
-pays nothing more: it is left open too. The officer grants a number of such attempts; after that an
-operator must acknowledge them. The journal holds no cause: the owner of the data keeps it.
+about them without a charge. So does an opening that ends well and pays nothing: it is left open
+too. The officer grants a number of such attempts; after that an operator must acknowledge them. The
+journal holds no cause: the owner of the data keeps it.
 """
 
 from __future__ import annotations

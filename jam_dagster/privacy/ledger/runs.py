@@ -151,10 +151,10 @@ class RunEntries(LedgerReader):
         """Journal an attempt to open the private data of a release; it counts until it ends well.
 
         On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
-        kill leaves it open. So does the end of an opening that makes no payment, of a release that
-        had made one: that it ended well is an answer, and nothing pays for it. Once the granted
-        number of attempts is open, the dataset stays closed until `acknowledge`. Running attempts
-        count as well.
+        kill leaves it open. So does the end of an opening that neither pays nor journals the public
+        number of records: that it ended well is an answer, and nothing pays for it. Once the
+        granted number of attempts is open, the dataset stays closed until `acknowledge`. Running
+        attempts count as well.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class RunEntries(LedgerReader):
             before = payments(connection, key)
         yield attempt.attempt
         with self._backend.writing() as connection:
-            if not before or payments(connection, key) > before:
+            if payments(connection, key) > before:
                 end_attempt(connection, attempt, at=ledger_time(connection, self._clock))
 
     def ran(self, key: ReleaseKey, digest: str, *, run_id: str = "") -> None:
