@@ -148,8 +148,8 @@ def test_outcomes_under_other_names(made: Released) -> None:
         return replace(measured, clique=clique, values=measured.values.transpose(order))
 
     invent(made, renamed)
-    assert made.failed(ledger=False) == {"the outcomes"}
-    assert made.failed() == {"the outcomes", "the ledger", ISSUED}
+    assert made.failed(ledger=False) - BY_CHANCE == {"the outcomes"}
+    assert made.failed() - BY_CHANCE == {"the outcomes", "the ledger", ISSUED}
 
 
 def test_a_digest_that_is_left_out(made: Released) -> None:
@@ -399,9 +399,9 @@ def test_public_measurements_that_are_no_counts_of_the_public_table(
 
     invent(made, more)
     # What the noisy means are compared with follows from the table, which may be another.
-    assert made.failed(ledger=False) <= {"the errors"}
+    assert made.failed(ledger=False) <= BY_CHANCE
     assert not found(made, public=table)["the public measurements"].passed
-    assert made.failed() - {"the errors"} == {"the ledger", ISSUED}
+    assert made.failed() - BY_CHANCE == {"the ledger", ISSUED}
     for public, fault in (
         (encoded(made, "same.csv"), "records other counts than the public table has"),
         (None, "no public table was given"),
