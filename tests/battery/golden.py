@@ -56,6 +56,13 @@ def told(result: MechanismResult, account: Journalled, answers: list[np.ndarray]
             ]
             for call in transcript.calls
         ],
+        "rounds": [
+            [
+                *(" x ".join(one.clique), one.origin, one.candidates, one.size_limit_mb),
+                *(one.rho_select, one.rho_measure, one.rho_spent),
+            ]
+            for one in transcript.rounds
+        ],
         # Each cell counts by its place: a permutation of cells is another model.
         "answers": [
             float(f"{answer.ravel() @ np.linspace(1, 2, answer.size) / result.model.total:.6g}")
