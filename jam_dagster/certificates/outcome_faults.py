@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.certificates.facts import COUNTED, RAN, STORED
-from jam_dagster.mechanisms.loops.base import step_of
+from jam_dagster.mechanisms.context import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING, NOTHING_HELPS, subject_of
 from jam_dagster.privacy.noise.calls import SELECTION
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest

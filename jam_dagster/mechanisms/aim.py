@@ -14,6 +14,7 @@ import numpy as np
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
+from jam_dagster.mechanisms.context import step_of
 from jam_dagster.mechanisms.loops.base import (
     Inputs,
     RunEndedError,
@@ -21,7 +22,6 @@ from jam_dagster.mechanisms.loops.base import (
     attributes_of,
     check_countable,
     check_share,
-    step_of,
 )
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,

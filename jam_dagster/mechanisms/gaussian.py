@@ -14,8 +14,8 @@ import numpy as np
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
+from jam_dagster.mechanisms.context import SMALLEST_RHO
 from jam_dagster.mechanisms.loops.base import (
-    SMALLEST_RHO,
     Inputs,
     IterativeMechanism,
     MechanismRun,

@@ -7,16 +7,15 @@ Mechanism for Differentially Private Synthetic Data", VLDB 2022.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.base import Inputs, attributes_of, check_share
-from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, GraphicalRun
-from jam_dagster.mechanisms.loops.transcript import Round
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.base import attributes_of, check_share
+from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
+from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
+from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Domain, Workload
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,11 @@ class Independent(GraphicalMechanism):
         """Raise SpecificationError if `rho` is too little for an attribute."""
         check_share(rho, len(attributes_of(workload)), remedy="use fewer attributes")
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run over the attributes that the workload names."""
-        singles = [(name,) for name in attributes_of(given.workload)]
-        return _Run(self, given, singles)
-
-
-class _Run(GraphicalRun):
-    """The run of Independent."""
-
-    def round(self, index: int) -> Round:
-        """Measure an attribute with an equal share of what is left."""
-        rho = self.draws.remaining / (len(self.closure) - index)
-        clique = self.closure[index]
-        measurement = self.measure(clique, rho)
-        return self.finish(clique, measurement, candidates=len(self.closure), rho_measure=rho)
+    def draw(self, ctx: Context) -> FittedModel:
+        """Measure each attribute with an equal share of what is left."""
+        singles = [(name,) for name in attributes_of(ctx.workload)]
+        fit = GraphicalFit(ctx, self, singles)
+        for t in ctx.rounds(len(singles)):
+            rho = ctx.remaining / (len(singles) - t)
+            fit.add(ctx.measure(singles[t], rho, among=len(singles)))
+        return fit.model

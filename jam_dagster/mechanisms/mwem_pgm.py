@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.base import Inputs, check_countable, check_share
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.base import check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
-    GraphicalRun,
     alpha_setting,
     check_first_candidates,
     size_limit_setting,
 )
-from jam_dagster.mechanisms.loops.scores import penalized_scores
+from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript
+from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Clique, Domain, Workload
 
 if TYPE_CHECKING:
@@ -118,27 +119,8 @@ class MwemPgm(GraphicalMechanism):
         check_countable(domain, workload.cliques)
         check_first_candidates(domain, workload.cliques, self.size_limit_mb, rounds)
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run whose candidates are the workload's marginals."""
-        return _Run(self, given)
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return the required sensitivity of each selection: a marginal's, in L1."""
-        return repeat(neighbours.error_score())
-
-
-class _Run(GraphicalRun):
-    """The run of MWEM+PGM, with the workload as its candidates."""
-
-    def __init__(self, mechanism: MwemPgm, given: Inputs) -> None:
-        super().__init__(mechanism, given, given.workload.cliques)
-        self.mechanism = mechanism
-
-    def round(self, index: int) -> Round:
-        """Take round t of Algorithm 1 of the AIM paper.
+    def draw(self, ctx: Context) -> FittedModel:
+        """Make the rounds of Algorithm 1 of the AIM paper.
 
         - an equal share of what is left, of which 1 - alpha selects and alpha measures
         - select r_t from the tractable marginals of the workload by the exponential mechanism with
@@ -146,24 +128,21 @@ class _Run(GraphicalRun):
         - measure y_t = M_r(D) + N(0, sigma^2)
         - estimate p_t by Private-PGM
         """
-        rounds = self.mechanism.expected_rounds(self.domain, self.workload)
-        limit = self.mechanism.size_limit_mb * (index + 1) / rounds
-        # Some candidate fitted the first limit, and a measured marginal fits every limit.
-        fitting = self.fitting(limit)
+        rounds = self.expected_rounds(ctx.domain, ctx.workload)
+        fit = GraphicalFit(ctx, self, ctx.workload.cliques)
+        for t in ctx.rounds(rounds):
+            share = ctx.share(rounds - t)
+            rho_select = (1 - self.alpha) * share
+            # Some candidate fits the first limit, and a measured marginal fits every limit.
+            near = fit.tractable(self.size_limit_mb * (t + 1) / rounds)
+            chosen = fit.select(near, penalty=1.0, rho=rho_select)
+            if chosen is not None:
+                fit.add(ctx.measure(chosen, share - rho_select))
+        return fit.model
 
-        share = self.share()
-        rho_select = (1 - self.mechanism.alpha) * share
-        rho_measure = share - rho_select
-
-        scores = penalized_scores(self.errors(fitting), self.cells[fitting])
-        sensitivity = self.draws.neighbours.error_score()
-        clique = self.closure[self.select_private(fitting, scores, rho_select, sensitivity)]
-
-        return self.finish(
-            clique,
-            self.measure(clique, rho_measure),
-            candidates=len(fitting),
-            rho_select=rho_select,
-            rho_measure=rho_measure,
-            size_limit_mb=limit,
-        )
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return the required sensitivity of each selection: a marginal's, in L1."""
+        return repeat(neighbours.error_score())

@@ -16,8 +16,8 @@ import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.base import LineStyle
+from jam_dagster.mechanisms.context import SMALLEST_RHO, step_of
 from jam_dagster.mechanisms.loops.base import (
-    SMALLEST_RHO,
     Inputs,
     IterativeMechanism,
     MechanismRun,
@@ -27,7 +27,6 @@ from jam_dagster.mechanisms.loops.base import (
     check_countable,
     check_share,
     public_of,
-    step_of,
 )
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain, strengths_of
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting

@@ -30,7 +30,7 @@ from jam_dagster.mechanisms import (
     mechanism_class,
     refit,
 )
-from jam_dagster.mechanisms.loops.base import step_of
+from jam_dagster.mechanisms.context import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING_HELPS, measurements_hash
 from jam_dagster.privacy import Draws, Event, Kind, UnledgeredAccount
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload

@@ -15,6 +15,7 @@ import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, ReleaseClosedError, SpecificationError
 from jam_dagster.mechanisms.base import MechanismResult, OnRound, OrdinaryMechanism
+from jam_dagster.mechanisms.context import PRIVATE_CELLS, SMALLEST_RHO, Context, Live, step_of
 from jam_dagster.mechanisms.loops.scores import l1_distance, representable
 from jam_dagster.mechanisms.loops.settings import check_settings, settings_of
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
@@ -29,13 +30,6 @@ from jam_dagster.tables.codes.block_counts import CountedTable
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
-
-SMALLEST_RHO = 1e-12
-"""The least rho of a draw: below it the noise hides everything, and ledger units matter."""
-
-PRIVATE_CELLS = 2**30
-"""Four gibibytes of counts: with more, or more than a quarter of the machine's memory, private
-marginals are counted again in every round."""
 
 
 def check_countable(
@@ -78,12 +72,6 @@ def attributes_of(workload: Workload) -> Clique:
     """Return the attributes that a workload names, in the order of the domain."""
     named = {name for clique in workload.cliques for name in clique}
     return tuple(name for name in workload.attributes if name in named)
-
-
-def step_of(index: int, action: str, attempt: int = 1) -> str:
-    """Return the name under which a draw of a round is charged and stored."""
-    suffix = "" if attempt == 1 else f"-{attempt}"
-    return f"round-{index + 1:03d}/{action}{suffix}"
 
 
 class RunEndedError(Exception):
@@ -133,9 +121,13 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted."""
 
-    @abstractmethod
+    def draw(self, ctx: Context) -> Model:
+        """Make all draws of a run, and return its model; mechanisms of `begin` have none."""
+        raise NotImplementedError
+
     def begin(self, given: Inputs) -> MechanismRun:
-        """Return a run before its first round."""
+        """Return a run before its first round; mechanisms of `draw` have none."""
+        raise NotImplementedError
 
     def run(
         self,
@@ -148,7 +140,11 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
     ) -> MechanismResult:
         """Spend what `draws` holds on a model of `private`; see `Mechanism.run`."""
         self.check(private.domain, workload, draws.total)
-        return self.begin(Inputs(private, public, workload, draws)).result(on_round)
+        given = Inputs(private, public, workload, draws)
+        if type(self).draw is IterativeMechanism.draw:
+            return self.begin(given).result(on_round)
+        live = Live(given, on_round)
+        return live.result(self, self.draw(live))
 
     @classmethod
     def sensitivities(

@@ -59,9 +59,7 @@ def test_an_attempt_is_there_before_the_data_are_opened_and_ends_with_them(
     assert (verified.lines, verified.attempts, verified.not_ended) == (4, 2, 0)
 
 
-def test_an_opening_that_pays_nothing_counts(
-    either: Ledger, key: ReleaseKey
-) -> None:
+def test_an_opening_that_pays_nothing_counts(either: Ledger, key: ReleaseKey) -> None:
     """That the table could be opened is an answer."""
     either.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     release = either.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05), source="ab" * 32)

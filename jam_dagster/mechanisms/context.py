@@ -1,0 +1,432 @@
+"""What a mechanism does in a run: draws, and computations on their outcomes and on public data.
+
+A mechanism is written once, as a function of a `Context`. `Live` makes the draws and hands out
+those that are stored; `jam_dagster.mechanisms.replay.Replay` has no private table, compares every
+draw with a transcript, and hands out what it records. So the same code runs, resumes, is verified
+and is refitted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.loops.scores import l1_distance, representable
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.measurement import Measurement, Origin
+from jam_dagster.privacy.accounting import gaussian_sigma
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
+from jam_dagster.tables.codes.block_counts import CountedTable
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism
+    from jam_dagster.models.base import Model
+    from jam_dagster.privacy import Neighbours
+
+SMALLEST_RHO = 1e-12
+"""The least rho of a draw: below it the noise hides everything, and ledger units matter."""
+
+PRIVATE_CELLS = 2**30
+"""Four gibibytes of counts: with more, or more than a quarter of the machine's memory, private
+marginals are counted again in every round."""
+
+Choice = TypeVar("Choice")
+Drawn = TypeVar("Drawn")
+
+
+def step_of(index: int, action: str, attempt: int = 1) -> str:
+    """Return the name under which a draw of a round is charged and stored."""
+    suffix = "" if attempt == 1 else f"-{attempt}"
+    return f"round-{index + 1:03d}/{action}{suffix}"
+
+
+@dataclass
+class Making:
+    """The round that a run is at; `left` and `spent` are the rho when it began."""
+
+    index: int
+    left: float
+    spent: float
+    started: float = field(default_factory=time.monotonic)
+    draws: dict[str, int] = field(default_factory=dict)
+    clique: Clique | None = None
+    source: Origin = "private"
+    table: str = ""
+    candidates: int = 0
+    size_limit_mb: float | None = None
+    rho_select: float = 0.0
+    rho_measure: float = 0.0
+    measurement: Measurement | None = None
+    convergence: Convergence | None = None
+
+    def step(self, action: str) -> str:
+        """Return the name of the round's next draw of that kind."""
+        self.draws[action] = self.draws.get(action, 0) + 1
+        return step_of(self.index, action, self.draws[action])
+
+
+class Context(ABC):
+    """The draws of a run, in their order, and the rounds that they make.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism that runs.
+    given
+        Domain, workload and public table.
+    neighbours
+        The neighbouring relation that the run protects.
+    total
+        The rho of the run.
+    records
+        n, exact where it is public, else measured.
+
+    Attributes
+    ----------
+    ended
+        Why the run ended before its last round; empty while it goes on. No draw is made then: each
+        returns None, as a lost one does.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        workload: Workload,
+        public: MarginalSource | None,
+        neighbours: Neighbours,
+        total: float,
+        records: int,
+    ) -> None:
+        self.domain, self.workload, self.public = domain, workload, public
+        self.neighbours, self.total, self.records = neighbours, total, records
+        self.ended = ""
+        self.done: list[Round] = []
+        self.model: Callable[[], Model] | None = None
+        self.on_round: OnRound | None = None
+        self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
+        self.making: Making | None = None
+
+    @property
+    @abstractmethod
+    def spent(self) -> float:
+        """The rho of all draws so far, lost ones included."""
+
+    @property
+    @abstractmethod
+    def remaining(self) -> float:
+        """The rho left for further draws, rounded so that charging all of it always fits."""
+
+    @abstractmethod
+    def counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
+        """Yield private marginals, block by block; only the input of a draw may be made of them."""
+
+    @abstractmethod
+    def hold(self, cliques: Sequence[Clique]) -> None:
+        """State the private marginals that draws may ask for, before the first of them."""
+
+    @abstractmethod
+    def _select(
+        self,
+        step: str,
+        scores: Callable[[], np.ndarray],
+        size: int,
+        rho: float,
+        sensitivity: float,
+        named: Callable[[int], str],
+    ) -> int | None:
+        """Return the chosen place; None for a lost draw or an ended run."""
+
+    @abstractmethod
+    def _measure(self, step: str, clique: Clique, rho: float) -> tuple[np.ndarray, float] | None:
+        """Return noisy counts and sigma; None for a lost draw or an ended run."""
+
+    def rounds(self, most: int | None = None) -> Iterator[int]:
+        """Yield the number of each round, from 0, until all are made or the run ends.
+
+        A round ends with its measurement, be it lost. One whose choice was lost begins again: the
+        lost draw stays spent, and the round pays with the rest.
+        """
+        for index in count() if most is None else range(most):
+            self.making = making = Making(index, self.remaining, self.spent)
+            while making.clique is None and not self.has_ended():
+                before = sum(making.draws.values())
+                yield index
+                if not self.has_ended() and sum(making.draws.values()) == before:
+                    raise AssertionError(f"round {index + 1} made no draw")
+            self.close_round()
+            if self.has_ended():
+                return
+
+    def has_ended(self) -> bool:
+        """Whether the run makes no further draw."""
+        return bool(self.ended)
+
+    def end(self, why: str) -> None:
+        """End the run: it makes no further draw."""
+        self.ended = self.ended or why
+
+    def share(self, parts: float) -> float:
+        """Return an equal share of what is left, or end the run if it is too little for a draw."""
+        return self.affordable(self.remaining / parts)
+
+    def affordable(self, rho: float, least: float = SMALLEST_RHO) -> float:
+        """Return a price, or end the run if it is too little for a draw."""
+        if rho < least:
+            self.end("budget exhausted")
+        return rho
+
+    def sigma(self, rho: float) -> float:
+        """Return the noise of a marginal's measurement at that price, in counts."""
+        return gaussian_sigma(self.neighbours.marginal_l2, rho)
+
+    def select(
+        self,
+        candidates: Sequence[Choice],
+        scores: Callable[[], np.ndarray],
+        *,
+        rho: float,
+        sensitivity: float,
+        named: Callable[[Any], str] = subject_of,
+    ) -> Choice | None:
+        """Choose one of some candidates by the exponential mechanism.
+
+        Parameters
+        ----------
+        candidates
+            What can be chosen: marginals, unless `named` names others.
+        scores
+            Returns the scores, shape ``(m,)``, the higher, the likelier. It alone may look at
+            private data.
+        rho
+            What the choice may cost.
+        sensitivity
+            How far one person moves any score.
+        named
+            Returns the name of a candidate, which the ledger's digest covers.
+
+        Returns
+        -------
+        The candidate; None for a lost draw or an ended run.
+        """
+        if self.has_ended() or self.making is None:
+            return None
+        self.making.rho_select = rho
+        self.making.candidates = self.making.candidates or len(candidates)
+        place = self._select(
+            self.making.step("select"),
+            scores,
+            len(candidates),
+            rho,
+            sensitivity,
+            lambda at: named(candidates[at]),
+        )
+        return None if place is None else candidates[place]
+
+    def measure(self, clique: Clique, rho: float, *, among: int = 0) -> Measurement | None:
+        """Measure a private marginal with discrete Gaussian noise, which ends the round.
+
+        Parameters
+        ----------
+        clique
+            Its attributes.
+        rho
+            What it may cost. The charge of the choice was rounded up, so the last measurement may
+            get a unit less.
+        among
+            The number of candidates, where no choice was made.
+
+        Returns
+        -------
+        The measurement; None for a lost draw or an ended run.
+        """
+        if self.has_ended() or self.making is None:
+            return None
+        making = self.making
+        drawn = self._measure(making.step("measure"), clique, min(rho, self.remaining))
+        if self.has_ended():
+            return None
+        making.clique, making.rho_measure = clique, rho
+        making.candidates = among or making.candidates
+        if drawn is not None:
+            making.measurement = Measurement(clique, "private", *drawn, making.index)
+        return making.measurement
+
+    def close_round(self) -> None:
+        """Keep the round that has just been made, if it was."""
+        making = self.making
+        self.making = None
+        if making is None or making.clique is None or self.model is None:
+            return
+        measured, model = making.measurement, self.model()
+        convergence, residual = making.convergence or Convergence(0, math.nan), math.nan
+        if measured is not None:
+            fitted = model.marginal(measured.clique)
+            residual = l1_distance(fitted, measured.values) / self.records
+        done = Round(
+            index=making.index,
+            clique=making.clique,
+            source=making.source,
+            candidates=making.candidates,
+            rho_select=making.rho_select,
+            rho_measure=making.rho_measure,
+            rho_spent=self.spent,
+            sigma=0.0 if measured is None else measured.sigma,
+            size_limit_mb=making.size_limit_mb,
+            model_mb=model.size_mb,
+            l1_residual=residual,
+            iterations=convergence.iterations,
+            loss=convergence.loss,
+            seconds=time.monotonic() - making.started,
+            measurement=measured,
+            table=making.table,
+        )
+        self.done.append(done)
+        if self.on_round is not None:
+            self.on_round(done)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Record the duration of a stage of the run."""
+        started = time.monotonic()
+        yield
+        self.seconds[name] += time.monotonic() - started
+
+
+class Live(Context):
+    """A run that draws, or goes on from what is stored; see `Context`."""
+
+    def __init__(self, given: Inputs, on_round: OnRound | None = None) -> None:
+        private, public, workload, draws = given
+        # If the number of records is private, emptiness is private, too.
+        if draws.neighbours.records_public and private.records < 1:
+            raise DomainError("The private table is empty; it needs at least one record.")
+        self._private, self._draws, self._drawing = private, draws, False
+        self._closed: ReleaseClosedError | None = None
+        self._held: Mapping[Clique, np.ndarray] | None = None
+        self._stated: list[Clique] = []
+        super().__init__(
+            private.domain,
+            workload,
+            public,
+            draws.neighbours,
+            draws.total,
+            draws.records(private.records),
+        )
+        self.on_round = on_round
+
+    @property
+    def spent(self) -> float:
+        """The rho of all draws so far, lost ones included."""
+        return self._draws.spent
+
+    @property
+    def remaining(self) -> float:
+        """The rho left for further draws."""
+        return self._draws.remaining
+
+    def hold(self, cliques: Sequence[Clique]) -> None:
+        """State the private marginals that draws may ask for; they are counted at once if few."""
+        if isinstance(self._private, CountedTable):
+            # Before any charge.
+            self._private.check(cliques)
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        # A count takes four bytes.
+        if sum(self.domain.size(q) for q in cliques) <= min(PRIVATE_CELLS, memory // 16):
+            self._stated = list(cliques)
+
+    def counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
+        """Yield private marginals, all at once if they are in memory."""
+        if not self._drawing:
+            raise PrivateStepError("a mechanism looked at private data outside a draw")
+        if self._held is None and self._stated:
+            with self.stage("count"):
+                self._held = self._private.marginals(self._stated)
+        if self._held is None:
+            yield from marginal_blocks(self._private, cliques)
+        else:
+            yield {clique: self._held[clique] for clique in cliques}
+
+    def _select(
+        self,
+        step: str,
+        scores: Callable[[], np.ndarray],
+        size: int,
+        rho: float,
+        sensitivity: float,
+        named: Callable[[int], str],
+    ) -> int | None:
+        values = representable(self._on_private(scores), sensitivity)
+        return self._unless_lost(
+            "select",
+            lambda: self._draws.select(step, values, rho=rho, sensitivity=sensitivity, named=named),
+        )
+
+    def _measure(self, step: str, clique: Clique, rho: float) -> tuple[np.ndarray, float] | None:
+        (counted,) = self._on_private(lambda: list(self.counts([clique])))
+        return self._unless_lost(
+            "measure",
+            lambda: self._draws.measure(step, counted[clique], rho=rho, subject=subject_of(clique)),
+        )
+
+    def _on_private(self, compute: Callable[[], Any]) -> Any:
+        self._drawing = True
+        try:
+            return compute()
+        finally:
+            self._drawing = False
+
+    def _unless_lost(self, name: str, draw: Callable[[], Drawn]) -> Drawn | None:
+        """Return an outcome; None of a lost draw, and once an operator closed the release."""
+        try:
+            with self.stage(name):
+                return draw()
+        except LostDrawError:
+            return None
+        except ReleaseClosedError as closed:
+            self._closed = closed
+            self.end("closed")
+            return None
+
+    def result(self, mechanism: IterativeMechanism, model: Model) -> MechanismResult:
+        """Return a run's model with its transcript.
+
+        What was paid for is a release, if there is a measurement, where an operator closed the
+        account.
+
+        Raises
+        ------
+        ReleaseClosedError
+            If the account was closed before the first measurement.
+        """
+        self.close_round()
+        if self._closed is not None and not any(one.measurement for one in self.done):
+            raise self._closed
+        draws = self._draws
+        transcript = Transcript(
+            mechanism=mechanism.name,
+            parameters=mechanism.parameters(),
+            domain_digest=self.domain.digest,
+            records=self.records,
+            rho_budget=self.total,
+            rho_spent=self.spent,
+            rounds=tuple(self.done),
+            ended=self.ended or "all rounds",
+            neighbours=self.neighbours,
+            calls=draws.calls,
+            workload_digest=self.workload.digest,
+            noise=draws.noise_name,
+            releasable=draws.releasable,
+        )
+        return MechanismResult(model, transcript, seconds=self.seconds)

@@ -1,0 +1,164 @@
+"""A run again, from its transcript: the same model, and every draw compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import PrivateStepError, ReleaseClosedError
+from jam_dagster.mechanisms import MechanismResult, Transcript
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.base import IterativeMechanism
+from jam_dagster.mechanisms.mwem_pgm import MwemPgm
+from jam_dagster.mechanisms.replay import ReplayError, replay
+from jam_dagster.models.base import Model
+from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Workload
+from tests.battery.mechanisms import CASES, Case
+from tests.battery.test_interruptions import RHO, Forgetful, StoppedError, marginals, run
+from tests.battery.test_replay import DOMAIN, pairs
+from tests.privacy.neighbours import RELATIONS
+
+WORKLOAD = Workload.all_k_way(DOMAIN, 2)
+DRAWN = [case for case in CASES if type(case.make()).draw is not IterativeMechanism.draw]
+
+every_drawn = pytest.mark.parametrize("case", DRAWN, ids=lambda case: case.name)
+
+
+def again(case: Case, transcript: Transcript) -> Model:
+    return replay(case.make(), transcript, DOMAIN, WORKLOAD)
+
+
+def check_same(case: Case, result: MechanismResult) -> None:
+    model = again(case, result.transcript)
+    assert type(model) is type(result.model)
+    for clique, answer in zip(WORKLOAD.cliques, marginals(result), strict=True):
+        np.testing.assert_array_equal(model.marginal(clique), answer)
+
+
+@every_drawn
+@pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
+def test_a_replay_ends_with_the_same_model(case: Case, relation: Neighbours) -> None:
+    check_same(case, run(case, relation, MemoryStore(), UnledgeredAccount(RHO)))
+
+
+@every_drawn
+@pytest.mark.parametrize("relation", RELATIONS[:2], ids=Neighbours.describe)
+def test_lost_draws_are_draws(case: Case, relation: Neighbours) -> None:
+    whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO))
+    for lost in range(len(whole.transcript.calls)):
+        store, account = Forgetful(lost), UnledgeredAccount(RHO)
+        with pytest.raises(StoppedError):
+            run(case, relation, store, account)
+        check_same(case, run(case, relation, store, account))
+
+
+class Closing(UnledgeredAccount):
+    """An account that an operator closes as a step is charged, or before it is confirmed."""
+
+    def __init__(self, rho: float, *, charging: str = "", confirming: str = "") -> None:
+        super().__init__(rho)
+        self.charging, self.confirming = charging, confirming
+
+    def charge(self, step: str, rho: float) -> None:
+        if step == self.charging:
+            self.close("by an operator")
+        super().charge(step, rho)
+
+    def confirm(self, step: str, digest: str) -> None:
+        if step == self.confirming:
+            self.close("by an operator")
+            raise ReleaseClosedError("closed by an operator")
+        super().confirm(step, digest)
+
+
+@every_drawn
+def test_a_release_that_was_closed_ends_there(case: Case) -> None:
+    relation = RELATIONS[0]
+    whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO))
+    steps = [call.step for call in whole.transcript.calls]
+    first = next(at for at, step in enumerate(steps) if step.endswith("/measure"))
+    for step in steps[first + 1 :]:
+        for account in (Closing(RHO, charging=step), Closing(RHO, confirming=step)):
+            result = run(case, relation, MemoryStore(), account)
+            assert result.transcript.ended == "closed"
+            check_same(case, result)
+
+
+def forged(result: MechanismResult, place: int, **changes: Any) -> Transcript:
+    """Return a transcript one of whose draws is another."""
+    calls = list(result.transcript.calls)
+    calls[place] = replace(calls[place], **changes)
+    return replace(result.transcript, calls=tuple(calls))
+
+
+FORGERIES: dict[str, Callable[[MechanismResult, int], Transcript]] = {
+    "sensitivity": lambda it, at: forged(
+        it, at, sensitivity=it.transcript.calls[at].sensitivity / 2
+    ),
+    "cost": lambda it, at: forged(it, at, rho=it.transcript.calls[at].rho * 1.001),
+    "drawn": lambda it, at: forged(it, at, step="round-077/measure"),
+    "size": lambda it, at: forged(it, at, cells=it.transcript.calls[at].cells + 1),
+    "kind": lambda it, at: forged(it, at, kind="Gaussian"),
+    "lost": lambda it, at: forged(it, at, lost=True),
+}
+
+
+@every_drawn
+@pytest.mark.parametrize("what", FORGERIES)
+def test_a_draw_that_the_mechanism_does_not_make_is_found(case: Case, what: str) -> None:
+    result = run(case, RELATIONS[1], MemoryStore(), UnledgeredAccount(RHO))
+    for place, call in enumerate(result.transcript.calls):
+        if what == "cost" and call.step == "records":
+            # What a private number of records may cost is the release's to say.
+            continue
+        with pytest.raises(ReplayError):
+            again(case, FORGERIES[what](result, place))
+
+
+@every_drawn
+def test_rounds_that_the_mechanism_does_not_make_are_found(case: Case) -> None:
+    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    *others, last = transcript.rounds
+    more = replace(last, index=len(transcript.rounds))
+    for rounds in (others, [*others, last, more], [*others, replace(last, candidates=99)]):
+        with pytest.raises(ReplayError):
+            again(case, replace(transcript, rounds=tuple(rounds)))
+    for ended in ("closed", "budget exhausted"):
+        with pytest.raises(ReplayError):
+            again(case, replace(transcript, ended=ended))
+    with pytest.raises(ReplayError, match="does not make"):
+        again(case, replace(transcript, calls=(*transcript.calls, transcript.calls[-1])))
+
+
+def test_a_choice_of_no_candidate_is_found() -> None:
+    (case,) = (case for case in DRAWN if case.name == "mwem_pgm")
+    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    first, *others = transcript.rounds
+    assert first.measurement is not None
+    single = replace(first, clique=first.clique[:1])
+    with pytest.raises(ReplayError, match="no candidate"):
+        again(case, replace(transcript, rounds=(single, *others)))
+
+
+def test_private_data_are_reached_only_within_draws() -> None:
+    class Peeking(MwemPgm):
+        name = "peeking"
+
+        def draw(self, ctx: Context) -> Model:
+            ctx.hold(ctx.workload.cliques)
+            next(iter(ctx.counts(ctx.workload.cliques[:1])))
+            return super().draw(ctx)
+
+    ((one, _, _),) = pairs(1, 5, RELATIONS[0])
+    draws = Draws(SeededNoise(1), UnledgeredAccount(RHO))
+    with pytest.raises(PrivateStepError, match="outside a draw"):
+        Peeking(rounds=2).run(one, None, WORKLOAD, draws)
+    assert draws.calls == ()
+    result = MwemPgm(rounds=2).run(one, None, WORKLOAD, draws)
+    with pytest.raises(ReplayError, match="outside a draw"):
+        replay(Peeking(rounds=2), result.transcript, DOMAIN, WORKLOAD)
