@@ -14,9 +14,8 @@ import numpy as np
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import step_of
+from jam_dagster.mechanisms.context import Inputs, step_of
 from jam_dagster.mechanisms.loops.base import (
-    Inputs,
     RunEndedError,
     affordable,
     attributes_of,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from jam_dagster.mechanisms.loops.selections import SelectionRule
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.base import Model
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
@@ -73,6 +74,10 @@ class OrdinaryMechanism:
     takes_named_public: ClassVar[bool] = True
     selection_rule: ClassVar[SelectionRule | None] = None
     reads_values: ClassVar[bool] = True
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return {name: getattr(self, name) for name in settings_of(type(self))}
 
     def marginals(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
         """Return the workload's downward closure."""

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.base import MechanismResult, OnRound, OrdinaryMechanism
 from jam_dagster.mechanisms.loops.scores import l1_distance, representable
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.graphical.estimator import Convergence
@@ -31,9 +31,9 @@ from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, margina
 from jam_dagster.tables.codes.block_counts import CountedTable
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism
     from jam_dagster.models.base import Model
     from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy.draws import Draws
 
 SMALLEST_RHO = 1e-12
 """The least rho of a draw: below it the noise hides everything, and ledger units matter."""
@@ -77,15 +77,27 @@ class Making:
         return step_of(self.index, action, self.draws[action])
 
 
+class Inputs(NamedTuple):
+    """What a run reads and pays with; see `Mechanism.run`."""
+
+    private: MarginalSource
+    public: MarginalSource | None
+    workload: Workload
+    draws: Draws
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the private table."""
+        return self.private.domain
+
+
 class Context(ABC):
     """The draws of a run, in their order, and the rounds that they make.
 
     Parameters
     ----------
-    mechanism
-        The mechanism that runs.
-    given
-        Domain, workload and public table.
+    domain, workload, public
+        What the run is given besides the private table.
     neighbours
         The neighbouring relation that the run protects.
     total
@@ -307,11 +319,17 @@ class Context(ABC):
 class Live(Context):
     """A run that draws, or goes on from what is stored; see `Context`."""
 
-    def __init__(self, given: Inputs, on_round: OnRound | None = None) -> None:
+    def __init__(
+        self, mechanism: OrdinaryMechanism, given: Inputs, on_round: OnRound | None = None
+    ) -> None:
         private, public, workload, draws = given
         # If the number of records is private, emptiness is private, too.
         if draws.neighbours.records_public and private.records < 1:
             raise DomainError("The private table is empty; it needs at least one record.")
+        if isinstance(private, CountedTable):
+            # Before any charge.
+            private.check(mechanism.marginals(private.domain, workload))
+        self._mechanism = mechanism
         self._private, self._draws, self._drawing = private, draws, False
         self._closed: ReleaseClosedError | None = None
         self._held: Mapping[Clique, np.ndarray] | None = None
@@ -338,9 +356,6 @@ class Live(Context):
 
     def hold(self, cliques: Sequence[Clique]) -> None:
         """State the private marginals that draws may ask for; they are counted at once if few."""
-        if isinstance(self._private, CountedTable):
-            # Before any charge.
-            self._private.check(cliques)
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         # A count takes four bytes.
         if sum(self.domain.size(q) for q in cliques) <= min(PRIVATE_CELLS, memory // 16):
@@ -399,7 +414,7 @@ class Live(Context):
             self.end("closed")
             return None
 
-    def result(self, mechanism: IterativeMechanism, model: Model) -> MechanismResult:
+    def result(self, model: Model) -> MechanismResult:
         """Return a run's model with its transcript.
 
         What was paid for is a release, if there is a measurement, where an operator closed the
@@ -415,8 +430,8 @@ class Live(Context):
             raise self._closed
         draws = self._draws
         transcript = Transcript(
-            mechanism=mechanism.name,
-            parameters=mechanism.parameters(),
+            mechanism=self._mechanism.name,
+            parameters=self._mechanism.parameters(),
             domain_digest=self.domain.digest,
             records=self.records,
             rho_budget=self.total,

@@ -14,9 +14,8 @@ import numpy as np
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import SMALLEST_RHO
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Inputs
 from jam_dagster.mechanisms.loops.base import (
-    Inputs,
     IterativeMechanism,
     MechanismRun,
     check_countable,

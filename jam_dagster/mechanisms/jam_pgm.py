@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from jam_dagster.mechanisms.base import LineStyle
+from jam_dagster.mechanisms.context import Inputs
 from jam_dagster.mechanisms.loops.base import (
-    Inputs,
     RunEndedError,
     check_countable,
     check_share,

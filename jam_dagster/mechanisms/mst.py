@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.base import Inputs, attributes_of, check_countable, check_share
+from jam_dagster.mechanisms.context import Inputs
+from jam_dagster.mechanisms.loops.base import attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, GraphicalRun
 from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript

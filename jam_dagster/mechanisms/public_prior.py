@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism, MechanismRun, public_of
+from jam_dagster.mechanisms.context import Inputs
+from jam_dagster.mechanisms.loops.base import IterativeMechanism, MechanismRun, public_of
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement

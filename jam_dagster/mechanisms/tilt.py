@@ -16,9 +16,8 @@ import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import SMALLEST_RHO, step_of
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Inputs, step_of
 from jam_dagster.mechanisms.loops.base import (
-    Inputs,
     IterativeMechanism,
     MechanismRun,
     RunEndedError,

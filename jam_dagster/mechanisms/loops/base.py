@@ -9,15 +9,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, ReleaseClosedError, SpecificationError
 from jam_dagster.mechanisms.base import MechanismResult, OnRound, OrdinaryMechanism
-from jam_dagster.mechanisms.context import PRIVATE_CELLS, SMALLEST_RHO, Context, Live, step_of
+from jam_dagster.mechanisms.context import (
+    PRIVATE_CELLS,
+    SMALLEST_RHO,
+    Context,
+    Inputs,
+    Live,
+    step_of,
+)
 from jam_dagster.mechanisms.loops.scores import l1_distance, representable
-from jam_dagster.mechanisms.loops.settings import check_settings, settings_of
+from jam_dagster.mechanisms.loops.settings import check_settings
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.estimator import Convergence
@@ -85,20 +92,6 @@ def affordable(rho: float, least: float = SMALLEST_RHO) -> float:
     return rho
 
 
-class Inputs(NamedTuple):
-    """What a run reads and pays with; see `Mechanism.run`."""
-
-    private: MarginalSource
-    public: MarginalSource | None
-    workload: Workload
-    draws: Draws
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the private table."""
-        return self.private.domain
-
-
 class IterativeMechanism(OrdinaryMechanism, ABC):
     """A mechanism whose run takes one measurement a round: the base of those of this package.
 
@@ -108,10 +101,6 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
 
     def __post_init__(self) -> None:
         check_settings(self)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return {name: getattr(self, name) for name in settings_of(type(self))}
 
     @abstractmethod
     def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
@@ -143,8 +132,8 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
         given = Inputs(private, public, workload, draws)
         if type(self).draw is IterativeMechanism.draw:
             return self.begin(given).result(on_round)
-        live = Live(given, on_round)
-        return live.result(self, self.draw(live))
+        live = Live(self, given, on_round)
+        return live.result(self.draw(live))
 
     @classmethod
     def sensitivities(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
-from jam_dagster.mechanisms.loops.base import Inputs, IterativeMechanism, MechanismRun
+from jam_dagster.mechanisms.context import Inputs
+from jam_dagster.mechanisms.loops.base import IterativeMechanism, MechanismRun
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.answers import Calibrated

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from jam_dagster.mechanisms.context import Inputs
 from jam_dagster.mechanisms.loops.base import (
-    Inputs,
     IterativeMechanism,
     MechanismRun,
     RunEndedError,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.loops.base import Inputs, public_of
+from jam_dagster.mechanisms.context import Inputs
+from jam_dagster.mechanisms.loops.base import public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
 from jam_dagster.mechanisms.loops.settings import recorded_settings
