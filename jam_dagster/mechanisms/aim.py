@@ -14,25 +14,24 @@ import numpy as np
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import Inputs, step_of
+from jam_dagster.mechanisms.context import Context, step_of
 from jam_dagster.mechanisms.loops.base import (
-    RunEndedError,
-    affordable,
     attributes_of,
     check_countable,
     check_share,
 )
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
-    GraphicalRun,
     alpha_setting,
     size_limit_setting,
 )
-from jam_dagster.mechanisms.loops.scores import l1_distance, weighted_scores
+from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
+from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript
 from jam_dagster.models.graphical.estimator import Weighting
+from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy.accounting import gaussian_sigma
@@ -159,9 +158,57 @@ class Aim(GraphicalMechanism):
         check_share(rho, shares)
         check_countable(domain, workload.cliques)
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run whose candidates are the workload's weighted downward closure."""
-        return _Run(self, given)
+    def draw(self, ctx: Context) -> FittedModel:
+        """Measure each attribute (Algorithm 3), then what is selected (Algorithm 2).
+
+        - C_t: the r of W+ with JT-SIZE(r_1, ..., r_t) <= rho_used / rho * MAX-SIZE
+        - select r_t from C_t by the exponential mechanism with
+          q_r(D) = w_r (||M_r(D) - M_r(p_t-1)||_1 - sqrt(2/pi) sigma_t n_r)
+        - measure y_t = M_r(D) + N(0, sigma_t^2)
+        - estimate p_t by Private-PGM, weighting measurements by their noise
+        - anneal epsilon_t+1 and sigma_t+1 (Algorithm 4)
+        """
+        closure = ctx.workload.downward_closure()
+        fit, first = GraphicalFit(ctx, self, closure), [q for q in closure if len(q) == 1]
+        weights = dict(zip(closure, weights_of(ctx.workload, closure), strict=True))
+        even = ctx.remaining / self.shares(ctx.domain)
+
+        def price(left: float) -> float:
+            # All that is left if that is too little for two rounds.
+            return ctx.affordable(left if left <= 2 * even else even)
+
+        def size_limit_mb(rho: float) -> float:
+            return self.size_limit_mb * (ctx.round.spent + rho) / ctx.total
+
+        for t in ctx.rounds():
+            if t < len(first):
+                ctx.round.size_limit_mb = size_limit_mb(0.0)
+                fit.add(ctx.measure(first[t], self.alpha * even, among=len(first)))
+                continue
+            # The size limit is that of the round's first attempt.
+            near = fit.tractable(size_limit_mb(price(ctx.round.left)))
+            if not near:
+                # A measured marginal always fits, so all first measurements were lost here.
+                ctx.end("no candidate fits")
+            share = price(ctx.remaining)
+            if ctx.has_ended():
+                break
+            rho_select, rho_measure = (1 - self.alpha) * share, self.alpha * share
+            noise = MEAN_ABSOLUTE_NORMAL * ctx.sigma(rho_measure)
+            chosen = fit.select(
+                near, weights=[weights[q] for q in near], penalty=noise, rho=rho_select
+            )
+            if chosen is None:
+                continue
+            before = fit.current.marginal(chosen)
+            measured = ctx.measure(chosen, rho_measure)
+            fit.add(measured)
+            if measured is not None:
+                moved = l1_distance(fit.current.marginal(chosen), before)
+                if moved <= MEAN_ABSOLUTE_NORMAL * measured.sigma * fit.cells([chosen])[0]:
+                    # The model changed by less than the noise: the next round costs more.
+                    even *= ANNEALED
+        return fit.model
 
     @classmethod
     def sensitivities(
@@ -196,84 +243,3 @@ def _limit_of_a_lost_round(transcript: Transcript) -> list[float]:
             earned = spent + call.rho / (1 - float(settings["alpha"]))
             return [float(settings["size_limit_mb"]) * earned / transcript.rho_budget]
     return []
-
-
-class _Run(GraphicalRun):
-    """The run of AIM, with the budget of its next round, which annealing raises."""
-
-    def __init__(self, mechanism: Aim, given: Inputs) -> None:
-        closure = given.workload.downward_closure()
-        super().__init__(mechanism, given, closure)
-        self.mechanism = mechanism
-        self.weights = weights_of(given.workload, closure)
-        self.first = [clique for clique in closure if len(clique) == 1]
-        # A share of the rho that remains after measuring a private number of records.
-        self.share_of_a_round = self.draws.remaining / mechanism.shares(self.domain)
-
-    def round(self, index: int) -> Round:
-        """Measure an attribute first (Algorithm 3), then what is selected (Algorithm 2)."""
-        return self._first(index) if index < len(self.first) else self._adaptive()
-
-    def _first(self, index: int) -> Round:
-        """Measure one attribute (Algorithm 3)."""
-        clique, rho = self.first[index], self.mechanism.alpha * self.share_of_a_round
-        return self.finish(
-            clique,
-            self.measure(clique, rho),
-            candidates=len(self.first),
-            rho_measure=rho,
-            size_limit_mb=self._size_limit_mb(0.0),
-        )
-
-    def _adaptive(self) -> Round:
-        """Take one round of Algorithm 2, lines 10 to 17.
-
-        - C_t: the r of W+ with JT-SIZE(r_1, ..., r_t) <= rho_used / rho * MAX-SIZE
-        - select r_t from C_t by the exponential mechanism with
-          q_r(D) = w_r (||M_r(D) - M_r(p_t-1)||_1 - sqrt(2/pi) sigma_t n_r)
-        - measure y_t = M_r(D) + N(0, sigma_t^2)
-        - estimate p_t by Private-PGM, weighting measurements by their noise
-        - anneal epsilon_t+1 and sigma_t+1 (Algorithm 4)
-        """
-        # The size limit is that of the round's first attempt, as a verifier finds it.
-        limit = self._size_limit_mb(affordable(self._price(self.left)))
-        fitting = self.fitting(limit)
-        if not fitting:
-            # A measured marginal always fits, so all first measurements were lost here.
-            raise RunEndedError("no candidate fits")
-
-        share = affordable(self._price(self.draws.remaining))
-        alpha = self.mechanism.alpha
-        rho_select, rho_measure = (1 - alpha) * share, alpha * share
-
-        weights = self.weights[fitting]
-        scores = weighted_scores(
-            self.errors(fitting), self.cells[fitting], self.sigma(rho_measure), weights
-        )
-        sensitivity = self.draws.neighbours.error_score(float(weights.max()))
-        number = self.select_private(fitting, scores, rho_select, sensitivity)
-        clique = self.closure[number]
-
-        before = self.model.marginal(clique)
-        done = self.finish(
-            clique,
-            self.measure(clique, rho_measure),
-            candidates=len(fitting),
-            rho_select=rho_select,
-            rho_measure=rho_measure,
-            size_limit_mb=limit,
-        )
-        if done.measurement is not None:
-            moved = l1_distance(self.model.marginal(clique), before)
-            if moved <= MEAN_ABSOLUTE_NORMAL * done.sigma * self.cells[number]:
-                # The model changed by less than the noise: the next round costs more.
-                self.share_of_a_round *= ANNEALED
-        return done
-
-    def _price(self, left: float) -> float:
-        """Return the rho of a round: all that is left if that is too little for two rounds."""
-        return left if left <= 2 * self.share_of_a_round else self.share_of_a_round
-
-    def _size_limit_mb(self, rho: float) -> float:
-        """Return the size limit of a round that costs `rho`: proportional to the spent budget."""
-        return self.mechanism.size_limit_mb * (self.spent + rho) / self.draws.total

@@ -70,6 +70,7 @@ class OrdinaryMechanism:
     """Defaults of what a mechanism says of itself; see `Mechanism`."""
 
     name: ClassVar[str]
+    uses_public: ClassVar[bool]
     chooses_source: ClassVar[bool] = False
     takes_named_public: ClassVar[bool] = True
     selection_rule: ClassVar[SelectionRule | None] = None

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -27,7 +28,14 @@ from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_o
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.privacy.accounting import gaussian_sigma
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
+from jam_dagster.tables import (
+    Clique,
+    Domain,
+    MarginalSource,
+    PublicTables,
+    Workload,
+    marginal_blocks,
+)
 from jam_dagster.tables.codes.block_counts import CountedTable
 
 if TYPE_CHECKING:
@@ -102,11 +110,11 @@ class Context(ABC):
         The neighbouring relation that the run protects.
     total
         The rho of the run.
-    records
-        n, exact where it is public, else measured.
 
     Attributes
     ----------
+    done
+        The rounds so far.
     ended
         Why the run ended before its last round; empty while it goes on. No draw is made then: each
         returns None, as a lost one does.
@@ -119,16 +127,27 @@ class Context(ABC):
         public: MarginalSource | None,
         neighbours: Neighbours,
         total: float,
-        records: int,
     ) -> None:
         self.domain, self.workload, self.public = domain, workload, public
-        self.neighbours, self.total, self.records = neighbours, total, records
+        self.neighbours, self.total = neighbours, total
         self.ended = ""
         self.done: list[Round] = []
         self.model: Callable[[], Model] | None = None
         self.on_round: OnRound | None = None
         self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
         self.making: Making | None = None
+
+    @cached_property
+    def records(self) -> int:
+        """n, exact where it is public; else the first draw of the run measures it."""
+        return self._count_records()
+
+    @property
+    def round(self) -> Making:
+        """The round that the run is at."""
+        if self.making is None:
+            raise AssertionError("draws are made in rounds")
+        return self.making
 
     @property
     @abstractmethod
@@ -147,6 +166,10 @@ class Context(ABC):
     @abstractmethod
     def hold(self, cliques: Sequence[Clique]) -> None:
         """State the private marginals that draws may ask for, before the first of them."""
+
+    @abstractmethod
+    def _count_records(self) -> int:
+        """Return the number of private records."""
 
     @abstractmethod
     def _select(
@@ -170,6 +193,7 @@ class Context(ABC):
         A round ends with its measurement, be it lost. One whose choice was lost begins again: the
         lost draw stays spent, and the round pays with the rest.
         """
+        _ = self.records
         for index in count() if most is None else range(most):
             self.making = making = Making(index, self.remaining, self.spent)
             while making.clique is None and not self.has_ended():
@@ -203,6 +227,16 @@ class Context(ABC):
         """Return the noise of a marginal's measurement at that price, in counts."""
         return gaussian_sigma(self.neighbours.marginal_l2, rho)
 
+    def answered(
+        self, model: Model, cliques: Sequence[Clique]
+    ) -> Iterator[tuple[Clique, np.ndarray, np.ndarray]]:
+        """Yield each marginal with private counts and a model's answer, in bounded memory."""
+        with self.stage("answer"):
+            for block in self.counts(cliques):
+                for answers in marginal_blocks(model, block):
+                    for clique, answer in answers.items():
+                        yield clique, block[clique], answer
+
     def select(
         self,
         candidates: Sequence[Choice],
@@ -232,12 +266,12 @@ class Context(ABC):
         -------
         The candidate; None for a lost draw or an ended run.
         """
-        if self.has_ended() or self.making is None:
+        if self.has_ended():
             return None
-        self.making.rho_select = rho
-        self.making.candidates = self.making.candidates or len(candidates)
+        self.round.rho_select = rho
+        self.round.candidates = self.round.candidates or len(candidates)
         place = self._select(
-            self.making.step("select"),
+            self.round.step("select"),
             scores,
             len(candidates),
             rho,
@@ -263,9 +297,9 @@ class Context(ABC):
         -------
         The measurement; None for a lost draw or an ended run.
         """
-        if self.has_ended() or self.making is None:
+        if self.has_ended():
             return None
-        making = self.making
+        making = self.round
         drawn = self._measure(making.step("measure"), clique, min(rho, self.remaining))
         if self.has_ended():
             return None
@@ -274,6 +308,45 @@ class Context(ABC):
         if drawn is not None:
             making.measurement = Measurement(clique, "private", *drawn, making.index)
         return making.measurement
+
+    def take(self, clique: Clique, table: str) -> Measurement | None:
+        """Take a marginal from a public table for free, scaled to n records; it ends the round.
+
+        Returns
+        -------
+        The measurement; None once the run has ended.
+        """
+        if self.has_ended():
+            return None
+        making = self.round
+        making.clique, making.source, making.table = clique, "public", table
+        values = self._public_counts(clique, table)
+        making.measurement = Measurement(clique, "public", values, 0.0, making.index)
+        return making.measurement
+
+    @cached_property
+    def _tables(self) -> Mapping[str, MarginalSource]:
+        if self.public is None:
+            raise AssertionError("a mechanism that uses no public table asks for one")
+        return PublicTables.of(self.domain, self.public).tables
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[str]]:
+        """The names of the public tables, each with its attributes."""
+        return {name: table.domain.names for name, table in self._tables.items()}
+
+    def public_counts(
+        self, cliques: Sequence[Clique], name: str
+    ) -> Iterator[Mapping[Clique, np.ndarray]]:
+        """Yield marginals of a public table, scaled to n records, block by block."""
+        table = self._tables[name]
+        scale = self.records / table.records
+        for block in marginal_blocks(table, cliques):
+            yield {clique: values * scale for clique, values in block.items()}
+
+    def _public_counts(self, clique: Clique, name: str) -> np.ndarray:
+        (block,) = self.public_counts([clique], name)
+        return block[clique]
 
     def close_round(self) -> None:
         """Keep the round that has just been made, if it was."""
@@ -334,14 +407,7 @@ class Live(Context):
         self._closed: ReleaseClosedError | None = None
         self._held: Mapping[Clique, np.ndarray] | None = None
         self._stated: list[Clique] = []
-        super().__init__(
-            private.domain,
-            workload,
-            public,
-            draws.neighbours,
-            draws.total,
-            draws.records(private.records),
-        )
+        super().__init__(private.domain, workload, public, draws.neighbours, draws.total)
         self.on_round = on_round
 
     @property
@@ -401,6 +467,9 @@ class Live(Context):
             return compute()
         finally:
             self._drawing = False
+
+    def _count_records(self) -> int:
+        return self._draws.records(self._private.records)
 
     def _unless_lost(self, name: str, draw: Callable[[], Drawn]) -> Drawn | None:
         """Return an outcome; None of a lost draw, and once an operator closed the release."""

@@ -7,25 +7,22 @@ Mechanism for Differentially Private Synthetic Data", VLDB 2022.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import SMALLEST_RHO, Inputs
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.mechanisms.loops.base import (
     IterativeMechanism,
-    MechanismRun,
     check_countable,
     check_share,
 )
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript
+from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measured_answers import MeasuredAnswers
-from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -83,9 +80,19 @@ class Gaussian(IterativeMechanism):
                 "workload."
             )
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run over the workload's marginals."""
-        return _Run(self, given, given.workload.cliques)
+    def draw(self, ctx: Context) -> MeasuredAnswers:
+        """Measure each marginal with its share of what is left."""
+        cliques, shares = ctx.workload.cliques, shares_of(ctx.domain, ctx.workload)
+        answers = MeasuredAnswers(ctx.domain, ctx.records)
+        ctx.hold(cliques)
+        ctx.model = lambda: answers
+        for t in ctx.rounds(len(cliques)):
+            rho = ctx.remaining * float(shares[t] / shares[t:].sum())
+            measured = ctx.measure(cliques[t], rho, among=len(cliques))
+            if measured is not None:
+                answers.add(measured)
+                ctx.round.convergence = Convergence(0, 0.0)
+        return answers
 
     @classmethod
     def refit(
@@ -106,30 +113,3 @@ def shares_of(domain: Domain, workload: Workload) -> np.ndarray:
     parts: np.ndarray = (np.array(workload.weights) * cells) ** (2 / 3)
     parts /= parts.sum()
     return parts
-
-
-class _Run(MechanismRun):
-    """The run of Gaussian, which keeps its measurements as answers."""
-
-    @cached_property
-    def model(self) -> MeasuredAnswers:
-        """The answers so far."""
-        return MeasuredAnswers(self.domain, self.records)
-
-    @cached_property
-    def shares(self) -> np.ndarray:
-        """The share of the budget of each marginal."""
-        return shares_of(self.domain, self.workload)
-
-    def fit(self, measurement: Measurement) -> Convergence:
-        """Keep a measurement without a fit."""
-        self.model.add(measurement)
-        return Convergence(0, 0.0)
-
-    def round(self, index: int) -> Round:
-        """Measure a marginal with its share of what is left."""
-        shares = self.shares[index:]
-        rho = self.draws.remaining * float(shares[0] / shares.sum())
-        clique = self.closure[index]
-        measurement = self.measure(clique, rho)
-        return self.finish(clique, measurement, candidates=len(self.closure), rho_measure=rho)

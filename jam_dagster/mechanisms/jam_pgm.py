@@ -6,38 +6,35 @@ Information for Private Synthetic Data", AISTATS 2024, Algorithm 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from itertools import repeat
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import Inputs
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import (
-    RunEndedError,
     check_countable,
     check_share,
-    public_of,
 )
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
-    GraphicalRun,
     alpha_setting,
     check_first_candidates,
     size_limit_setting,
 )
+from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
-from jam_dagster.models.measurement import Measurement, Origin
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Transcript, subject_of
+from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import (
     Clique,
     Domain,
-    PublicTables,
     Workload,
-    marginal_blocks,
 )
 
 if TYPE_CHECKING:
@@ -112,9 +109,70 @@ class JamPgm(GraphicalMechanism):
         closure = workload.downward_closure()
         check_first_candidates(domain, closure, self.size_limit_mb, self.rounds)
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run whose candidates are the workload's downward closure, for each table."""
-        return _Run(self, given)
+    def draw(self, ctx: Context) -> FittedModel:
+        """Make the rounds of Algorithm 2.
+
+        - C_t: the candidates that keep the model tractable
+        - rho_t = (rho - rho_used) / (T - t), of which 1 - alpha selects and alpha measures
+        - sigma_t^2 = 1 / rho_measure
+        - select tau_t, i_t from C_t by the exponential mechanism with Score(tau, i; sigma_t^2)
+        - measure y_t on the private table, or take it from a public one, whose price is left over
+        - estimate the model by Private-PGM
+        """
+        tables = {name: set(attributes) for name, attributes in ctx.tables.items()}
+        closure = ctx.workload.downward_closure()
+        fit = GraphicalFit(ctx, self, closure)
+        number = {clique: at for at, clique in enumerate(closure)}
+
+        @cache
+        def public_errors() -> np.ndarray:
+            # Of tables by marginals; NaN where a table lacks an attribute.
+            errors = np.full((len(tables), len(closure)), np.nan)
+            for row, (name, attributes) in zip(errors, tables.items(), strict=True):
+                answered = [clique for clique in closure if attributes.issuperset(clique)]
+                for block in ctx.public_counts(answered, name):
+                    for held in ctx.counts(list(block)):
+                        for clique, counts in held.items():
+                            row[number[clique]] = l1_distance(counts, block[clique])
+            return errors
+
+        for t in ctx.rounds(self.rounds):
+            whole = self.size_limit_mb
+            # Before any charge the size limit is an even share of the whole.
+            limit = whole / self.rounds if t == 0 else whole * ctx.round.spent / ctx.total
+            near = fit.tractable(limit)
+            if not near:
+                ctx.end("no candidate fits")
+            share = ctx.share(self.rounds - t)
+            rho_select = (1 - self.alpha) * share
+            rho_measure = share - rho_select
+
+            private = [Candidate(clique) for clique in near]
+            public = [
+                Candidate(clique, name)
+                for name, attributes in tables.items()
+                for clique in near
+                if attributes.issuperset(clique)
+            ]
+            chosen = ctx.select(
+                [*private, *public],
+                lambda: candidate_scores(
+                    fit.errors(near),
+                    public_errors()[:, [number[clique] for clique in near]],
+                    fit.cells(near),
+                    ctx.sigma(rho_measure),
+                ),
+                rho=rho_select,
+                sensitivity=ctx.neighbours.jam_score,
+                named=Candidate.subject,
+            )
+            if chosen is None:
+                continue
+            if chosen.table is None:
+                fit.add(ctx.measure(chosen.clique, rho_measure))
+            else:
+                fit.add(ctx.take(chosen.clique, chosen.table))
+        return fit.model
 
     @classmethod
     def sensitivities(
@@ -124,118 +182,14 @@ class JamPgm(GraphicalMechanism):
         return repeat(neighbours.jam_score)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A marginal and the number of the public table to measure it on; None: the private one."""
+class Candidate(NamedTuple):
+    """A marginal, and the name of the public table to take it from; None: measure it."""
 
     clique: Clique
-    table: int | None = None
+    table: str | None = None
 
-    @property
-    def source(self) -> Origin:
-        """Whether the measurement is private (noisy, charged) or public (biased, free)."""
-        return "private" if self.table is None else "public"
-
-
-class _Run(GraphicalRun):
-    """The run of JAM-PGM, with the public tables and their distance from the private one."""
-
-    def __init__(self, mechanism: JamPgm, given: Inputs) -> None:
-        public = PublicTables.of(given.domain, public_of(mechanism, given.public))
-        super().__init__(mechanism, given, given.workload.downward_closure())
-        self.mechanism = mechanism
-        self.tables = list(public.tables.items())
-        self.public_error = np.full((len(self.tables), len(self.closure)), np.nan)
-        with self.stage("count"):
-            for (name, table), error in zip(self.tables, self.public_error, strict=True):
-                answered = [clique for clique in self.closure if name in public.answering(clique)]
-                scale = self.records / table.records
-                for others in marginal_blocks(table, answered):
-                    held = self.counts or self.private.marginals(others)
-                    for clique, values in others.items():
-                        error[self.number[clique]] = l1_distance(held[clique], values * scale)
-
-    def size_limit_mb(self, index: int) -> float:
-        """Return this round's size limit, in proportion to the spent budget.
-
-        In the first round, before any charge, it is an even share of the limit.
-        """
-        whole = self.mechanism.size_limit_mb
-        if index == 0:
-            return whole / self.mechanism.rounds
-        return whole * self.spent / self.draws.total
-
-    def candidate(self, fitting: Sequence[int], place: int) -> Candidate:
-        """Return one of the fitting marginals times the tables that have their attributes.
-
-        Those of the private table come first, then those of each public table, in the order of
-        `candidate_scores`.
-        """
-        if place < len(fitting):
-            return Candidate(self.closure[fitting[place]])
-        tables, places = np.nonzero(~np.isnan(self.public_error[:, fitting]))
-        place -= len(fitting)
-        return Candidate(self.closure[fitting[places[place]]], int(tables[place]))
-
-    def round(self, index: int) -> Round:
-        """Take round t of Algorithm 2.
-
-        - C_t: the candidates that keep the model tractable
-        - rho_t = (rho - rho_used) / (T - t), of which 1 - alpha selects and alpha measures
-        - sigma_t^2 = 1 / rho_measure
-        - select tau_t, i_t from C_t by the exponential mechanism with Score(tau, i; sigma_t^2)
-        - measure y_t on the private table, or take it from a public one, whose price is left over
-        - estimate the model by Private-PGM
-        """
-        limit = self.size_limit_mb(index)
-        fitting = self.fitting(limit)
-        if not fitting:
-            raise RunEndedError("no candidate fits")
-
-        share = self.share()
-        rho_select = (1 - self.mechanism.alpha) * share
-        rho_measure = share - rho_select
-        sigma = self.sigma(rho_measure)
-
-        scores = candidate_scores(
-            self.errors(fitting), self.public_error[:, fitting], self.cells[fitting], sigma
-        )
-        place = self.select(
-            scores,
-            rho_select,
-            self.draws.neighbours.jam_score,
-            lambda place: self.subject(self.candidate(fitting, place)),
-        )
-        chosen = self.candidate(fitting, place)
-
-        if chosen.table is None:
-            measurement = self.measure(chosen.clique, rho_measure)
-        else:
-            measurement, rho_measure = self.look_up(index, chosen), 0.0
-
-        return self.finish(
-            chosen.clique,
-            measurement,
-            source=chosen.source,
-            candidates=len(fitting),
-            rho_select=rho_select,
-            rho_measure=rho_measure,
-            size_limit_mb=limit,
-            table=self.name_of(chosen),
-        )
-
-    def look_up(self, index: int, candidate: Candidate) -> Measurement:
-        """Return a public marginal, scaled to the number of private records: biased, and free."""
-        _, table = self.tables[candidate.table or 0]
-        values = table.marginal(candidate.clique) * (self.records / table.records)
-        return Measurement(candidate.clique, "public", values, 0.0, index)
-
-    def name_of(self, candidate: Candidate) -> str:
-        """Return the name of a candidate's public table; empty of the private one."""
-        return "" if candidate.table is None else self.tables[candidate.table][0]
-
-    def subject(self, candidate: Candidate) -> str:
+    def subject(self) -> str:
         """Return what the digest of a selection says was chosen."""
-        if candidate.table is None:
-            return subject_of(candidate.clique)
-        return subject_of(candidate.clique, "public", self.name_of(candidate))
+        if self.table is None:
+            return subject_of(self.clique)
+        return subject_of(self.clique, "public", self.table)

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations, repeat
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import Inputs
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import attributes_of, check_countable, check_share
-from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, GraphicalRun
+from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
+from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript
-from jam_dagster.models.graphical.estimator import Convergence, Weighting
-from jam_dagster.models.graphical.model import possible_cells
+from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.models.graphical.estimator import Weighting
+from jam_dagster.models.graphical.model import FittedModel, possible_cells
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Clique, Domain, Workload
 
@@ -110,9 +112,61 @@ class Mst(GraphicalMechanism):
         """Return each attribute and all pairs, those too that the workload lacks."""
         return candidates_of(attributes_of(workload))
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run over the attributes that the workload names."""
-        return _Run(self, given)
+    def draw(self, ctx: Context) -> FittedModel:
+        """Measure the attributes (Algorithm 1), then the edges of a tree (Algorithm 2).
+
+        - measure every single attribute, and estimate the independent model
+        - score each pair by the independent model's L1 error
+        - select an edge by the exponential mechanism among the pairs that join two parts of the
+          tree, with an equal share of what is left, and join them
+        - measure the edge
+        """
+        names = attributes_of(ctx.workload)
+        singles, pairs = [(name,) for name in names], list(combinations(names, 2))
+        fit = GraphicalFit(ctx, self, [*singles, *pairs])
+        rare = RareValues(ctx.domain) if self.merge_rare else None
+        # A single attribute has no tree, and takes all of the budget.
+        even = ctx.remaining / (PARTS if pairs else 1) / len(singles)
+        # The connected component of each name in the tree so far.
+        part = {name: frozenset([name]) for name in names}
+
+        @cache
+        def errors(independent: FittedModel) -> dict[Clique, float]:
+            if rare is None:
+                return dict(zip(pairs, fit.errors(pairs), strict=True))
+            answered = ctx.answered(independent, pairs)
+            return {pair: rare.distance(pair, *counts) for pair, *counts in answered}
+
+        def add(measured: Measurement | None) -> None:
+            fit.add(measured if rare is None or measured is None else rare.merged(measured))
+
+        rounds = self.expected_rounds(ctx.domain, ctx.workload)
+        for t in ctx.rounds(rounds):
+            if t < len(singles):
+                add(ctx.measure(singles[t], even, among=len(singles)))
+                continue
+            if t == len(singles):
+                scored = fit.current
+            joining = [(a, b) for a, b in pairs if b not in part[a]]
+            rho_select, rho_measure, edge = 0.0, ctx.remaining, joining[0]
+            # The last edge may be the only one left; it has the share of all edges then.
+            if len(joining) > 1:
+                share = ctx.share(rounds - t)
+                rho_select = 0.5 * share
+                rho_measure = share - rho_select
+                chosen = ctx.select(
+                    joining,
+                    lambda: np.array([errors(scored)[pair] for pair in joining]),
+                    rho=rho_select,
+                    sensitivity=ctx.neighbours.error_score(),
+                )
+                if chosen is None:
+                    continue
+                edge = chosen
+            whole = part[edge[0]] | part[edge[1]]
+            part |= dict.fromkeys(sorted(whole), whole)
+            add(ctx.measure(edge, rho_measure, among=len(joining)))
+        return fit.model
 
     @classmethod
     def sensitivities(
@@ -175,84 +229,3 @@ class RareValues:
 def candidates_of(names: Sequence[str]) -> list[Clique]:
     """Return every attribute by itself, then every pair."""
     return [*combinations(names, 1), *combinations(names, 2)]
-
-
-class _Run(GraphicalRun):
-    """The run of MST, with the tree so far and the independent model's error on each pair."""
-
-    def __init__(self, mechanism: Mst, given: Inputs) -> None:
-        names = attributes_of(given.workload)
-        super().__init__(mechanism, given, candidates_of(names))
-        self.singles = len(names)
-        # A share of the rho that remains after measuring a private number of records.
-        # A single attribute has no tree, and takes all of it.
-        self.share_of_a_single = (
-            self.draws.remaining / (PARTS if len(names) > 1 else 1) / self.singles
-        )
-        # The connected component of each name in the tree so far.
-        self.part = {name: frozenset([name]) for name in names}
-        self.pair_errors = np.empty(0)
-        self.rare = RareValues(self.domain) if mechanism.merge_rare else None
-
-    def fit(self, measurement: Measurement) -> Convergence:
-        """Refit the model with a further measurement."""
-        return super().fit(measurement if self.rare is None else self.rare.merged(measurement))
-
-    def errors(self, numbers: Sequence[int]) -> np.ndarray:
-        """Return the L1 error of candidates, in counts, with rare values merged."""
-        if self.rare is None:
-            return super().errors(numbers)
-        errors = np.empty(len(self.closure))
-        with self.stage("answer"):
-            for clique, counts, answer in self.answered([self.closure[n] for n in numbers]):
-                errors[self.number[clique]] = self.rare.distance(clique, counts, answer)
-        return errors[list(numbers)]
-
-    def round(self, index: int) -> Round:
-        """Measure an attribute (Algorithm 1), or an edge of the tree (Algorithm 2).
-
-        - measure every single attribute, and estimate the independent model
-        - score each pair by the independent model's L1 error
-        - select an edge by the exponential mechanism among the pairs that join two parts of the
-          tree, with an equal share of what is left, and join them
-        - measure the edge
-        """
-        if index < self.singles:
-            clique = self.closure[index]
-            measurement = self.measure(clique, self.share_of_a_single)
-            return self.finish(
-                clique, measurement, candidates=self.singles, rho_measure=self.share_of_a_single
-            )
-
-        if index == self.singles:
-            self.pair_errors = self.errors(range(self.singles, len(self.closure)))
-        joining = [
-            number
-            for number in range(self.singles, len(self.closure))
-            if self._joins(self.closure[number])
-        ]
-        if len(joining) == 1:
-            # There is no choice; the single edge gets the share of all edges.
-            (number,), rho_select, rho_measure = joining, 0.0, self.draws.remaining
-        else:
-            share = self.share()
-            rho_select = 0.5 * share
-            rho_measure = share - rho_select
-            scores = self.pair_errors[np.array(joining) - self.singles]
-            sensitivity = self.draws.neighbours.error_score()
-            number = self.select_private(joining, scores, rho_select, sensitivity)
-        a, b = clique = self.closure[number]
-        whole = self.part[a] | self.part[b]
-        self.part |= dict.fromkeys(sorted(whole), whole)
-
-        return self.finish(
-            clique,
-            self.measure(clique, rho_measure),
-            candidates=len(joining),
-            rho_select=rho_select,
-            rho_measure=rho_measure,
-        )
-
-    def _joins(self, pair: Clique) -> bool:
-        a, b = pair
-        return b not in self.part[a]

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import Inputs
-from jam_dagster.mechanisms.loops.base import IterativeMechanism, MechanismRun, public_of
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript
-from jam_dagster.models.graphical.estimator import Convergence
-from jam_dagster.models.measurement import Measurement
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.base import IterativeMechanism, public_of
+from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, MarginalSource, Workload
@@ -50,9 +48,9 @@ class PublicPriorAlone(IterativeMechanism):
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Accept any domain and budget."""
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run of no rounds."""
-        return _Run(self, given)
+    def draw(self, ctx: Context) -> TiltedModel:
+        """Return the prior, over the number of records, without a round."""
+        return PublicPrior.of(ctx.domain, public_of(self, ctx.public)).model(ctx.records)
 
     @classmethod
     def refit(
@@ -66,25 +64,3 @@ class PublicPriorAlone(IterativeMechanism):
             If the public table was not given.
         """
         return PublicPrior.of(domain, public_of(cls(), public)).model(transcript.records)
-
-
-class _Run(MechanismRun):
-    """A run without a round."""
-
-    def __init__(self, mechanism: PublicPriorAlone, given: Inputs) -> None:
-        prior = PublicPrior.of(given.domain, public_of(mechanism, given.public))
-        super().__init__(mechanism, given, ())
-        self._model = prior.model(self.records)
-
-    @property
-    def model(self) -> TiltedModel:
-        """The prior."""
-        return self._model
-
-    def fit(self, measurement: Measurement) -> Convergence:
-        """Raise: nothing is measured."""
-        raise AssertionError("the public prior measures nothing")
-
-    def round(self, index: int) -> Round:
-        """Raise: there is no round."""
-        raise AssertionError("the public prior measures nothing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,16 +43,14 @@ class Replay(Context):
         public: MarginalSource | None = None,
     ) -> None:
         self._transcript, self._next, self._units = transcript, 0, 0
+        self._lacks_tables = False
         super().__init__(
             domain,
             workload,
             public,
             transcript.neighbours,
             transcript.rho_budget,
-            transcript.records,
         )
-        if not self.neighbours.records_public:
-            self._count_records()
 
     @property
     def spent(self) -> float:
@@ -63,6 +62,32 @@ class Replay(Context):
         """The rho left for further draws."""
         return rho_within(max(0, units_down(self.total) - self._units))
 
+    @property
+    def tables(self) -> Mapping[str, Sequence[str]]:
+        """The names of the public tables; without them, of those that the transcript took from."""
+        if self.public is not None:
+            return super().tables
+        self._lacks_tables, rounds = True, self._transcript.rounds
+        taken = dict.fromkeys(one.table for one in rounds if one.source == "public")
+        return dict.fromkeys(taken, self.domain.names)
+
+    def _public_counts(self, clique: Clique, name: str) -> np.ndarray:
+        """Return the counts that the transcript took, once the public table is known to have them.
+
+        Without the table nothing can be compared.
+        """
+        was = self._recorded
+        if was is None or was.measurement is None:
+            raise ReplayError(f"no round records what was taken from the public table {name!r}")
+        values = was.measurement.values
+        if self.public is not None:
+            counted = super()._public_counts(clique, name)
+            if values.shape != counted.shape or not np.allclose(
+                values, counted, rtol=_CLOSE, atol=_CLOSE
+            ):
+                raise ReplayError(f"round {was.index + 1} records other counts than {name!r} has")
+        return values
+
     def hold(self, cliques: Sequence[Clique]) -> None:
         """Hold nothing: there is no private table."""
 
@@ -70,15 +95,17 @@ class Replay(Context):
         """Raise ReplayError: a mechanism looked at private data outside a draw."""
         raise ReplayError("the mechanism looks at private data outside a draw")
 
-    def _count_records(self) -> None:
+    def _count_records(self) -> int:
         """Take the draws that measured the number of records; a lost one was repeated."""
-        sensitivity, attempts = self.neighbours.records, 0
-        while True:
-            attempts += 1
-            step = "records" if attempts == 1 else f"records-{attempts}"
+        lost, sensitivity = not self.neighbours.records_public, self.neighbours.records
+        for attempt in count(1):
+            if not lost:
+                break
+            step = "records" if attempt == 1 else f"records-{attempt}"
+            # What it may cost is the release's to say.
             price = self._coming(step).rho
-            if not self._take(step, "discrete Gaussian", price, sensitivity, 1).lost:
-                return
+            lost = self._take(step, "discrete Gaussian", price, sensitivity, 1).lost
+        return self._transcript.records
 
     def _coming(self, step: str) -> NoiseCall:
         calls = self._transcript.calls
@@ -129,7 +156,11 @@ class Replay(Context):
         sensitivity: float,
         named: Callable[[int], str],
     ) -> int | None:
-        if self._is_closed() or self._take(step, SELECTION, rho, sensitivity, size).lost:
+        if self._is_closed():
+            return None
+        # Only the tables can say how many public candidates there were.
+        cells = self._coming(step).cells if self._lacks_tables else size
+        if self._take(step, SELECTION, rho, sensitivity, cells).lost:
             return None
         was = self._recorded
         if was is None:

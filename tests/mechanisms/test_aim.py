@@ -11,7 +11,7 @@ import pytest
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import Aim, refit
 from jam_dagster.mechanisms.aim import weights_of
-from jam_dagster.mechanisms.loops.graphical import GraphicalRun
+from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
@@ -140,13 +140,13 @@ def test_candidates_keep_the_model_small(private):
 
 def test_nothing_is_answered_once_the_budget_is_spent(private, workload, monkeypatch):
     asked = []
-    errors = GraphicalRun.errors
+    errors = GraphicalFit.errors
 
-    def counted(self, numbers):
-        asked.append(len(numbers))
-        return errors(self, numbers)
+    def counted(self, cliques):
+        asked.append(len(cliques))
+        return errors(self, cliques)
 
-    monkeypatch.setattr(GraphicalRun, "errors", counted)
+    monkeypatch.setattr(GraphicalFit, "errors", counted)
     result, noise, _ = run(private, workload, [AB, AC, BC], 900.0)
     assert len(asked) == len(noise.selections) == 3
     assert result.transcript.ended == "budget exhausted"

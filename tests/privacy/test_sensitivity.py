@@ -14,12 +14,11 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops.expected_gain import expected_gain
 from jam_dagster.mechanisms.loops.scores import (
     candidate_scores,
+    error_scores,
     l1_distance,
-    penalized_scores,
-    weighted_scores,
 )
 from jam_dagster.mechanisms.mst import RareValues
-from jam_dagster.models.measurement import Measurement
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
     REPLACE_ONE,
@@ -166,7 +165,7 @@ def test_aim_scores(relation):
 
         def scores(joint):
             errors = np.array([l1_distance(marginal(joint, c), model[c]) for c in SCORED])
-            return weighted_scores(errors, cells, sigma, weights)
+            return error_scores(errors, cells, MEAN_ABSOLUTE_NORMAL * sigma, weights)
 
         return scores
 
@@ -216,7 +215,7 @@ def test_scores_of_mwem_pgm(relation):
 
         def scores(joint):
             errors = np.array([l1_distance(marginal(joint, c), model[c]) for c in SCORED])
-            return penalized_scores(errors, cells)
+            return error_scores(errors, cells, 1.0, np.ones(len(cells)))
 
         return scores
 

@@ -129,6 +129,8 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
     ) -> MechanismResult:
         """Spend what `draws` holds on a model of `private`; see `Mechanism.run`."""
         self.check(private.domain, workload, draws.total)
+        if self.uses_public:
+            public_of(self, public)
         given = Inputs(private, public, workload, draws)
         if type(self).draw is IterativeMechanism.draw:
             return self.begin(given).result(on_round)

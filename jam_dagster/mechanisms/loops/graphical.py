@@ -7,25 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-import numpy as np
-
 from jam_dagster.errors import EmptyCandidateSetError
-from jam_dagster.mechanisms.context import Inputs
-from jam_dagster.mechanisms.loops.base import IterativeMechanism, MechanismRun
+from jam_dagster.mechanisms.loops.base import IterativeMechanism
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
-from jam_dagster.models.graphical.answers import Calibrated
-from jam_dagster.models.graphical.estimator import Convergence, Estimator, EstimatorName, Weighting
+from jam_dagster.models.graphical.estimator import Estimator, EstimatorName, Weighting
 from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.models.graphical.junction_tree import (
     BYTES_PER_CELL,
     LARGEST_TREE_CELLS,
     MEGABYTE,
-    mask_of,
 )
-from jam_dagster.models.graphical.kernels import distance, one_thread
 from jam_dagster.models.graphical.model import FittedModel
-from jam_dagster.models.graphical.routes import NearRoutes
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Clique, Domain, MarginalSource
@@ -113,62 +106,6 @@ class GraphicalMechanism(IterativeMechanism, ABC):
         for measurement in cls.fitted(transcript, domain):
             estimator.add(measurement)
         return estimator.model.recalibrated()
-
-
-class GraphicalRun(MechanismRun):
-    """The state of a run with a graphical model; see `MechanismRun`."""
-
-    def __init__(
-        self, mechanism: GraphicalMechanism, given: Inputs, closure: Sequence[Clique]
-    ) -> None:
-        super().__init__(mechanism, given, closure)
-        masks = (mask_of(self.domain.positions[name] for name in q) for q in self.closure)
-        self._clique_of = dict(zip(masks, self.closure, strict=True))
-        self._mask_of = {q: mask for mask, q in self._clique_of.items()}
-        self.filter = TractabilityFilter(self.domain, self.closure)
-        self._routes: NearRoutes | None = None
-        self.estimator = make_estimator(
-            mechanism.estimator,
-            self.domain,
-            self.records,
-            iterations=mechanism.iterations,
-            tolerance=mechanism.tolerance,
-            weighting=mechanism.weighting,
-        )
-
-    @property
-    def model(self) -> FittedModel:
-        """The model of all measurements so far."""
-        return self.estimator.model
-
-    def fit(self, measurement: Measurement) -> Convergence:
-        """Refit the model with a further measurement."""
-        return self.estimator.add(measurement)
-
-    @property
-    def released(self) -> FittedModel:
-        """The model with beliefs propagated from its potentials alone."""
-        return self.model.recalibrated()
-
-    def fitting(self, limit: float) -> list[int]:
-        """Return the numbers of the candidates that keep the model within `limit` megabytes."""
-        with self.stage("filter"):
-            return self.filter.fitting(self.measured, limit)
-
-    def errors(self, numbers: Sequence[int]) -> np.ndarray:
-        """Return ``||q(D) - q(model)||_1`` of candidates, in counts, shape ``(m,)``."""
-        errors = np.empty(len(self.closure))
-        total, tree, beliefs = self.records, self.model.tree, self.model.calibrated.beliefs
-        if self._routes is None or self._routes.tree != tree:
-            self._routes = NearRoutes(tree)
-        calibrated = Calibrated(tree, beliefs, self._routes)
-        with self.stage("answer"), one_thread():
-            for block in self.blocks([self.closure[number] for number in numbers]):
-                wanted = [self._mask_of[clique] for clique in block]
-                for mask, answer in calibrated.marginals(wanted, together=True):
-                    clique = self._clique_of[mask]
-                    errors[self.number[clique]] = distance(block[clique], answer, total)
-        return errors[list(numbers)]
 
 
 def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jam_dagster.mechanisms.loops.scores import error_scores
 from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.models.graphical.junction_tree import mask_of
@@ -73,8 +74,7 @@ class GraphicalFit:
         """Return the candidates that keep the model within `limit_mb` megabytes."""
         with self._ctx.stage("filter"):
             numbers = self._filter.fitting(self._measured, limit_mb)
-        if self._ctx.making is not None:
-            self._ctx.making.size_limit_mb = limit_mb
+        self._ctx.round.size_limit_mb, self._ctx.round.candidates = limit_mb, len(numbers)
         return [self.candidates[number] for number in numbers]
 
     def cells(self, cliques: Sequence[Clique]) -> np.ndarray:
@@ -102,7 +102,7 @@ class GraphicalFit:
         *,
         rho: float,
         penalty: float = 0.0,
-        weights: np.ndarray | None = None,
+        weights: Sequence[float] | None = None,
     ) -> Clique | None:
         """Choose a marginal by its weighted error, less a penalty for each of its cells.
 
@@ -115,20 +115,22 @@ class GraphicalFit:
         penalty
             p, in counts.
         weights
-            Shape ``(m,)``; ones unless given.
+            w, one a candidate; ones unless given.
 
         Returns
         -------
         The marginal, by the exponential mechanism with
         ``q_r(D) = w_r (||M_r(D) - M_r(model)||_1 - p n_r)``; None as for `Context.select`.
         """
-        weights = np.ones(len(candidates)) if weights is None else weights
-        penalties = penalty * self.cells(candidates)
+        if self._ctx.has_ended():
+            return None
+        weighed = np.ones(len(candidates)) if weights is None else np.array(weights)
+        cells = self.cells(candidates)
         return self._ctx.select(
             candidates,
-            lambda: weights * (self.errors(candidates) - penalties),
+            lambda: error_scores(self.errors(candidates), cells, penalty, weighed),
             rho=rho,
-            sensitivity=self._ctx.neighbours.error_score(float(weights.max())),
+            sensitivity=self._ctx.neighbours.error_score(float(weighed.max())),
         )
 
     def add(self, measurement: Measurement | None) -> None:
@@ -138,5 +140,4 @@ class GraphicalFit:
         self._measured.append(measurement.clique)
         with self._ctx.stage("fit"):
             convergence = self._estimator.add(measurement)
-        if self._ctx.making is not None:
-            self._ctx.making.convergence = convergence
+        self._ctx.round.convergence = convergence

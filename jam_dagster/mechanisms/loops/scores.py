@@ -47,22 +47,14 @@ def candidate_scores(
     return np.concatenate([private, public[~np.isnan(public)]])
 
 
-def weighted_scores(
-    current_error: np.ndarray, cells: np.ndarray, sigma: float, weights: np.ndarray
+def error_scores(
+    errors: np.ndarray, cells: np.ndarray, penalty: float, weights: np.ndarray
 ) -> np.ndarray:
-    """Score every marginal by its expected improvement: AIM, Algorithm 2, line 12.
+    """Score every marginal by ``w_r (||M_r(D) - M_r(model)||_1 - p n_r)``, n_r its cells.
 
+    AIM, Algorithm 2, line 12, has ``p = sqrt(2/pi) sigma``: the expected error of a measurement.
     A score of weight w moves by w times the L1 sensitivity of a marginal
     (`Neighbours.error_score`).
     """
-    scores: np.ndarray = weights * (current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells)
-    return scores
-
-
-def penalized_scores(current_error: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Score every marginal by its error less its cells: MWEM+PGM, Algorithm 1 of the AIM paper.
-
-    A score moves by the L1 sensitivity of a marginal (`Neighbours.error_score`).
-    """
-    scores: np.ndarray = current_error - cells
+    scores: np.ndarray = weights * (errors - penalty * cells)
     return scores

@@ -13,10 +13,11 @@ from jam_dagster.mechanisms import Aim
 from jam_dagster.mechanisms.loops.scores import (
     LOWEST,
     candidate_scores,
+    error_scores,
     l1_distance,
     representable,
-    weighted_scores,
 )
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy import Draws, UnledgeredAccount
 from jam_dagster.privacy.noise.exact import ROUNDING_SLACK
 from jam_dagster.privacy.sensitivity import JAM_SCORE
@@ -98,7 +99,7 @@ def test_scores_far_below_zero_move_no_further_than_their_sensitivity():
         moved = 0.0
         for cells in 2.0 ** np.arange(10, 46):
             one, other = (
-                weighted_scores(e, np.full(20_000, cells), 1.0, weights)
+                error_scores(e, np.full(20_000, cells), MEAN_ABSOLUTE_NORMAL, weights)
                 for e in (errors, errors + 2.0)
             )
             if raised:
