@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.mechanisms import JamPgm, jam_pgm
+from jam_dagster.mechanisms import JamPgm
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, Run, synthesize
@@ -106,14 +108,15 @@ def test_what_cannot_be_is_refused_for_nothing(
 
 
 def _stop_in_the_last_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = jam_pgm._Run.round
+    real = Context.rounds
 
-    def stops(run: Any, index: int) -> Any:
-        if index == 1:
-            raise RuntimeError
-        return real(run, index)
+    def stops(ctx: Context, most: int | None = None) -> Iterator[int]:
+        for index in real(ctx, most):
+            if index == 1:
+                raise RuntimeError
+            yield index
 
-    monkeypatch.setattr(jam_pgm._Run, "round", stops)
+    monkeypatch.setattr(Context, "rounds", stops)
 
 
 def _watch_tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:

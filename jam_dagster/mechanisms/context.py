@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -83,6 +83,14 @@ class Making:
         """Return the name of the round's next draw of that kind."""
         self.draws[action] = self.draws.get(action, 0) + 1
         return step_of(self.index, action, self.draws[action])
+
+
+class Fit(Protocol):
+    """A model that is fitted to a further measurement, from where the last fit ended."""
+
+    def add(self, measurement: Measurement) -> Convergence | None:
+        """Add a measurement, and refit."""
+        ...
 
 
 class Inputs(NamedTuple):
@@ -237,6 +245,14 @@ class Context(ABC):
                     for clique, answer in answers.items():
                         yield clique, block[clique], answer
 
+    def errors(self, model: Model, cliques: Sequence[Clique]) -> np.ndarray:
+        """Return ``||q(D) - q(model)||_1`` of marginals, in counts, shape ``(m,)``."""
+        errors = {
+            clique: l1_distance(counts, answer)
+            for clique, counts, answer in self.answered(model, cliques)
+        }
+        return np.array([errors[clique] for clique in cliques])
+
     def select(
         self,
         candidates: Sequence[Choice],
@@ -308,6 +324,13 @@ class Context(ABC):
         if drawn is not None:
             making.measurement = Measurement(clique, "private", *drawn, making.index)
         return making.measurement
+
+    def fit(self, fit: Fit, measured: Measurement | None) -> None:
+        """Refit a model to a further measurement, unless it was lost."""
+        if measured is not None:
+            with self.stage("fit"):
+                # What keeps its measurements has nothing to converge.
+                self.round.convergence = fit.add(measured) or Convergence(0, 0.0)
 
     def take(self, clique: Clique, table: str) -> Measurement | None:
         """Take a marginal from a public table for free, scaled to n records; it ends the round.

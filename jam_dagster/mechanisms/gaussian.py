@@ -20,7 +20,6 @@ from jam_dagster.mechanisms.loops.base import (
     check_share,
 )
 from jam_dagster.mechanisms.loops.transcript import Transcript
-from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measured_answers import MeasuredAnswers
 from jam_dagster.tables import Domain, MarginalSource, Workload
@@ -88,10 +87,7 @@ class Gaussian(IterativeMechanism):
         ctx.model = lambda: answers
         for t in ctx.rounds(len(cliques)):
             rho = ctx.remaining * float(shares[t] / shares[t:].sum())
-            measured = ctx.measure(cliques[t], rho, among=len(cliques))
-            if measured is not None:
-                answers.add(measured)
-                ctx.round.convergence = Convergence(0, 0.0)
+            ctx.fit(answers, ctx.measure(cliques[t], rho, among=len(cliques)))
         return answers
 
     @classmethod

@@ -53,7 +53,7 @@ class Mwem(HistogramMechanism):
     line_style: ClassVar[LineStyle] = LineStyle("#a8563a", "triangle-up")
     uses_public: ClassVar[bool] = False
 
-    def start(
+    def weigh(
         self, support: Support, log_start: npt.NDArray[np.float64], total: float
     ) -> MultiplicativeWeights:
         """Return the weights before any measurement."""

@@ -57,7 +57,7 @@ class Pep(HistogramMechanism):
     line_style: ClassVar[LineStyle] = LineStyle("#8b8a12", "triangle-right")
     uses_public: ClassVar[bool] = False
 
-    def start(
+    def weigh(
         self, support: Support, log_start: npt.NDArray[np.float64], total: float
     ) -> EntropyProjection:
         """Return the weights before any measurement."""

@@ -75,7 +75,7 @@ class PmwPub(HistogramMechanism):
     uses_public: ClassVar[bool] = True
     takes_named_public: ClassVar[bool] = False
 
-    def start(
+    def weigh(
         self, support: Support, log_start: npt.NDArray[np.float64], total: float
     ) -> MultiplicativeWeights:
         """Return the weights before any measurement."""

@@ -11,7 +11,13 @@ import numpy as np
 
 from jam_dagster.errors import JamError
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import (
+    NOTHING,
+    NOTHING_HELPS,
+    Round,
+    Transcript,
+    subject_of,
+)
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
 from jam_dagster.privacy.noise.calls import SELECTION, DrawKind, NoiseCall
 
@@ -163,10 +169,10 @@ class Replay(Context):
         if self._take(step, SELECTION, rho, sensitivity, cells).lost:
             return None
         was = self._recorded
-        if was is None:
+        if was is None and self._transcript.ended != NOTHING_HELPS:
             self._end_after_choice(step)
             return None
-        subject = subject_of(was.clique, was.source, was.table)
+        subject = NOTHING if was is None else subject_of(was.clique, was.source, was.table)
         for place in range(size):
             if named(place) == subject:
                 return place

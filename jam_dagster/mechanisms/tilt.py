@@ -16,12 +16,9 @@ import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import SMALLEST_RHO, Inputs, step_of
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Context, step_of
 from jam_dagster.mechanisms.loops.base import (
     IterativeMechanism,
-    MechanismRun,
-    RunEndedError,
-    affordable,
     attributes_of,
     check_countable,
     check_share,
@@ -33,11 +30,9 @@ from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_sett
 from jam_dagster.mechanisms.loops.transcript import (
     NOTHING,
     NOTHING_HELPS,
-    Round,
     Transcript,
     subject_of,
 )
-from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE, mask_of
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import Measurement
@@ -157,9 +152,12 @@ class Tilt(IterativeMechanism):
                 "attribute."
             )
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run whose candidates are the workload's downward closure."""
-        return _Run(self, given)
+    def draw(self, ctx: Context) -> TiltedModel:
+        """Make rounds while they teach anything; see `_Run`."""
+        run = _Run(self, ctx)
+        for _ in ctx.rounds():
+            run.round()
+        return run.fitted.released
 
     @classmethod
     def sensitivities(
@@ -281,7 +279,7 @@ def _least_select(candidates: int, records: float, neighbours: Neighbours) -> fl
     return (4.0 * neighbours.marginal_l1 * math.log(candidates) / records) ** 2 / 8.0
 
 
-class _Run(MechanismRun):
+class _Run:
     """The run of TILT, with the price of its next round.
 
     The first price is a part in 8 d of the budget, for d attributes, down to a quarter of that as
@@ -294,45 +292,39 @@ class _Run(MechanismRun):
     kept; or it pays for a second measurement at once, where the first shows the model to be wrong.
     """
 
-    def __init__(self, mechanism: Tilt, given: Inputs) -> None:
-        prior = PublicPrior.of(given.domain, public_of(mechanism, given.public))
-        candidates = _Candidates(given.domain, given.workload, mechanism.size_limit_mb)
-        super().__init__(mechanism, given, candidates.closure)
-        self.mechanism = mechanism
-        self.candidates = candidates
-        self.network = list(prior.potentials)
+    def __init__(self, mechanism: Tilt, ctx: Context) -> None:
+        prior = PublicPrior.of(ctx.domain, public_of(mechanism, ctx.public))
+        candidates = _Candidates(ctx.domain, ctx.workload, mechanism.size_limit_mb)
+        self.mechanism, self.ctx, self.candidates = mechanism, ctx, candidates
+        self.closure = candidates.closure
+        ctx.hold(self.closure)
+        self.fitted = TiltFit(prior, ctx.records, iterations=mechanism.iterations)
+        ctx.model = lambda: self.fitted.model
+        # The model grows with the network's cliques and with what was measured.
+        self.cliques = list(prior.potentials)
         self.filter = TractabilityFilter(prior.network_domain, self.closure)
-        self.fitted = TiltFit(prior, self.records, iterations=mechanism.iterations)
-        masks = [mask_of(self.domain.positions[name] for name in q) for q in self.closure]
+        masks = [mask_of(ctx.domain.positions[name] for name in q) for q in self.closure]
         self._mask_of = dict(zip(self.closure, masks, strict=True))
         self._clique_of = {mask: clique for clique, mask in self._mask_of.items()}
-        self.budget = self.draws.remaining
-        first = self.budget / _shares(self.workload)
-        signal = self.records / self.sigma((1.0 - SELECTING) * EVEN * first)
+        self.budget = ctx.remaining
+        first = self.budget / _shares(ctx.workload)
+        signal = ctx.records / ctx.sigma((1.0 - SELECTING) * EVEN * first)
         first /= min(max(signal / SIGNAL, 1.0), SMALLER)
         self.even = EVEN * first
         self.rounds_paid = max(round(self.budget / self.even), 1)
         self.again: tuple[Clique, float] | None = None
         singles = candidates.levels[min(candidates.levels)]
-        select = _least_select(singles, self.records, self.draws.neighbours)
+        select = _least_select(singles, ctx.records, ctx.neighbours)
         self.price = min(max(first, select / SELECTING), self.budget)
 
-    @property
-    def model(self) -> TiltedModel:
-        """The model of all measurements so far."""
-        return self.fitted.model
+    def add(self, measured: Measurement | None) -> None:
+        """Refit the model to a further measurement, unless it was lost."""
+        self.ctx.fit(self.fitted, measured)
+        if measured is not None:
+            self.candidates.note(measured.clique, measured.sigma)
+            self.cliques.append(measured.clique)
 
-    @property
-    def released(self) -> TiltedModel:
-        """The model with beliefs propagated from its potentials alone."""
-        return self.fitted.released
-
-    def fit(self, measurement: Measurement) -> Convergence:
-        """Refit the model with a further measurement."""
-        self.candidates.note(measurement.clique, measurement.sigma)
-        return self.fitted.add(measurement)
-
-    def round(self, index: int) -> Round:
+    def round(self) -> None:
         """Take one round.
 
         - the margins that count, and the candidates that keep the model tractable
@@ -342,81 +334,87 @@ class _Run(MechanismRun):
         - tilt the public prior to all measurements
         - price the next round by whether this one taught anything
         """
+        ctx, neighbours = self.ctx, self.ctx.neighbours
         if self.again is not None:
-            return self._measure_again(*self.again)
+            self._measure_again(*self.again)
+            return
         # What counts and what fits is that of the round's first attempt, as a verifier finds it.
-        neighbours = self.draws.neighbours
+        whole = ctx.round.left
         while True:
-            planned = self._next(self.left)
-            counted = self.candidates.weighed(SELECTING * planned, self.records, neighbours)
+            planned = self._next(whole)
+            if ctx.has_ended():
+                return
+            counted = self.candidates.weighed(SELECTING * planned, ctx.records, neighbours)
             limit = self._size_limit_mb(planned)
             fitting = [n for n in self.fitting(limit, counted.most) if counted.of[n].any()]
             if fitting:
                 break
-            if planned >= self.left:
-                raise RunEndedError(NOTHING_HELPS)
+            if planned >= whole:
+                ctx.end(NOTHING_HELPS)
+                return
             # All that fits is settled at this price.
             self.price *= ANNEALED[1]
 
-        share = self._next(self.draws.remaining)
+        share = self._next(ctx.remaining)
+        if ctx.has_ended():
+            return
         rho_select = SELECTING * share
         rho_measure = share - rho_select
-
         sensitivity = neighbours.gain_score(counted.heaviest)
-        # The exponential mechanism with a base measure: all of a degree together count alike, and
-        # nothing counts as `LEAST` of them. It depends on no record.
-        scale = 2.0 * sensitivity / exponential_epsilon(rho_select)
-        chances = np.array([self.candidates.levels[len(self.closure[n])] for n in fitting])
-        gains = self.gains(fitting, counted.of, self.sigma(rho_measure))
-        scores = gains - scale * np.log(chances)
-        if planned >= self.left:
+        candidates: list[Clique | str] = [self.closure[number] for number in fitting]
+        if planned >= whole:
             # What tells nothing at this price may tell something at a higher one.
-            scores = np.append(scores, scale * math.log(LEAST))
-        subjects = [*(subject_of(self.closure[number]) for number in fitting), NOTHING]
-        place = self.select(scores, rho_select, sensitivity, subjects.__getitem__)
-        if place == len(fitting):
-            raise RunEndedError(NOTHING_HELPS)
-        clique = self.closure[fitting[place]]
+            candidates.append(NOTHING)
 
-        last = rho_select + rho_measure >= 0.5 * (self.draws.remaining + rho_select)
-        single = len(clique) == 1 and self.price >= 0.99 * self.even and not last
-        paid = SINGLE * rho_measure if single else rho_measure
-        done = self.finish(
-            clique,
-            self.measure(clique, paid),
-            candidates=len(fitting),
-            rho_select=rho_select,
-            rho_measure=paid,
-            size_limit_mb=limit,
+        def scores() -> np.ndarray:
+            # The exponential mechanism with a base measure: all of a degree together count alike,
+            # and nothing counts as `LEAST` of them. It depends on no record.
+            scale = 2.0 * sensitivity / exponential_epsilon(rho_select)
+            chances = np.array([self.candidates.levels[len(self.closure[n])] for n in fitting])
+            gains = self.gains(fitting, counted.of, ctx.sigma(rho_measure))
+            nothing = [scale * math.log(LEAST)] * (len(candidates) - len(fitting))
+            return np.append(gains - scale * np.log(chances), nothing)
+
+        ctx.round.candidates, ctx.round.size_limit_mb = len(fitting), limit
+        chosen = ctx.select(
+            candidates,
+            scores,
+            rho=rho_select,
+            sensitivity=sensitivity,
+            named=lambda one: one if isinstance(one, str) else subject_of(one),
         )
-        if done.measurement is not None:
+        if isinstance(chosen, str):
+            ctx.end(NOTHING_HELPS)
+        if chosen is None or isinstance(chosen, str):
+            return
+
+        last = rho_select + rho_measure >= 0.5 * (ctx.remaining + rho_select)
+        single = len(chosen) == 1 and self.price >= 0.99 * self.even and not last
+        paid = SINGLE * rho_measure if single else rho_measure
+        measured = ctx.measure(chosen, paid)
+        self.add(measured)
+        if measured is not None:
             self._set_price(counted.most)
             if single and self.fitted.strength <= AGAIN:
-                self.again = clique, rho_measure - paid
-        return done
+                self.again = chosen, rho_measure - paid
 
-    def _measure_again(self, clique: Clique, rho: float) -> Round:
+    def _measure_again(self, clique: Clique, rho: float) -> None:
         """Measure a single attribute with what the round before kept of its price."""
         self.again = None
         # It belongs to the round before.
         self.rounds_paid += 1
-        return self.finish(
-            clique,
-            self.measure(clique, rho),
-            candidates=1,
-            rho_measure=rho,
-            size_limit_mb=self._size_limit_mb(rho),
-        )
+        self.ctx.round.size_limit_mb = self._size_limit_mb(rho)
+        self.add(self.ctx.measure(clique, rho, among=1))
 
     def _next(self, left: float) -> float:
         """Return the rho of a round: all that is left if that is too little for two rounds."""
-        affordable(left, max(SMALLEST_RHO, NEGLIGIBLE * self.budget))
+        self.ctx.affordable(left, max(SMALLEST_RHO, NEGLIGIBLE * self.budget))
         return left if left <= 2.0 * self.price else self.price
 
     def _set_price(self, most: int) -> None:
         """Set the price of the next round, after candidates of so many attributes."""
         below = self.price < 0.99 * self.even
-        left = self.draws.remaining / max(self.rounds_paid - len(self.done), 1)
+        left = self.ctx.remaining / max(self.rounds_paid - len(self.ctx.done) - 1, 1)
         towards = max(left, self.even)
         if not self.fitted.learnt:
             self.price *= ANNEALED[0] if below else ANNEALED[1]
@@ -432,14 +430,14 @@ class _Run(MechanismRun):
         A model within half of the limit may always grow by half.
         """
         whole = self.mechanism.size_limit_mb
-        spent = 1.0 - (self.left - rho) / self.budget
+        spent = 1.0 - (self.ctx.round.left - rho) / self.budget
         size = self.fitted.cells * BYTES_PER_CELL / MEGABYTE
         return max(whole * math.sqrt(max(spent, 0.0)), 1.5 * size if size < whole / 2 else size)
 
     def fitting(self, limit: float, most: int) -> list[int]:
         """Return the numbers of the candidates of at most so many attributes within `limit`."""
-        with self.stage("filter"):
-            within = set(self.filter.fitting([*self.network, *self.measured], limit))
+        with self.ctx.stage("filter"):
+            within = set(self.filter.fitting(self.cliques, limit))
         return [
             number
             for number in self.candidates.fitting
@@ -450,21 +448,21 @@ class _Run(MechanismRun):
         self, numbers: Sequence[int], weights: Sequence[np.ndarray], sigma: float
     ) -> np.ndarray:
         """Return the expected gains of candidates, in counts, shape ``(m,)``."""
-        gains = np.zeros(len(self.closure))
-        strengths = strengths_of(self.records)
-        asked = [self.closure[number] for number in numbers]
-        with self.stage("answer"):
-            for block in self.blocks(asked):
-                masks = [self._mask_of[clique] for clique in asked if clique in block]
+        gains: dict[int, float] = {}
+        total, strengths = self.ctx.records, strengths_of(self.ctx.records)
+        number_of = {self.closure[number]: number for number in numbers}
+        with self.ctx.stage("answer"):
+            for block in self.ctx.counts(list(number_of)):
+                masks = [self._mask_of[clique] for clique in number_of if clique in block]
                 for mask, answer in self.fitted.marginals(masks):
                     clique = self._clique_of[mask]
-                    number = self.number[clique]
+                    number = number_of[clique]
                     gains[number] = expected_gain(
-                        answer * self.records,
+                        answer * total,
                         block[clique],
                         weights[number],
                         sigma,
-                        self.records,
+                        total,
                         strengths=strengths,
                     )
-        return gains[list(numbers)]
+        return np.array([gains[number] for number in numbers])

@@ -12,31 +12,26 @@ import pytest
 from jam_dagster.errors import PrivateStepError, ReleaseClosedError
 from jam_dagster.mechanisms import MechanismResult, Transcript
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import IterativeMechanism
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.replay import ReplayError, replay
 from jam_dagster.models.base import Model
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.noise.calls import SELECTION
 from jam_dagster.tables import Workload
-from tests.battery.mechanisms import CASES, Case
+from tests.battery.mechanisms import Case, every_mechanism, mwem_pgm
 from tests.battery.test_interruptions import RHO, Forgetful, StoppedError, run
 from tests.battery.test_replay import DOMAIN, pairs
 from tests.privacy.neighbours import RELATIONS
 
 WORKLOAD = Workload.all_k_way(DOMAIN, 2)
-DRAWN = [case for case in CASES if type(case.make()).draw is not IterativeMechanism.draw]
-
-RUN = IterativeMechanism.run
-
-every_drawn = pytest.mark.parametrize("case", DRAWN, ids=lambda case: case.name)
+NO_TABLES = "jam_pgm-two-tables"
+"""The case that is run again without its public tables, which its transcript may lack."""
 
 
 def again(case: Case, transcript: Transcript) -> Model:
     ((_, _, public),) = pairs(1, 5, transcript.neighbours)
     mechanism = case.make()
-    # The cases that change their public tables are run again without.
-    given = public if mechanism.uses_public and type(mechanism).run is RUN else None
+    given = case.learns(public) if mechanism.uses_public and case.name != NO_TABLES else None
     return replay(mechanism, transcript, DOMAIN, WORKLOAD, given)
 
 
@@ -49,13 +44,13 @@ def check_same(case: Case, result: MechanismResult) -> None:
         np.testing.assert_array_equal(model.marginal(clique), result.model.marginal(clique))
 
 
-@every_drawn
+@every_mechanism
 @pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
 def test_a_replay_ends_with_the_same_model(case: Case, relation: Neighbours) -> None:
     check_same(case, run(case, relation, MemoryStore(), UnledgeredAccount(RHO)))
 
 
-@every_drawn
+@every_mechanism
 @pytest.mark.parametrize("relation", RELATIONS[:2], ids=Neighbours.describe)
 def test_lost_draws_are_draws(case: Case, relation: Neighbours) -> None:
     whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO))
@@ -85,7 +80,7 @@ class Closing(UnledgeredAccount):
         super().confirm(step, digest)
 
 
-@every_drawn
+@every_mechanism
 def test_a_release_that_was_closed_ends_there(case: Case) -> None:
     relation = RELATIONS[0]
     whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO))
@@ -117,7 +112,7 @@ FORGERIES: dict[str, Callable[[MechanismResult, int], Transcript]] = {
 }
 
 
-@every_drawn
+@every_mechanism
 @pytest.mark.parametrize("what", FORGERIES)
 def test_a_draw_that_the_mechanism_does_not_make_is_found(case: Case, what: str) -> None:
     result = run(case, RELATIONS[1], MemoryStore(), UnledgeredAccount(RHO))
@@ -125,14 +120,14 @@ def test_a_draw_that_the_mechanism_does_not_make_is_found(case: Case, what: str)
         if what == "cost" and call.step == "records":
             # What a private number of records may cost is the release's to say.
             continue
-        if what == "size" and call.kind == SELECTION and type(case.make()).run is not RUN:
+        if what == "size" and call.kind == SELECTION and case.name == NO_TABLES:
             # How many public candidates there were, only their tables can say.
             continue
         with pytest.raises(ReplayError):
             again(case, FORGERIES[what](result, place))
 
 
-@every_drawn
+@every_mechanism
 def test_rounds_that_the_mechanism_does_not_make_are_found(case: Case) -> None:
     transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
     if not transcript.rounds:
@@ -150,7 +145,7 @@ def test_rounds_that_the_mechanism_does_not_make_are_found(case: Case) -> None:
 
 
 def test_a_choice_of_no_candidate_is_found() -> None:
-    (case,) = (case for case in DRAWN if case.name == "mwem_pgm")
+    case = mwem_pgm()
     transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
     first, *others = transcript.rounds
     assert first.measurement is not None

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.loops import base as rounds
+from jam_dagster.mechanisms import context as rounds
 from jam_dagster.pipeline import (
     EvaluationSpec,
     MechanismSpec,

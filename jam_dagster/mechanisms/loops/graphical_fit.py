@@ -138,6 +138,4 @@ class GraphicalFit:
         if measurement is None:
             return
         self._measured.append(measurement.clique)
-        with self._ctx.stage("fit"):
-            convergence = self._estimator.add(measurement)
-        self._ctx.round.convergence = convergence
+        self._ctx.fit(self._estimator, measurement)

@@ -7,13 +7,14 @@ NeurIPS 2021, Algorithm 3.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.context import Inputs
-from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.queries import QueryMechanism
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence
@@ -21,10 +22,7 @@ from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.adam_step import check_size
 from jam_dagster.models.mixture.model import ProductMixture, check_products
 from jam_dagster.models.mixture.training import MixtureTrainer, Target
-from jam_dagster.tables import Domain, MarginalSource, PublicTables, Workload
-
-if TYPE_CHECKING:
-    pass
+from jam_dagster.tables import Clique, Domain, MarginalSource, PublicTables, Workload
 
 
 def threshold_setting(default: float) -> float:
@@ -107,9 +105,12 @@ class MixtureMechanism(QueryMechanism):
         """Return the public tables for training, or raise DomainError."""
         return None
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run with the mixture before any measurement."""
-        return _Run(self, given)
+    def start(self, ctx: Context) -> Training:
+        """Return the mixture before any measurement."""
+        public = self.public_tables(ctx.domain, ctx.public)
+        records = ctx.records
+        with ctx.stage("fit"):
+            return Training(self, ctx.domain, public, records)
 
     @classmethod
     def refit(
@@ -159,6 +160,10 @@ class Training:
         self.model = self._mixture(self.trainer.tables())
         return convergence
 
+    def candidates(self, times: Mapping[Clique, int]) -> list[Clique]:
+        """Return all marginals."""
+        return list(times)
+
     @property
     def released(self) -> ProductMixture:
         """The mixture of the averaged weights, or of the last ones without averaging."""
@@ -169,27 +174,3 @@ class Training:
     def _mixture(self, tables: tuple[np.ndarray, ...]) -> ProductMixture:
         cliques = tuple(dict.fromkeys(target.clique for target in self.targets))
         return ProductMixture(self.domain, float(self.records), tables, cliques)
-
-
-class _Run(QueryRun):
-    """A run of a mechanism that trains mixtures: its training."""
-
-    def __init__(self, mechanism: MixtureMechanism, given: Inputs) -> None:
-        public = mechanism.public_tables(given.domain, given.public)
-        super().__init__(mechanism, given)
-        with self.stage("fit"):
-            self.training = Training(mechanism, self.domain, public, self.records)
-
-    @property
-    def model(self) -> ProductMixture:
-        """The model of all measurements so far."""
-        return self.training.model
-
-    @property
-    def released(self) -> ProductMixture:
-        """The model that the run returns."""
-        return self.training.released
-
-    def fit(self, measurement: Measurement) -> Convergence:
-        """Train with a further measurement."""
-        return self.training.add(measurement)

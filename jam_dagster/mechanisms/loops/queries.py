@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from jam_dagster.mechanisms.context import Inputs
-from jam_dagster.mechanisms.loops.base import (
-    IterativeMechanism,
-    MechanismRun,
-    RunEndedError,
-    check_countable,
-    check_share,
-)
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.base import IterativeMechanism, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
+from jam_dagster.mechanisms.loops.scores import error_scores
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript
-from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
-from jam_dagster.tables import Domain, Workload
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Transcript
+from jam_dagster.models.base import Model
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.graphical.model import possible_sizes
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
+from jam_dagster.tables import Clique, Domain, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
+
+
+class QueryFit(Protocol):
+    """The model of a run that chooses marginals by their error."""
+
+    @property
+    def model(self) -> Model:
+        """The model of all measurements so far."""
+        ...
+
+    @property
+    def released(self) -> Model:
+        """The model that the run returns."""
+        ...
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Fit the model to a further measurement."""
+        ...
+
+    def candidates(self, times: Mapping[Clique, int]) -> list[Clique]:
+        """Return what a round may choose, given how often each marginal was measured."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -71,55 +91,52 @@ class QueryMechanism(IterativeMechanism, ABC):
         self.check_budget(rho)
         check_countable(domain, workload.cliques)
 
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return the required sensitivity of each selection: a marginal's, in L1."""
-        return repeat(neighbours.error_score())
+    @abstractmethod
+    def start(self, ctx: Context) -> QueryFit:
+        """Return the model before any measurement."""
 
-
-class QueryRun(MechanismRun):
-    """A run that chooses marginals by their error."""
-
-    def __init__(self, mechanism: QueryMechanism, given: Inputs) -> None:
-        super().__init__(mechanism, given, given.workload.downward_closure())
-        self.alpha = mechanism.alpha
-        # Number of measurements of each marginal.
-        self.times = np.zeros(len(self.closure), dtype=np.int64)
-
-    def candidates(self) -> list[int]:
-        """Return the numbers of the candidates: all marginals."""
-        return list(range(len(self.closure)))
-
-    def round(self, index: int) -> Round:
-        """Select, measure and fit once.
+    def draw(self, ctx: Context) -> Model:
+        """Select, measure and fit, once a round.
 
         - an equal share of what is left, of which 1 - alpha selects and alpha measures
         - select q by the exponential mechanism with ||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q
         - measure q(D) + N(0, sigma^2)
         - fit the model to all measurements
         """
-        numbers = self.candidates()
-        if not numbers:
-            raise RunEndedError("no candidate fits")
+        closure = list(ctx.workload.downward_closure())
+        cells = dict(zip(closure, possible_sizes(ctx.domain, closure), strict=True))
+        ctx.hold(closure)
+        fit, times = self.start(ctx), dict.fromkeys(closure, 0)
+        ctx.model = lambda: fit.model
+        for t in ctx.rounds(self.rounds):
+            near = fit.candidates(times)
+            if not near:
+                ctx.end("no candidate fits")
+            share = ctx.share(self.rounds - t)
+            if ctx.has_ended():
+                break
+            rho_select = (1 - self.alpha) * share
+            rho_measure = share - rho_select
+            chosen = ctx.select(
+                near,
+                lambda: error_scores(
+                    ctx.errors(fit.model, near),
+                    np.array([cells[clique] for clique in near]),
+                    MEAN_ABSOLUTE_NORMAL * ctx.sigma(rho_measure),
+                    np.ones(len(near)),
+                ),
+                rho=rho_select,
+                sensitivity=ctx.neighbours.error_score(),
+            )
+            if chosen is not None:
+                measured = ctx.measure(chosen, rho_measure)
+                ctx.fit(fit, measured)
+                times[chosen] += measured is not None
+        return fit.released
 
-        share = self.share()
-        rho_select = (1 - self.alpha) * share
-        rho_measure = share - rho_select
-
-        expected = MEAN_ABSOLUTE_NORMAL * self.sigma(rho_measure) * self.cells[numbers]
-        scores, sensitivity = self.errors(numbers) - expected, self.draws.neighbours.error_score()
-        number = self.select_private(numbers, scores, rho_select, sensitivity)
-        clique = self.closure[number]
-
-        done = self.finish(
-            clique,
-            self.measure(clique, rho_measure),
-            candidates=len(numbers),
-            rho_select=rho_select,
-            rho_measure=rho_measure,
-        )
-        if done.measurement is not None:
-            self.times[number] += 1
-        return done
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return the required sensitivity of each selection: a marginal's, in L1."""
+        return repeat(neighbours.error_score())

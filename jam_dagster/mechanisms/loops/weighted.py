@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.context import Inputs
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
-from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
+from jam_dagster.mechanisms.loops.queries import QueryMechanism
 from jam_dagster.mechanisms.loops.settings import recorded_settings
 from jam_dagster.mechanisms.loops.transcript import Transcript
-from jam_dagster.models.graphical.estimator import Convergence
-from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.weighted.fit import HistogramFit
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import (
@@ -25,10 +24,7 @@ from jam_dagster.models.weighted.support import (
     log_frequencies,
     public_records,
 )
-from jam_dagster.tables import Domain, MarginalSource, Workload
-
-if TYPE_CHECKING:
-    pass
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class HistogramMechanism(QueryMechanism):
     choices: ClassVar[dict[str, Any]] = {"queries": "marginal", "selection": "exponential"}
 
     @abstractmethod
-    def start(
+    def weigh(
         self, support: Support, log_start: npt.NDArray[np.float64], total: float
     ) -> HistogramFit:
         """Return the weights before any measurement."""
@@ -63,9 +59,10 @@ class HistogramMechanism(QueryMechanism):
         if not self.uses_public:
             check_enumerable(domain)
 
-    def begin(self, given: Inputs) -> _Run:
-        """Return a run with the weights before any measurement."""
-        return _Run(self, given)
+    def start(self, ctx: Context) -> _Weights:
+        """Return the weights before any measurement."""
+        support, log_start = self.weighed(ctx.domain, ctx.public)
+        return _Weights(self.weigh(support, log_start, ctx.records), support)
 
     def weighed(
         self, domain: Domain, public: MarginalSource | None
@@ -85,38 +82,33 @@ class HistogramMechanism(QueryMechanism):
         """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
         mechanism = cls(**recorded_settings(cls, transcript))
         support, log_start = mechanism.weighed(domain, public)
-        fitted = mechanism.start(support, log_start, transcript.records)
+        fitted = mechanism.weigh(support, log_start, transcript.records)
         for measurement in transcript.measurements:
             fitted.add(measurement)
         return fitted.released
 
 
-class _Run(QueryRun):
-    """The run of a mechanism that weights records, with the marginals that weights can change."""
+class _Weights:
+    """The weights of a run, with the marginals that they can change."""
 
-    def __init__(self, mechanism: HistogramMechanism, given: Inputs) -> None:
-        support, log_start = mechanism.weighed(given.domain, given.public)
-        super().__init__(mechanism, given)
-        self.fitted = mechanism.start(support, log_start, self.records)
-        self.open = np.array([support.occupied(clique).sum() > 1 for clique in self.closure])
+    def __init__(self, fit: HistogramFit, support: Support) -> None:
+        self._fit, self._support = fit, support
+        self._open: dict[Clique, bool] = {}
+        self.add = fit.add
 
     @property
     def model(self) -> WeightedTable:
         """The weights after all measurements so far."""
-        return self.fitted.model
+        return self._fit.model
 
     @property
     def released(self) -> WeightedTable:
         """The weights that the run returns."""
-        return self.fitted.released
+        return self._fit.released
 
-    def fit(self, measurement: Measurement) -> Convergence:
-        """Fit the weights to a further measurement."""
-        return self.fitted.add(measurement)
-
-    def candidates(self) -> list[int]:
-        """Return the numbers of the marginals that were measured least often."""
-        if not self.open.any():
-            return []
-        least = self.times[self.open].min()
-        return np.flatnonzero(self.open & (self.times == least)).tolist()
+    def candidates(self, times: Mapping[Clique, int]) -> list[Clique]:
+        """Return the marginals that were measured least often."""
+        if not self._open:
+            self._open = {clique: self._support.occupied(clique).sum() > 1 for clique in times}
+        least = min((times[clique] for clique in times if self._open[clique]), default=0)
+        return [one for one, often in times.items() if self._open[one] and often == least]

@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 import jam_dagster as jam
 from jam_dagster.common.redaction import keeping_details
 from jam_dagster.errors import DomainError, InputError, PrivateValuesError, SourceError
-from jam_dagster.mechanisms.loops.base import MechanismRun
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.privacy import Ledger
 from jam_dagster.release.engine import Engine
 from jam_dagster.tables import (
@@ -282,15 +282,15 @@ def test_a_release_whose_counts_nobody_knows_any_more_draws_no_further(
     people: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    measure, done = MechanismRun.measure, []
+    measure, done = Context.measure, []
 
-    def killed(self: MechanismRun, clique: Any, rho: float) -> Any:
+    def killed(self: Context, clique: Any, rho: float, **given: Any) -> Any:
         if done:
             raise KeyboardInterrupt
         done.append(clique)
-        return measure(self, clique, rho)
+        return measure(self, clique, rho, **given)
 
-    monkeypatch.setattr(MechanismRun, "measure", killed)
+    monkeypatch.setattr(Context, "measure", killed)
     with pytest.raises(KeyboardInterrupt):
         release(people, "a")
     monkeypatch.undo()
