@@ -1,4 +1,4 @@
-"""The base of a mechanism's run: counts, draws, rounds, transcript."""
+"""The base of the mechanisms of this package, and the checks that they share."""
 
 from __future__ import annotations
 
