@@ -73,7 +73,7 @@ class ChargedBeforeError(BudgetError):
 
 
 class LostDrawError(BudgetError):
-    """A draw was charged, but its outcome was never stored; it counts as spent."""
+    """A draw was charged, and its outcome was never stored or confirmed; it counts as spent."""
 
 
 class ReleaseClosedError(BudgetError):

@@ -94,6 +94,10 @@ class Account(Protocol):
         """
         ...
 
+    def confirmed(self, step: str) -> bool:
+        """Return whether an outcome of `step` was noted."""
+        ...
+
     def publish_records(self, records: int) -> None:
         """Note the number of records where it is public, once; the note is durable on return.
 
@@ -182,6 +186,10 @@ class UnledgeredAccount:
 
     def confirm(self, step: str, digest: str) -> None:
         """Do nothing: no ledger vouches for research."""
+
+    def confirmed(self, step: str) -> bool:
+        """Return True: nobody but the process itself stores what research draws."""
+        return True
 
     def publish_records(self, records: int) -> None:
         """Do nothing: what research makes may not leave."""

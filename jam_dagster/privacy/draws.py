@@ -67,9 +67,9 @@ class Draws:
     release. A run that finds its first draws stored therefore divides its budget just as the run
     that made them did.
 
-    A draw that was charged but never stored is lost, and stays charged: exact noise would give
-    another outcome, and both together reveal more than was paid for. Noise that is
-    `Noise.repeatable` repeats the paid draw without a charge.
+    A draw that was charged and whose outcome was never confirmed is lost, and stays charged: exact
+    noise would give another outcome, and both together reveal more than was paid for. Noise that
+    is `Noise.repeatable` repeats the paid draw without a charge.
     """
 
     def __init__(
@@ -361,7 +361,7 @@ class Draws:
     ) -> Outcome | None:
         """Return the stored outcome of a step, or None once it is paid for and may be drawn."""
         stored = self._store.get(step)
-        if stored is not None:
+        if stored is not None and not self._is_lost(step):
             paid = float(stored["rho"])
             self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
             self._units_of[step] = units_up(paid)
@@ -374,11 +374,21 @@ class Draws:
             # The amount came through a float, which may have lost a unit of what was charged.
             self._units_of[step] = units_up(math.nextafter(charged, math.inf))
             raise LostDrawError(
-                f"{step} was charged (rho = {charged:.6g}) but its outcome was never stored; "
+                f"{step} was charged (rho = {charged:.6g}) but the ledger never had its outcome; "
                 "it counts as spent and cannot be drawn again."
             )
         self._units_of[step] = units_up(rho)
         return None
+
+    def _is_lost(self, step: str) -> bool:
+        """Return whether a stored outcome may be anybody's: it was paid for, and never confirmed.
+
+        A process that was killed before the ledger had the digest leaves such an outcome. So does
+        whoever can write to the store, and is no part of the release.
+        """
+        if self._noise.repeatable or self._account.confirmed(step):
+            return False
+        return self._account.charged(step) is not None
 
     def _charge(self, step: str, rho: float) -> float | None:
         """Charge a step; return what was charged for it before, and nothing is charged then.

@@ -37,6 +37,9 @@ class Recorder:
     def charge(self, step, rho):
         self.calls.append(("charge", step, rho))
 
+    def confirmed(self, step):
+        return False
+
     def confirm(self, step, digest):
         assert len(digest) == 64
         self.calls.append(("confirm", step, 0.1))
@@ -107,6 +110,42 @@ def test_a_charged_draw_without_an_outcome_is_lost_and_still_counts(kind):
         assert recorder.calls == []
         assert account.spent == pytest.approx(charged)
         assert draws.spent == pytest.approx(charged)
+
+
+@pytest.mark.parametrize("puts", [True, False], ids=["stored", "not stored"])
+def test_an_outcome_that_the_ledger_never_confirmed_is_nobodys(tmp_path, puts):
+    """A process was killed before the ledger had its digest; anybody may have stored one since."""
+
+    class Killed(Exception):  # noqa: N818
+        pass
+
+    class Store(MemoryStore):
+        def put(self, step, outcome):
+            if puts:
+                super().put(step, outcome)
+            raise Killed
+
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    key = ReleaseKey("people", "yearly", "d1gest")
+    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    store = Store()
+    with pytest.raises(Killed):
+        Draws(ExactNoise(), account, store).measure("a", COUNTS, rho=1e-3)
+    MemoryStore.put(store, "a", {"values": COUNTS * 0.0, "sigma": 1.0, "rho": 1e-3})
+
+    draws = Draws(ExactNoise(), account, store)
+    with pytest.raises(LostDrawError):
+        draws.measure("a", COUNTS, rho=1e-3)
+    assert draws.spent == pytest.approx(account.spent) == pytest.approx(1e-3)
+    assert [call.lost for call in draws.calls] == [True]
+    assert not account.confirmed("a")
+    # What the ledger has a digest of is handed out.
+    kept = MemoryStore()
+    values, _ = Draws(ExactNoise(), account, kept).measure("b", COUNTS, rho=1e-3)
+    assert account.confirmed("b")
+    again, _ = Draws(ExactNoise(), account, kept).measure("b", COUNTS, rho=1e-3)
+    np.testing.assert_array_equal(again, values)
 
 
 def test_only_seeded_noise_repeats():

@@ -127,7 +127,7 @@ FAULTS = {
     ),
     "lost step drawn again": Fault(redraw_what_is_lost, LOST, "was drawn twice"),
     "repetition that differs": Fault(repeat_otherwise, LAST, "came out otherwise", SeededRelease),
-    "outcomes not journalled": Fault(journal_no_outcomes, LATER, "has no digest of the outcome"),
+    "outcomes not journalled": Fault(journal_no_outcomes, LATER, "the run failed"),
     "rest not returned": Fault(keep_the_rest, LATER, "still reserved"),
     # Where nothing is wrong, nothing is found.
     "none, a selection lost": Fault(None, LOST, ""),

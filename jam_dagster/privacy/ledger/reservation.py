@@ -225,6 +225,13 @@ class LedgerAccount:
                     **details,
                 )
 
+    def confirmed(self, step: str) -> bool:
+        """Return whether the ledger has a digest of the outcome of `step`."""
+        with self.release.backend.reading() as connection:
+            noted = events.c.kind == Kind.STORED.value, events.c.share == self.share
+            where = of_release(self.release.key), *noted, events.c.step == step
+            return bool(read(connection, *where))
+
     def _unconfirmed(self, connection: sa.Connection, step: str, digest: str) -> ShareState | None:
         """Return the share's state if the digest must be written, else None."""
         key = self.release.key
