@@ -205,7 +205,8 @@ class Aim(GraphicalMechanism):
             fit.add(measured)
             if measured is not None:
                 moved = l1_distance(fit.current.marginal(chosen), before)
-                if moved <= MEAN_ABSOLUTE_NORMAL * measured.sigma * fit.cells([chosen])[0]:
+                noise = MEAN_ABSOLUTE_NORMAL * measured.sigma * fit.cells([chosen])[0]
+                if ctx.decide(moved <= noise):
                     # The model changed by less than the noise: the next round costs more.
                     even *= ANNEALED
         return fit.model

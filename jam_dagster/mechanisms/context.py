@@ -121,8 +121,8 @@ class Context(ABC):
 
     Attributes
     ----------
-    done
-        The rounds so far.
+    done, decisions
+        The rounds and the decisions so far.
     ended
         Why the run ended before its last round; empty while it goes on. No draw is made then: each
         returns None, as a lost one does.
@@ -140,6 +140,7 @@ class Context(ABC):
         self.neighbours, self.total = neighbours, total
         self.ended = ""
         self.done: list[Round] = []
+        self.decisions: list[bool] = []
         self.model: Callable[[], Model] | None = None
         self.on_round: OnRound | None = None
         self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
@@ -324,6 +325,14 @@ class Context(ABC):
         if drawn is not None:
             making.measurement = Measurement(clique, "private", *drawn, making.index)
         return making.measurement
+
+    def decide(self, holds: bool) -> bool:
+        """Return whether something holds that depends on a fit, and record it.
+
+        A fit differs in its last digits on another processor, so a replay follows what was decided.
+        """
+        self.decisions.append(bool(holds))
+        return self.decisions[-1]
 
     def fit(self, fit: Fit, measured: Measurement | None) -> None:
         """Refit a model to a further measurement, unless it was lost."""
@@ -532,6 +541,7 @@ class Live(Context):
             ended=self.ended or "all rounds",
             neighbours=self.neighbours,
             calls=draws.calls,
+            decisions=tuple(self.decisions),
             workload_digest=self.workload.digest,
             noise=draws.noise_name,
             releasable=draws.releasable,

@@ -49,7 +49,7 @@ class Replay(Context):
         public: MarginalSource | None = None,
     ) -> None:
         self._transcript, self._next, self._units = transcript, 0, 0
-        self._lacks_tables = False
+        self._lacks_tables, self.differing = False, 0
         super().__init__(
             domain,
             workload,
@@ -100,6 +100,14 @@ class Replay(Context):
     def counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
         """Raise ReplayError: a mechanism looked at private data outside a draw."""
         raise ReplayError("the mechanism looks at private data outside a draw")
+
+    def decide(self, holds: bool) -> bool:
+        """Return what the run decided; `differing` counts what this fit would have otherwise."""
+        at, decisions = len(self.decisions), self._transcript.decisions
+        if at == len(decisions):
+            raise ReplayError(f"round {len(self.done) + 1} records no decision")
+        self.differing += decisions[at] != bool(holds)
+        return super().decide(decisions[at])
 
     def _count_records(self) -> int:
         """Take the draws that measured the number of records; a lost one was repeated."""
@@ -218,6 +226,8 @@ class Replay(Context):
             raise ReplayError(f"the mechanism does not make {self._coming('').step}")
         if len(self.done) != len(self._transcript.rounds):
             raise ReplayError("the transcript has rounds that the mechanism does not make")
+        if len(self.decisions) != len(self._transcript.decisions):
+            raise ReplayError("the transcript has decisions that the mechanism does not make")
         ended = self.ended or "all rounds"
         if self._transcript.ended != ended:
             raise ReplayError(f"the run ended for another reason than {ended!r}")
@@ -248,9 +258,12 @@ def replay(
     Raises
     ------
     ReplayError
-        If the mechanism does not make the transcript's draws, with the first difference.
+        If the mechanism does not make the transcript's draws, with the first difference; or if it
+        decides otherwise, although the same processor fits alike.
     """
     run = Replay(transcript, domain, workload, public)
     model = mechanism.draw(run)
     run.finish()
+    if run.differing:
+        raise ReplayError(f"{run.differing} decisions of the run are not those of its fits")
     return model

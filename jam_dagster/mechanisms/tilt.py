@@ -395,7 +395,7 @@ class _Run:
         self.add(measured)
         if measured is not None:
             self._set_price(counted.most)
-            if single and self.fitted.strength <= AGAIN:
+            if single and ctx.decide(self.fitted.strength <= AGAIN):
                 self.again = chosen, rho_measure - paid
 
     def _measure_again(self, clique: Clique, rho: float) -> None:
@@ -416,7 +416,7 @@ class _Run:
         below = self.price < 0.99 * self.even
         left = self.ctx.remaining / max(self.rounds_paid - len(self.ctx.done) - 1, 1)
         towards = max(left, self.even)
-        if not self.fitted.learnt:
+        if not self.ctx.decide(self.fitted.learnt):
             self.price *= ANNEALED[0] if below else ANNEALED[1]
             return
         if below and most > min(self.candidates.levels):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,12 @@ from jam_dagster.errors import PrivateStepError, ReleaseClosedError
 from jam_dagster.mechanisms import MechanismResult, Transcript
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
-from jam_dagster.mechanisms.replay import ReplayError, replay
+from jam_dagster.mechanisms.replay import Replay, ReplayError, replay
 from jam_dagster.models.base import Model
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.noise.calls import SELECTION
 from jam_dagster.tables import Workload
-from tests.battery.mechanisms import Case, every_mechanism, mwem_pgm
+from tests.battery.mechanisms import Case, aim, every_mechanism, mwem_pgm, tilt
 from tests.battery.test_interruptions import RHO, Forgetful, StoppedError, run
 from tests.battery.test_replay import DOMAIN, pairs
 from tests.privacy.neighbours import RELATIONS
@@ -48,6 +50,13 @@ def check_same(case: Case, result: MechanismResult) -> None:
 @pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
 def test_a_replay_ends_with_the_same_model(case: Case, relation: Neighbours) -> None:
     check_same(case, run(case, relation, MemoryStore(), UnledgeredAccount(RHO)))
+
+
+@every_mechanism
+def test_a_stored_transcript_is_enough(case: Case, tmp_path: Path) -> None:
+    result = run(case, RELATIONS[3], MemoryStore(), UnledgeredAccount(RHO))
+    result.transcript.save(tmp_path)
+    check_same(case, replace(result, transcript=Transcript.load(tmp_path)))
 
 
 @every_mechanism
@@ -142,6 +151,24 @@ def test_rounds_that_the_mechanism_does_not_make_are_found(case: Case) -> None:
             again(case, replace(transcript, ended=ended))
     with pytest.raises(ReplayError, match="does not make"):
         again(case, replace(transcript, calls=(*transcript.calls, transcript.calls[-1])))
+
+
+@pytest.mark.parametrize("case", [aim(), tilt()], ids=lambda case: case.name)
+def test_a_replay_follows_what_was_decided(case: Case) -> None:
+    """A fit on another processor may come to another decision, and the run went on by its own."""
+    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    assert transcript.decisions
+    others = tuple(not one for one in transcript.decisions)
+    for decisions in (others, transcript.decisions[:-1], (*transcript.decisions, True)):
+        with pytest.raises(ReplayError):
+            again(case, replace(transcript, decisions=decisions))
+    ((_, _, public),) = pairs(1, 5, transcript.neighbours)
+    last = (*transcript.decisions[:-1], not transcript.decisions[-1])
+    replayed = Replay(replace(transcript, decisions=last), DOMAIN, WORKLOAD, public)
+    with suppress(ReplayError):
+        case.make().draw(replayed)
+    assert replayed.differing == 1
+    assert replayed.decisions[-1] is last[-1]
 
 
 def test_a_choice_of_no_candidate_is_found() -> None:

@@ -134,6 +134,8 @@ class Transcript:
         The neighbouring relation that the run protects.
     calls
         Every paid draw of the run, in order, lost ones included.
+    decisions
+        What the run decided by the state of a fit, in order.
     workload_digest
         Digest of the run's workload, including its weights.
     search
@@ -158,6 +160,7 @@ class Transcript:
     workload_digest: str
     search: Mapping[str, Any] | None = None
     chunk_rows: int | None = None
+    decisions: tuple[bool, ...] = ()
 
     def __repr__(self) -> str:
         picks = " and ".join(f"{count} {source}" for source, count in self.picks.items())
@@ -318,7 +321,14 @@ class Transcript:
             )
         neighbours = Neighbours(**description.pop("neighbours"))
         calls = tuple(NoiseCall(**call) for call in description.pop("calls"))
-        return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)
+        decisions = tuple(map(bool, description.pop("decisions")))
+        return cls(
+            rounds=tuple(rounds),
+            neighbours=neighbours,
+            calls=calls,
+            decisions=decisions,
+            **description,
+        )
 
 
 def subject_of(clique: Clique, source: Origin = "private", table: str = "") -> str:
