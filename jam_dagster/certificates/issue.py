@@ -33,6 +33,7 @@ from jam_dagster.certificates.public_faults import public_faults, public_rounds
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.common.json_text import parse_json
+from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import JamError, LedgerIntegrityError
 from jam_dagster.mechanisms import load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
@@ -141,6 +142,9 @@ def certify(
         content = content_of(hashed, restricted=domain.restricted)
         _check_outcomes(draws, entries, transcript, files, content)
         _check_public(transcript, domain, public)
+        # Somebody may have put another domain in place since it was written.
+        text = write_yaml(domain.to_dict()).encode()
+        made = {**(made or {}), "domain": hashlib.sha256(text).hexdigest()}
     _check_made(hashed, made or {})
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)

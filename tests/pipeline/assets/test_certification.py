@@ -11,10 +11,11 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from jam_dagster.certificates import Certificate, verify
+from jam_dagster.certificates import Certificate, released_files, verify
 from jam_dagster.certificates.signing import Signer
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import EvaluationSpec, LedgerResource, PrivacySpec
+from jam_dagster.pipeline.assets import certification
 from jam_dagster.pipeline.storage.formats import CodesFormat
 from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import EncodedTable
@@ -132,6 +133,17 @@ def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
             bench.run(["release_certificate"], **PRIVATE)
         )
         path.write_text(genuine)
+
+    # So is a domain that somebody puts in place before the files are sealed.
+    def swapped(**files: Any) -> Any:
+        files["domain"].write_text(files["domain"].read_text().replace("elsewhere", "nowhere"))
+        return released_files(**files)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(certification, "released_files", swapped)
+        assert "domain.yaml is not the file that was made" in failure(
+            bench.run(["release_certificate"], **PRIVATE)
+        )
     # A page tells of a table and of errors as they were made, too.
     records = table.with_suffix(".parquet")
     rows = pd.read_parquet(records)
