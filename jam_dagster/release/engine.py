@@ -450,7 +450,7 @@ class Engine(Documents):
             contents=None if private is None else self._contents(private),
             counted_by=self.counted_by,
         )
-        self.place.begin(fingerprint)
+        self.place.begin(fingerprint, drawn=self.funding.has_drawn)
 
     def _contents(self, private: MarginalSource) -> str | None:
         """Return a digest of the private records, where nothing else shows that they changed.

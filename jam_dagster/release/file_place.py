@@ -119,6 +119,11 @@ class FilePlace(Place):
             self.outcomes = self._directory
 
     @property
+    def key(self) -> ReleaseKey:
+        """The release."""
+        return self._key
+
+    @property
     def _directory(self) -> DirectoryStore:
         return DirectoryStore(self.root / DRAWS)
 
@@ -166,7 +171,7 @@ class FilePlace(Place):
     @property
     def has_contents(self) -> bool:
         """Whether a digest of the private records is kept; see `Place.has_contents`."""
-        return bool(self._contents_file.exists())
+        return self._kept_inputs().get("contents") is not None
 
     @property
     def counted_by(self) -> str | None:
@@ -214,25 +219,30 @@ class FilePlace(Place):
         name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
         return self._secrets.folder / "row_limit" / name
 
-    def begin(self, data: Fingerprint) -> None:
-        """Note what data the release draws on, or check that they are still the same."""
-        known = self._exact and data.opened
+    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
+        """Note what data the release draws on, or check that they are still the same.
+
+        What a release of exact noise was drawn on is kept in the private store: who may write among
+        the draws could say otherwise.
+        """
+        known, drawn = self._exact and data.opened, drawn if self._exact else self.has_drawn
         contents = self._keyed_contents(data) if known else None
-        if self.has_drawn:
+        if drawn:
             self._check_unchanged(data, contents)
-        if contents is not None:
-            self._secrets.shelf.write(self._contents_file, json.dumps(contents).encode())
+        if known:
+            kept = {"contents": contents, "public": data.public_digest}
+            self._secrets.shelf.write(self._inputs_file, json.dumps(kept).encode())
         spec = self._spec
         if known and spec is not None and spec.privacy.protection.unit is not None:
             # The release is claimed by this run, so no other run brings another key meanwhile.
             self._secrets.restricted.write(self._row_key_file, self._row_key)
-        described = json.dumps(self._described(data), indent=2) + "\n"
+        described = json.dumps(self._described(data, drawn), indent=2) + "\n"
         self._shelf.write(self._description, described.encode())
         if self._exact:
             with self._shelf.modes():
                 (self.root / DRAWS).mkdir(parents=True, exist_ok=True)
 
-    def _described(self, data: Fingerprint) -> dict[str, Any]:
+    def _described(self, data: Fingerprint, drawn: bool) -> dict[str, Any]:
         spec, domain = self._spec, self._domain
         if spec is None:
             raise AssertionError("a step that only reads outcomes begins no release")
@@ -243,7 +253,7 @@ class FilePlace(Place):
             "public": data.public_digest,
         }
         # As it began: what an earlier version made does not say.
-        counted_by = self.counted_by if self.has_drawn else data.counted_by
+        counted_by = self.counted_by if drawn else data.counted_by
         if counted_by is not None:
             described["counted_by"] = counted_by
         if data.restricted_domain is not None:
@@ -258,8 +268,13 @@ class FilePlace(Place):
         return keyed_contents(self._secrets.source(True), self._key.digest, data.contents)
 
     @property
-    def _contents_file(self) -> Path | UPath:
+    def _inputs_file(self) -> Path | UPath:
         return self._secrets.root / CONTENTS_FOLDER / f"{self._key.digest}.json"
+
+    def _kept_inputs(self) -> dict[str, Any]:
+        """Return the digests of private records and of public tables; empty if they are lost."""
+        path = self._inputs_file
+        return dict(json.loads(path.read_text())) if path.exists() else {}
 
     def check_public(self, digest: str | None) -> None:
         """Raise if draws that lie here were made on another public table."""
@@ -267,11 +282,12 @@ class FilePlace(Place):
             raise self._changed(["public table"])
 
     def _check_unchanged(self, data: Fingerprint, contents: str | None) -> None:
-        before, changed, path = self._described_before(), [], self._contents_file
+        before, changed = self._described_before(), []
         # A private store can be lost. The ledger compares the number of records.
-        if data.opened and path.exists() and json.loads(path.read_text()) != contents:
+        kept = {"contents": contents, "public": before.get("public"), **self._kept_inputs()}
+        if data.opened and kept["contents"] != contents:
             changed.append("private table")
-        if before.get("public") != data.public_digest:
+        if kept["public"] != data.public_digest:
             changed.append("public table")
         restricted = data.restricted_domain
         if before.get("restricted_domain") != (restricted and _plain(restricted)):

@@ -109,7 +109,7 @@ class FolderPlace(FilePlace):
         there = self.folder.described()
         return there["noise"] == "exact" and bool(there["key"] == asdict(self._key))
 
-    def begin(self, data: Fingerprint) -> None:
+    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
         """Make the folder this release's, once its data are those of earlier draws.
 
         Only what this very release has drawn stays; everything else that lies there is research,
@@ -122,6 +122,6 @@ class FolderPlace(FilePlace):
             folder.path.chmod(0o700)
         if not self._belongs:
             folder.discard()
-        super().begin(data)
+        super().begin(data, drawn=drawn)
         if self._domain is not None:
             self._domain.save(folder.domain)

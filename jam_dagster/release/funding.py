@@ -73,6 +73,10 @@ class Funding(Protocol):
     def spent(self) -> float:
         """The rho charged to the release, by this run and by earlier ones."""
 
+    @property
+    def has_drawn(self) -> bool:
+        """Whether a draw of the release was paid for, or its number of records journalled."""
+
     def ended(self) -> tuple[datetime, float] | None:
         """Return when the release ended, and what its dataset could still grant after it.
 
@@ -142,6 +146,11 @@ class ResearchFunding:
     def spent(self) -> float:
         """The rho that a ledger would have been charged."""
         return sum(account.spent for account in self._accounts.values())
+
+    @property
+    def has_drawn(self) -> bool:
+        """False: research begins anew each time."""
+        return False
 
     def ended(self) -> tuple[datetime, float] | None:
         """Return None: no ledger keeps it."""
@@ -413,6 +422,11 @@ class LedgerFunding:
     def keep_digest(self, run: ReleaseRun) -> None:
         """Journal the digest of a run; see `jam_dagster.privacy.Ledger.ran`."""
         self.ledger.ran(self.key, _digest(run), run_id=self.run_id)
+
+    @property
+    def has_drawn(self) -> bool:
+        """Whether the ledger was charged for the release; see `Ledger.has_drawn`."""
+        return self.ledger.has_drawn(self.key)
 
     def has_made(self, run: ReleaseRun) -> bool:
         """Return whether the ledger has the digest of a run as its release's last."""

@@ -174,8 +174,11 @@ class Place:
         """Return the secret that decides which rows of a person are kept, made the first time."""
         return secret_key()
 
-    def begin(self, data: Fingerprint) -> None:
-        """Keep the fingerprint of the inputs, or check that they are still the same."""
+    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
+        """Keep the fingerprint of the inputs, or check that they are still the same.
+
+        `drawn` says whether a draw of the release was paid for before.
+        """
 
     def finished(self) -> ReleaseRun | None:
         """Return the run, if it has ended; None if the mechanism must still run."""

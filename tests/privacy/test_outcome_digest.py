@@ -74,20 +74,6 @@ def test_what_was_closed_before_its_outcome_was_journalled_is_not_used(
     assert stored(ledger) == [("mechanism", "s", A)]
 
 
-def test_a_stored_outcome_that_was_not_journalled_is_when_the_run_goes_on(
-    ledger: Ledger, account: LedgerAccount
-) -> None:
-    """Killed between the two."""
-    store = MemoryStore()
-    account.charge("s", 0.001)
-    store.put("s", {"values": np.array([3.0, 1.0]), "sigma": 2.0, "rho": 0.001})
-    draws = Draws(ExactNoise(), account, store)
-    values, sigma = draws.measure("s", np.array([3, 1]), rho=0.001, subject="x")
-    wanted = values_digest(values, sigma, 0.001, "x")
-    assert stored(ledger) == [("mechanism", "s", wanted)]
-    assert draws.calls[0].lost is False
-
-
 def test_digests_of_all_kinds_of_draws(ledger: Ledger, account: LedgerAccount) -> None:
     draws = Draws(ExactNoise(), account, MemoryStore(), neighbours=Neighbours("add_remove"))
     records = draws.records(3)

@@ -381,14 +381,14 @@ def test_what_is_kept_of_the_contents_is_keyed_and_the_owners() -> None:
 
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-    digest = json.loads(kept.read_text())
+    digest = json.loads(kept.read_text())["contents"]
     # Under the secret of another store the same table has another digest.
     exact(evaluate="off", ledger="other.db")
     (other,) = Path("other.db-private/contents").iterdir()
-    assert json.loads(other.read_text()) != digest
+    assert json.loads(other.read_text())["contents"] != digest
     # So has the same table of another release.
     exact(evaluate="off", release="again")
-    assert len({json.loads(one.read_text()) for one in kept.parent.iterdir()}) == 2
+    assert len({json.loads(one.read_text())["contents"] for one in kept.parent.iterdir()}) == 2
     everywhere = [one for one in Path.cwd().rglob("*") if one.is_file() and one != kept.resolve()]
     assert not any(digest.encode() in one.read_bytes() for one in everywhere)
 

@@ -79,7 +79,7 @@ class RememberingPlace(Place):
     def binding(self, identity: str, *, make: bool) -> str:
         return "ab" * 32
 
-    def begin(self, data: Any) -> None:
+    def begin(self, data: Any, *, drawn: bool) -> None:
         self.begun.append(data)
 
 

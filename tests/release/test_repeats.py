@@ -155,6 +155,18 @@ def test_an_evaluation_that_is_left_opens_the_same_table_alone(
     assert attempts(ledger) == (3, 2)
 
 
+def test_draws_that_somebody_removed_let_no_other_table_in(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger says what was drawn, and the private store on which table."""
+    begun = engine(tmp_path, ledger)
+    stopped_before_its_evaluation(begun, tmp_path, monkeypatch)
+    for path in (begun.place.root / "draws").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="with another private table"):
+        draw(engine(tmp_path, ledger, private=table(200, 3)), tmp_path)
+
+
 def drop_the_run(home: Path) -> None:
     (home / "asset.run" / RUN_FILE).unlink()
 

@@ -59,7 +59,7 @@ def public_table(
     partition = step.partition
     before = graph.before(partition)
     archive = _archive(step, first.domain)
-    if archive is not None and archive.has_drawn:
+    if archive is not None and _has_drawn(archive, ledger):
         # A partition that was drawn before the release had this setting was drawn on `first`.
         return archive.public() or first, {"public_source": "as this edition was drawn on"}
     metadata: dict[str, Any] = {"public_source": graph.describe_public(partition)}
@@ -90,7 +90,7 @@ def check_release_before(
     if before is None:
         return
     archive = _archive(step, domain)
-    if archive is None or archive.has_drawn:
+    if archive is None or _has_drawn(archive, ledger):
         return
     run, _, folder = _release(step, before)
     _check_reliance(step, run, folder, ledger)
@@ -109,7 +109,7 @@ def check_public_codes(
     """
     graph = step.graph
     archive = _archive(step, codes.domain)
-    if archive is None or archive.has_drawn:
+    if archive is None or _has_drawn(archive, ledger):
         return
     wanted, _ = public_table(step, encode(given, codes.domain, private=False), ledger)
     if not (isinstance(codes, EncodedTable) and _same(codes, wanted)):
@@ -190,6 +190,11 @@ def _archive(step: ReleaseStep, domain: Domain) -> StorePlace | None:
     if graph.spec.privacy.noise != "exact":
         return None
     return step.place(domain)
+
+
+def _has_drawn(archive: StorePlace, ledger: Ledger | None) -> bool:
+    """Return whether a partition was drawn before; who may write in its archive cannot say so."""
+    return archive.has_drawn and (ledger is None or ledger.has_drawn(archive.key))
 
 
 def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPath]:

@@ -69,13 +69,12 @@ class StorePlace(FilePlace):
         for store in self._stores:
             yield from stored_draws(store)
 
-    def begin(self, data: Fingerprint) -> None:
+    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
         """Note what data the release draws on; keep the public table, where that may change.
 
         The release before may be made again, so the table need not stay as it is by itself.
         """
-        drawn = self.has_drawn
-        super().begin(data)
+        super().begin(data, drawn=drawn)
         if not drawn and self._spec is not None and self._spec.previous is not None and data.public:
             with self._shelf.modes():
                 CodesFormat().write(data.public[""], self._public)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.approval import not_reserved_yet
-from jam_dagster.privacy.ledger.attempts import open_attempts, verify_accesses
+from jam_dagster.privacy.ledger.attempts import open_attempts, payments, verify_accesses
 from jam_dagster.privacy.ledger.audit import Verification, verify_journal
 from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger.clock import ledger_time
@@ -208,6 +208,13 @@ class LedgerReader:
         with self._backend.reading() as connection:
             found = counted(connection, of_release(key)).get(key)
         return None if found is None else int(found)
+
+    def has_drawn(self, key: ReleaseKey) -> bool:
+        """Return whether a release was charged for a draw, or journalled its number of records."""
+        if not self.exists:
+            return False
+        with self._backend.reading() as connection:
+            return payments(connection, key) > 0
 
     def last_run(self, key: ReleaseKey) -> str | None:
         """Return the digest of a release's run, as `Ledger.ran` journalled it last, or None."""

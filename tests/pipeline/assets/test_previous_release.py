@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
+from jam_dagster.release.place import archive_name, public_hash
 from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
 from tests.pipeline.conftest import (
@@ -356,6 +358,32 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
         for assets in (up_to_synthetic("mwem_pgm"), ["domain", "private_records"]):
             assert named in failure(months.run(FEBRUARY, assets))
     assert months.bench.events() == before
+
+
+def test_an_archive_that_somebody_made_up_is_not_what_a_partition_was_drawn_on(
+    january: Months,
+) -> None:
+    """The ledger alone says that a partition was drawn before, and needs no release before it."""
+    folder = january.bench.releases / "people"
+    (path,) = (folder / "jam_pgm").glob(f"{JANUARY}.run")
+    made = read_run(path)
+    key = replace(made.release.key, partition=FEBRUARY)
+    ours, theirs = (folder / "archive" / archive_name(one) for one in (key, made.release.key))
+    (ours / "draws").mkdir(parents=True)
+    codes = CodesFormat().read(folder / "public_discretized" / f"{JANUARY}.codes.parquet")
+    forged = EncodedTable(codes.domain, tuple(column[::-1] // 2 for column in codes.columns))
+    CodesFormat().write(forged, CodesFormat().path(UPath(ours / "public")))
+    described = json.loads((theirs / "release.json").read_text())
+    described["key"]["partition"], described["public"] = FEBRUARY, public_hash(forged)
+    (ours / "release.json").write_text(json.dumps(described))
+    nothing = replace(made.transcript, rounds=(), calls=())
+    invented = replace(made, transcript=nothing, release=replace(made.release, key=key))
+    write_run(invented, path.with_name(f"{FEBRUARY}.run"))
+    before = january.bench.events()
+    refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert "is not made of its public table as that is now" in refused
+    # It was reserved.
+    assert [str(event.kind) for event in january.bench.events()[len(before) :]] == ["reserved"]
 
 
 @pytest.mark.slow
