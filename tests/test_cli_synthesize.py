@@ -301,6 +301,25 @@ def test_the_same_release_again_is_free_and_the_same(released: Run, lost: list[s
 
 
 @pytest.mark.slow
+def test_nothing_is_written_or_removed_through_a_link(released: Run, tmp_path: Path) -> None:
+    """Who may write in the folder could have a repeat remove the files of any other."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "notes.txt").write_text("mine")
+    for name in ("model", "restricted", "report.html"):
+        there = Path("out") / name
+        moved = there.rename(tmp_path / f"moved-{name}") if there.exists() else None
+        there.symlink_to(elsewhere)
+        refused = released(*synthesize(*RELEASE, *NOISY))
+        assert refused.exit_code == 2
+        assert "is a link or a device" in " ".join(refused.output.split())
+        there.unlink()
+        if moved is not None:
+            moved.rename(there)
+    assert [path.name for path in elsewhere.iterdir()] == ["notes.txt"]
+    assert released(*synthesize(*RELEASE, *NOISY)).exit_code == 0
+
+
 def test_a_release_that_died_before_its_first_outcome_goes_on(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -409,7 +409,11 @@ def arrays_in(model: Path | UPath) -> dict[str, Path | UPath]:
     """Return the files beside ``model.json`` in a model's folder by their roles, in order."""
     if not model.is_dir():
         return {}
-    inside = (path for path in model.iterdir() if path.is_file() and path.name != "model.json")
+    inside = (
+        path
+        for path in model.iterdir()
+        if path.is_file() and not path.is_symlink() and path.name != "model.json"
+    )
     listed = sorted(inside, key=lambda path: path.name)
     return {path.name.removesuffix(".npz"): path for path in listed}
 

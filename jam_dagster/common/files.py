@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +49,31 @@ def read_text_bytes(path: Path | UPath) -> bytes:
             "a release. Restore it."
         )
     return content
+
+
+def check_plain(root: Path, path: Path) -> None:
+    """Raise InputError if a path, what leads to it from `root`, or what is in it is a link.
+
+    Devices and pipes are refused, too. Who may write among the files of releases could have a run
+    read or overwrite what is elsewhere.
+    """
+    leading = path.relative_to(root).parts
+    below = [root.joinpath(*leading[: number + 1]) for number in range(len(leading))]
+    inside = (
+        Path(folder, name)
+        for folder, *names in os.walk(path)
+        for name in chain.from_iterable(names)
+    )
+    for one in chain(below, inside):
+        try:
+            mode = one.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise InputError(
+                f"{one} is a link or a device, and files of a release are neither: somebody who "
+                "can write there put it there. Remove it, and look at who can."
+            )
 
 
 def check_folder(folder: Path) -> None:

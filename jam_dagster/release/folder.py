@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from upath import UPath
 
 from jam_dagster.certificates import released_files, render_certificate, table_csv
-from jam_dagster.common.files import check_folder
+from jam_dagster.common.files import check_folder, check_plain
 from jam_dagster.errors import InputError
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -112,6 +112,8 @@ class ReleaseFolder:
         """Check, leaving no trace, that the folder can be made and written to."""
         try:
             check_folder(self.path)
+            for name in (*self.OUTPUTS, "release.json", "restricted"):
+                check_plain(self.path, self.path / name)
         except NotADirectoryError as error:
             raise InputError(
                 f"The release's folder {self.path} (--out): {error.filename} is a file; name "

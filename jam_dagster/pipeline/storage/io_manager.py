@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from jam_dagster.common.files import owner_only, write_once, write_whole
+from jam_dagster.common.files import check_plain, owner_only, write_once, write_whole
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import JamError, SourceError, SpecificationError
@@ -91,14 +91,30 @@ class ReleaseStore(dg.UPathIOManager):
         return self.root.joinpath(*(_safe(part) for part in parts))
 
     def beside(self, key: dg.AssetKey, partition: str, suffix: str) -> UPath:
-        """Return the path of a further file of an asset, which lies beside the asset's own."""
+        """Return the path of a further file of an asset, which lies beside the asset's own.
+
+        Raises
+        ------
+        InputError
+            If a link or a device lies there.
+        """
         base = self.path_of(*key.path)
         if partition:
             base = self.make_safe_partition_path(base, partition)
-        return base.with_name(base.name + suffix)
+        return self.plain(base.with_name(base.name + suffix)) if suffix else base
+
+    def plain(self, path: UPath) -> UPath:
+        """Return a path below the root, once neither it nor what is in it leads elsewhere.
+
+        A private store is its owner's alone, and on an object store there are no links.
+        """
+        if self.is_local and not self.private:
+            check_plain(Path(str(self.root)), Path(str(path)))
+        return path
 
     def write(self, path: UPath, content: bytes) -> None:
         """Write a further file, whole or not at all, with the modes of this store."""
+        self.plain(path)
         with self.guarded(f"writing {path.name}"):
             self.make_directory(path.parent)
             with self.modes():
@@ -147,7 +163,7 @@ class ReleaseStore(dg.UPathIOManager):
         found = next((f for f in FORMATS if self._mark(f, base).exists()), None)
         if found is None:
             raise _not_stored(key, self.shown(base))
-        return found, found.path(base)
+        return found, self.plain(found.path(base))
 
     def make_directory(self, path: UPath) -> None:
         """Make a folder; a private one is closed to others from the root down."""
@@ -187,6 +203,7 @@ class ReleaseStore(dg.UPathIOManager):
             # What lies there in another format would be found in place of this one. It goes first:
             # after a crash there is nothing, which is noticed.
             for other in FORMATS:
+                self.plain(other.path(path))
                 if other is not chosen and self._mark(other, path).exists():
                     self._mark(other, path).unlink()
             chosen.write(chosen.without_types(obj) if self.private else obj, chosen.path(path))
@@ -210,6 +227,7 @@ class ReleaseStore(dg.UPathIOManager):
                 f"Asset {context.asset_key.to_user_string()} is not in the store"
                 f" ({self.shown(path)}.*): materialize it first."
             )
+        self.plain(found.path(path))
         if isinstance(found, TableFormat) and _takes_file(context):
             return TableFile(found.path(path))
         with self.guarded(f"reading {context.asset_key.to_user_string()}"):

@@ -49,7 +49,7 @@ class StorePlace(FilePlace):
                 private,
                 private.path_of(key.release),
             )
-        root = store.path_of(key.release, "archive", archive_name(key))
+        root = store.plain(store.path_of(key.release, "archive", archive_name(key)))
         self._public: UPath = CodesFormat().path(root / "public")
         super().__init__(
             store,

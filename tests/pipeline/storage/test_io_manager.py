@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from upath import UPath
 
-from jam_dagster.errors import PrivateStepError, SourceError, SpecificationError
+from jam_dagster.errors import InputError, PrivateStepError, SourceError, SpecificationError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
@@ -262,6 +262,34 @@ def test_no_partition_leads_out(tmp_path: Path, partition: str) -> None:
     files = [path.resolve() for path in tmp_path.rglob("*.parquet")]
     assert files
     assert all(Path(inside).resolve() in path.parents for path in files)
+
+
+@pytest.mark.parametrize("value", ["table", "codes", "run"])
+def test_nothing_is_read_or_written_through_a_link(tmp_path: Path, value: str) -> None:
+    """Who may write among releases could let a step read private rows, or remove other files."""
+    elsewhere = ReleaseStore(UPath(tmp_path / "closed").absolute(), private=True)
+    store = ReleaseStore(UPath(tmp_path / "open").absolute(), private=False)
+    made = {"table": TABLE, "codes": CODES, "run": a_run()}[value]
+    write(elsewhere, value, made)
+    write(store, value, made)
+    (theirs,) = (tmp_path / "closed" / "people").iterdir()
+    (ours,) = (tmp_path / "open" / "people").iterdir()
+    links = [(ours, theirs)]
+    if value == "run":
+        links = [(ours / name, theirs / name) for name in ("model", "run.json")]
+    links.append((tmp_path / "open" / "people", tmp_path / "closed" / "people"))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "closed").rglob("*")}
+    for link, target in links:
+        moved = link.rename(tmp_path / "moved")
+        link.symlink_to(target)
+        with pytest.raises(InputError, match="is a link or a device"):
+            read(store, value)
+        with pytest.raises(InputError, match="is a link or a device"):
+            write(store, value, made)
+        link.unlink()
+        moved.rename(link)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "closed").rglob("*")} == before
+    read(store, value)
 
 
 def test_private_files_are_closed_to_others(closed: ReleaseStore, tmp_path: Path) -> None:
