@@ -46,6 +46,9 @@ class Purse:
             raise ChargedBeforeError(step)
         self.charges[step] = rho
 
+    def confirmed(self, step):
+        return False
+
     def confirm(self, step: str, digest: str) -> None:
         assert step in self.charges
 

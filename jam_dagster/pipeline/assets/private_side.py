@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pandas as pd
+from upath import UPath
 
 from jam_dagster.certificates import table_csv
 from jam_dagster.certificates.issue import sha256_of
@@ -35,6 +36,7 @@ from jam_dagster.pipeline.budget.outlook import (
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.formats import TableFormat, errors_hash
 from jam_dagster.pipeline.storage.identity import check_domains, mark
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.engine import Drawn, Engine
 from jam_dagster.release.place import public_hash
@@ -60,6 +62,9 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         step = ReleaseStep(graph, context)
         source = step.checked_source("private_records")
         check_domains(graph, domain, public)
+        step.check_given("domain", domain.digest)
+        if public is not None:
+            step.check_given(PUBLIC_CODES, public_hash(public))
         rounds = _check_can_start(graph, domain)
         with refusal_ends_run(context):
             engine = step.engine(
@@ -200,11 +205,23 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
     )
     if public is not None:
         step.keep_hash(run.release.key, PUBLIC_CODES, public_hash(public))
-    # The store has written it now.
-    stored = sha256_of(step.beside(name, TableFormat.suffix))
-    step.keep_hash(run.release.key, name, stored)
+    step.keep_hash(run.release.key, name, _stored_hash(store, sample.table))
     if graph.spec.previous is not None:
         report_release(step, run)
+
+
+def _stored_hash(store: ReleaseStore, table: pd.DataFrame | TableFile) -> str:
+    """Return the SHA-256 of the file that a store writes, from what is in hand.
+
+    Whoever can write among the releases could have put another file there meanwhile.
+    """
+    if isinstance(table, TableFile):
+        return sha256_of(table.path)
+    form = TableFormat()
+    with TemporaryDirectory(prefix="jam-") as folder:
+        path = UPath(folder, "table.parquet")
+        form.write(form.without_types(table) if store.private else table, path)
+        return sha256_of(path)
 
 
 def _alert_if_worse(

@@ -8,7 +8,6 @@ import pandas as pd
 
 from jam_dagster.errors import InputError
 from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.metadata import (
     column_lineage,
     domain_table,
@@ -20,6 +19,7 @@ from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.release.engine import private_step
+from jam_dagster.release.place import public_hash
 from jam_dagster.release.public_side import public_remarks
 from jam_dagster.tables import Domain, MarginalSource, PublicTables
 from jam_dagster.tables.sources.public import encode_public
@@ -76,18 +76,19 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if graph.spec.privacy.unit is not None:
             graph.spec.privacy.unit.build().check(domain)
         context.add_output_metadata(_domain_metadata(domain))
+        ReleaseStep(graph, context).keep_given("domain", domain.digest)
         return domain
 
     if spec.declared is not None:
         declared = spec.declared
 
-        @release_asset(graph, "domain")
+        @release_asset(graph, "domain", resources=STORES)
         def domain(context: dg.AssetExecutionContext) -> Domain:
             return describe(context, declared)
 
         return domain
 
-    @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
+    @release_asset(graph, "domain", ins=graph.ins(*graph.public_records), resources=STORES)
     def domain_from_public(context: dg.AssetExecutionContext, **records: pd.DataFrame) -> Domain:
         draft = spec.drafted(_tables(graph, records))
         if draft.left_out:
@@ -133,12 +134,13 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         name,
         ins=graph.ins(*graph.public_records, "domain"),
         deps=graph.previous_deps() if follows else (),
-        resources={graph.store(MECHANISM_RUN), graph.archive_store} if follows else (),
+        resources=STORES,
     )
     def public_discretized(
         context: dg.AssetExecutionContext, domain: Domain, **records: pd.DataFrame
     ) -> MarginalSource:
-        frames = _tables(graph, records)
+        frames, step = _tables(graph, records), ReleaseStep(graph, context)
+        step.check_given("domain", domain.digest)
         for table, frame in frames.items():
             # The stored table may be older than the setting.
             check_no_people(frame.columns, graph.unit_column, table)
@@ -159,12 +161,13 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if isinstance(encoded, PublicTables):
             metadata |= _several(graph, encoded)
         elif follows:
-            encoded, metadata = public_table(ReleaseStep(graph, context), encoded)
+            encoded, metadata = public_table(step, encoded)
         if not follows or graph.tells_data(name) or graph.neighbours.records_public:
             metadata.setdefault("dagster/row_count", encoded.records)
         if not domain.restricted:
             metadata = table_metadata(graph, name, domain) | metadata
         context.add_output_metadata(metadata)
+        step.keep_given(name, public_hash(encoded))
         return encoded
 
     return public_discretized

@@ -93,6 +93,27 @@ class ReleaseStep:
         """Return whether an asset is as it was made; research keeps no hashes."""
         return not self.graph.spec.exact or digest == self.kept_hash(key, name)
 
+    def keep_given(self, name: str, digest: str) -> None:
+        """Keep the digest of a public input as its step made it, as `keep_hash` of outcomes."""
+        if self.graph.spec.exact:
+            check_launch(self.context, STORES)
+            self._resource(PRIVATE_STORE).write(self._given_file(name), digest.encode())
+
+    def check_given(self, name: str, digest: str) -> None:
+        """Raise InputError unless a public input of a charged release is as its step made it."""
+        path = self._given_file(name)
+        kept = path.read_text() if path.exists() else ""
+        if self.graph.spec.exact and kept != digest:
+            raise InputError(
+                f"{name} of release {self.graph.spec.release} is not what its step made, or that is"
+                f" not in the private store. Materialize {name} first, which costs nothing. Nothing"
+                " was charged."
+            )
+
+    def _given_file(self, name: str) -> "UPath":
+        store = self._resource(PRIVATE_STORE)
+        return store.beside(self.graph.key(name), self.partition, ".sha256")
+
     def _hash_file(self, key: "ReleaseKey", name: str) -> "UPath":
         return self._resource(PRIVATE_STORE).path_of(
             key.release, "made", archive_name(key), f"{name}.sha256"

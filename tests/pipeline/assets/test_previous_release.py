@@ -413,7 +413,7 @@ def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Mont
     others = EncodedTable(codes.domain, tuple(column[::-1] for column in codes.columns))
     CodesFormat().write(others, UPath(path))
     refused = failure(january.run(FEBRUARY, ["jam_pgm"]))
-    assert f"public_discretized of partition {FEBRUARY} of release people is not" in refused
+    assert "public_discretized of release people is not what its step made" in refused
     CodesFormat().write(codes, UPath(path))
     (release,) = (one for one in january.bench.ledger.releases() if one.key.partition == JANUARY)
     january.bench.ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
