@@ -9,14 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.evaluation.expectations.expectation import Expectation, Observed
-from jam_dagster.evaluation.expectations.kinds import EXPECTATION_KINDS, expectation_names
+from jam_dagster.evaluation.expectations.kinds import (
+    DOMAIN_FITS,
+    EXPECTATION_KINDS,
+    expectation_names,
+)
 from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
 
 if TYPE_CHECKING:
@@ -49,6 +53,19 @@ class TableChecks:
     specs: list[ExpectationSpec]
     results: list[ExpectationResult]
     validations: list[dict[str, Any]]
+
+    def with_blocking_misfits(self) -> TableChecks:
+        """Return the checks with misfits of the domain as blocking failures."""
+        specs = [
+            replace(one, blocking=True) if EXPECTATION_KINDS[one.kind].group == DOMAIN_FITS else one
+            for one in self.specs
+        ]
+        # A fit that could not be checked has no remedy, and blocks nothing.
+        results = [
+            replace(one, severity="ERROR") if "remedy" in one.metadata else one
+            for one in self.results
+        ]
+        return TableChecks(specs, results, self.validations)
 
     def to_json(self) -> str:
         """Return the validation results of Great Expectations as a JSON list."""
