@@ -238,16 +238,16 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
 def _has_intervals(column: pd.Series[Any]) -> bool:
     dtype: Any = column.dtype
     held = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
-    found: bool = isinstance(held, pd.IntervalDtype)
-    return found
+    return isinstance(held, pd.IntervalDtype)
 
 
 def _of_intervals(column: pd.Series[Any]) -> pd.Series[Any]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         texts: pd.Series[Any] = column.cat.rename_categories(str)
-        return texts
-    cells = each_value(column, str, None)
-    return pd.Series(cells, column.index, dtype=TEXT, name=column.name)
+    else:
+        cells = each_value(column, str, None)
+        texts = pd.Series(cells, column.index, dtype=TEXT, name=column.name)
+    return texts
 
 
 def _of_arrow(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -40,7 +40,7 @@ T = TypeVar("T")
 _DRIVERS = (None, "psycopg", "psycopg2")
 
 # Elsewhere a query, such as DuckDB's PIVOT, may name its columns by the values of rows.
-_FIXED_COLUMNS = ("sqlite", "postgresql", "mysql", "mariadb", "mssql", "oracle")
+_FIXED_COLUMNS = ("sqlite", "postgresql", "mysql", "mariadb", "mssql")
 
 _SECRET_OPTION = re.compile(
     r"([?&][^=&]*(?:pass|pwd|token|secret|key|credential|odbc_connect)[^=&]*=)(?!\$\{)[^&]*", re.I
