@@ -103,7 +103,13 @@ def draft(
     ```
     """
     from jam_dagster.common.redaction import redacted
-    from jam_dagster.tables import DraftedDomain, draft_domain, draft_table, wide_attributes
+    from jam_dagster.tables import (
+        DraftedDomain,
+        ShiftedSource,
+        draft_domain,
+        draft_table,
+        wide_attributes,
+    )
     from jam_dagster.tables.domain.draft import chosen_columns, names_in
     from jam_dagster.tables.sources.csv import unnamed_columns
     from jam_dagster.tables.sources.sniffing import drafted_source
@@ -142,6 +148,8 @@ def draft(
                 public_records, private=private_records, columns=chosen, bins=bins
             )
         draft = DraftedDomain(domain, ())
+    if isinstance(public_source, ShiftedSource):
+        draft = draft.without_shift_advice()
     draft.save(out)
     domain = draft.domain
     count = len(domain.names)

@@ -58,6 +58,16 @@ def plan(
         ),
     ] = None,
     partition: Annotated[str, PARTITION] = "",
+    earlier: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=Panel.TABLES,
+            help="The folder of an earlier release of the same private table, which shows whether "
+            "the domain fits.",
+            show_default="none",
+        ),
+    ] = None,
     epsilons: Annotated[
         str | None,
         typer.Option(
@@ -136,6 +146,7 @@ def plan(
             records=records,
             ledger=ledger,
             partition=partition,
+            earlier=earlier,
             epsilons=None if epsilons is None else _numbers(epsilons),
             curve=curve,
             seeds=seeds,

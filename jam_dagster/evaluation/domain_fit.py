@@ -206,7 +206,7 @@ def _public_shares(
 def misfit_sentence(fits: Iterable[ColumnFit]) -> str:
     """Return which columns the domain does not fit, and where their values are; empty if none."""
     found = [f"{one.attribute.name} ({one.misfit})" for one in fits if one.misfit is not None]
-    return f"The domain does not fit {_listed(found)}." if found else ""
+    return f"The domain does not fit {listed(found)}." if found else ""
 
 
 def remedy_sentence(fits: Iterable[ColumnFit]) -> str:
@@ -227,12 +227,13 @@ def unknown_sentences(fits: Sequence[ColumnFit]) -> list[str]:
     for lacks in dict.fromkeys(one.unknown for one in fits if one.unknown):
         names = [one.attribute.name for one in fits if one.unknown == lacks]
         sentences.append(
-            f"It is not known whether the domain fits {_listed(names)}, of which the release has"
+            f"It is not known whether the domain fits {listed(names)}, of which the release has"
             f" {lacks}."
         )
     return sentences
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

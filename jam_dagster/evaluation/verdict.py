@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from jam_dagster.evaluation.domain_fit import (
+    listed,
     misfit_sentence,
     remedy_sentence,
     unknown_sentences,
@@ -53,6 +54,8 @@ class Verdict:
         Number of checks that had nothing to compare: no private measurement covers some marginals.
     misfits
         The columns that the domain does not fit.
+    clipped
+        The columns of the compared public table that the domain clips.
     hidden
         Whether noise hides the error: it may be anything up to the largest.
     restricted
@@ -68,13 +71,17 @@ class Verdict:
     failed: int = 0
     skipped: int = 0
     misfits: tuple[str, ...] = ()
+    clipped: tuple[str, ...] = ()
     hidden: bool = False
     restricted: bool = False
 
     @property
     def good(self) -> bool:
-        """Whether no check failed, the domain fits, and the table is better or was not measured."""
-        sound = not self.failed and not self.misfits
+        """Whether no check failed, the domain fits, and the table is better or was not measured.
+
+        A public table that the domain clips is no table to be better than.
+        """
+        sound = not self.failed and not self.misfits and not self.clipped
         return sound and self.outcome in ("better", "not measured")
 
     @property
@@ -99,6 +106,7 @@ def verdict_of(
     *,
     checks: Sequence[ExpectationResult] = (),
     fits: Sequence[ColumnFit] = (),
+    clipped: Mapping[str, float] | None = None,
     uniform: float | None = None,
     domain: Domain | None = None,
     quality: str = "",
@@ -116,6 +124,8 @@ def verdict_of(
         What the checks of the synthetic table found.
     fits
         How the domain fits the columns, if that may be shown.
+    clipped
+        The share of public cells that the domain moves to a bound, by column, if it is large.
     uniform
         The workload distance of a uniform table from the synthetic one: where there is no public
         table, and the uniform one's error was not measured, it bounds that by the synthetic one's.
@@ -138,6 +148,10 @@ def verdict_of(
     if failed:
         checked = "check" if len(checks) == 1 else "checks"
         headline = f"{failed} of {len(checks)} {checked} failed. {headline}"
+    wrecked = clipped if clipped and public else {}
+    if wrecked:
+        headline = f"{headline} {_clipped_sentence(wrecked)}"
+        notes.insert(0, _CLIPPED)
     misfits = tuple(one.attribute.name for one in fits if one.misfit is not None)
     if misfits:
         # Before any praise: the error is taken after encoding, so it does not see this.
@@ -162,8 +176,21 @@ def verdict_of(
         failed=failed,
         skipped=skipped,
         misfits=misfits,
+        clipped=tuple(wrecked),
         restricted=exact,
     )
+
+
+_CLIPPED = (
+    "The comparison does not leave out the columns that the domain clips in the public table, and"
+    " part of the public error comes from that: shift the public dates to the period of the private"
+    " table, or mend the bounds."
+)
+
+
+def _clipped_sentence(clipped: Mapping[str, float]) -> str:
+    shares = [f"{name} ({share:.0%} of its cells)" for name, share in clipped.items()]
+    return f"The domain clips the public table in {listed(shares)}."
 
 
 def _compared(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from jam_dagster.errors import EmptyCandidateSetError, InputError
 from jam_dagster.mechanisms.registry import known_classes
+from jam_dagster.planning.earlier_release import domain_fit, read_earlier
 from jam_dagster.planning.ledger_outlook import ledger_outlook
 from jam_dagster.planning.plan import Cost, CostlyColumn, Known, Plan, RoundNoise, Size
 from jam_dagster.planning.simulation import (
@@ -29,7 +30,7 @@ from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.public_side import public_remarks
 from jam_dagster.release.sections import MechanismSpec
-from jam_dagster.tables import EncodedTable, PublicSources, Workload, encode
+from jam_dagster.tables import EncodedTable, PublicSources, ShiftedSource, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
@@ -153,6 +154,7 @@ def prepare(request: PlanRequest) -> Prepared:
     """Read the public table, and compute what needs no simulation; raises as `make_plan` does."""
     spec = request.spec
     notes: list[str] = []
+    earlier = None if request.earlier is None else read_earlier(request.earlier)
     frame, read = _tried_table(request, notes)
     domain = _domain(spec, frame, notes)
     started = time.monotonic()
@@ -171,6 +173,15 @@ def prepare(request: PlanRequest) -> Prepared:
             f"The private table was assumed to have as many records as the public one, "
             f"{records:,}: say how many it has with --records N."
         )
+    misfits: list[str] = []
+    if earlier is None:
+        notes.append(
+            "It is not known whether the domain fits the private table: an earlier release shows"
+            " it, with --earlier FOLDER."
+        )
+    else:
+        misfits, found = domain_fit(earlier, public)
+        notes += found
     outlook = ledger_outlook(request, domain, notes)
     tried = _startable(request, domain, workload, notes)
     others = _startable_others(request, domain, workload) if request.compare else {}
@@ -191,6 +202,7 @@ def prepare(request: PlanRequest) -> Prepared:
         warnings=(
             *configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
             *(f"{remark}." for remark in remarks),
+            *misfits,
         ),
         notes=tuple(notes),
     )
@@ -202,6 +214,8 @@ def _domain(spec: ReleaseSpec, frame: pd.DataFrame, notes: list[str]) -> Domain:
     domain = spec.domain.declared
     if domain is None:
         draft = spec.domain.drafted({"": frame})
+        if isinstance(spec.public, ShiftedSource):
+            draft = draft.without_shift_advice()
         domain = draft.domain
         notes.append(f"The domain was drafted from the public table. {draft.remark}".rstrip())
     if spec.privacy.unit is not None:

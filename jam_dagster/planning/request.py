@@ -91,6 +91,9 @@ class PlanRequest:
         Seconds within which all trials but the first are to end; others do not start.
     compare
         Whether to try other mechanisms too.
+    earlier
+        The folder of an earlier release of the same private table, which shows whether the domain
+        fits; None: it is not known.
     """
 
     spec: ReleaseSpec
@@ -102,6 +105,7 @@ class PlanRequest:
     seeds: int = 1
     seconds: float = PLAN_SECONDS
     compare: bool = True
+    earlier: Path | None = None
 
     @classmethod
     def of(
@@ -115,6 +119,7 @@ class PlanRequest:
         curve: bool = False,
         seeds: int = 1,
         seconds: float = PLAN_SECONDS,
+        earlier: Path | None = None,
         **options: Any,
     ) -> Self:
         """Gather a request from a release's file and options, which override the file.
@@ -123,7 +128,7 @@ class PlanRequest:
         ----------
         definition
             A release's ``defs.yaml``, or its folder; None: the options describe it all.
-        partition, ledger, records, epsilons, curve, seeds, seconds
+        partition, ledger, records, epsilons, curve, seeds, seconds, earlier
             As for the class.
         **options
             See `jam_dagster.release.options.release_spec`. A mechanism that is named here is tried
@@ -152,6 +157,7 @@ class PlanRequest:
             seeds=seeds,
             seconds=seconds,
             compare=options.get("mechanism") is None,
+            earlier=earlier,
         )
         made.validate()
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 _POWERS = (1.0, 1.1, 1.5, 2.0)
-_LARGE_EPSILON = 10.0
+_LARGE_EPSILON = 20.0
 
 
 def configuration_warnings(epsilon: float, delta: float, records: int) -> tuple[str, ...]:

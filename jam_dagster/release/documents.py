@@ -25,6 +25,7 @@ from jam_dagster.tables.codes.block_counts import can_be_counted
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.marginals import PackedCounts
 from jam_dagster.tables.codes.table import counts_or_codes
+from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -265,12 +266,24 @@ def judged(
         error,
         checks=checks,
         fits=fits_of(run, public),
+        clipped=_clipped(public),
         uniform=uniform,
         domain=None if domain.restricted else domain,
         quality=measured_quality(run.transcript, synthetic),
         unmeasured=unmeasured,
         recommended=_recommended(run.transcript.mechanism, public=spec.public is not None),
     )
+
+
+def _clipped(public: MarginalSource | None) -> dict[str, float]:
+    """Return the share of public cells that the domain clips, by column, if it is large."""
+    tables = {} if public is None else encoded_tables(public)
+    found: dict[str, float] = {}
+    for table in tables.values():
+        # The first table that has a column answers for it.
+        for name in table.domain.names:
+            found.setdefault(name, table.clipped.get(name, 0.0))
+    return {name: share for name, share in found.items() if share}
 
 
 def _recommended(mechanism: str, *, public: bool) -> str:

@@ -24,8 +24,7 @@ def left_out_remark(source: Source, domain: Domain, unit: PrivacyUnit | None) ->
     Parameters
     ----------
     source
-        The private table. A source that does not know its columns without its rows, such as an SQL
-        query, has no remark.
+        The private table. A source that does not know its columns without its rows has no remark.
     domain
         The domain, over which the table was encoded. One from private data has no remark.
     unit

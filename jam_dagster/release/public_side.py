@@ -7,11 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.tables import Domain, EncodedTable, NumericAttribute, PublicTables, TimeAttribute
+from jam_dagster.tables import (
+    Domain,
+    EncodedTable,
+    NumericAttribute,
+    PublicTables,
+    ShiftedSource,
+    TimeAttribute,
+)
 from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.sources.columns import missing_in
 from jam_dagster.tables.sources.csv import unnamed_columns
-from jam_dagster.tables.sources.public import encode_public, read_public
+from jam_dagster.tables.sources.public import (
+    MANY,
+    clipped_shares,
+    encode_public,
+    read_public,
+    sampled_rows,
+)
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
 if TYPE_CHECKING:
@@ -21,9 +34,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables import Attribute
 
 Public = EncodedTable | PublicTables
-
-_LOOKED_AT = 10_000
-_MANY = 0.2
 
 
 def public_records(
@@ -53,6 +63,8 @@ def domain_of(
     domain = spec.domain.declared
     if domain is None:
         draft = spec.domain.drafted(public)
+        if isinstance(spec.public, ShiftedSource):
+            draft = draft.without_shift_advice()
         if draft.remark:
             notify(draft.remark)
         domain = draft.domain
@@ -81,7 +93,7 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
         return []
     remarks = []
     for name, frame in public.items():
-        rows = frame.iloc[:: -(-len(frame) // _LOOKED_AT) or 1]
+        rows, clipped = sampled_rows(frame), clipped_shares(frame, domain)
         table = f"public table {name!r}" if name else "the public table"
         for one in domain.attributes:
             if one.name not in rows or rows.empty:
@@ -96,16 +108,15 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
             if not isinstance(one, NumericAttribute):
                 continue
             numbers = numbers_in(rows[one.name], one)
-            beyond = ((numbers < one.edges[0]) | (numbers > one.edges[-1])).mean()
             unread = (np.isnan(numbers) & ~missing_in(rows[one.name])).mean()
-            if beyond > _MANY:
+            if beyond := clipped.get(one.name):
                 time = isinstance(one, TimeAttribute)
                 remarks.append(
                     f"{one.name}: {beyond:.0%} of {table} lies beyond its bounds,"
                     f" {' to '.join(map(str, one.bounds_text))}, and is moved to them:"
                     f" {'shift its dates there' if time else 'change its unit'}, or mend the bounds"
                 )
-            elif unread > _MANY:
+            elif unread > MANY:
                 remarks.append(
                     f"{one.name}: {unread:.0%} of {table} does not read, and is taken as missing:"
                     " write it as the domain says, or mend the format"

@@ -82,8 +82,9 @@ def _kinds(rows: Sequence[_Row]) -> list[dict[str, Any]]:
     """Count the checks by kind, in the order of checking."""
     counted = []
     for name, kind in EXPECTATION_KINDS.items():
-        results = [row.result for row in rows if row.spec.kind == name]
-        if results:
+        of_kind = [row for row in rows if row.spec.kind == name]
+        if of_kind:
+            results = [row.result for row in of_kind]
             unmeasured = sum(not one.measured for one in results)
             failed = sum(not one.passed for one in results)
             counted.append(
@@ -92,7 +93,7 @@ def _kinds(rows: Sequence[_Row]) -> list[dict[str, Any]]:
                     "passed": len(results) - failed - unmeasured,
                     "failed": failed,
                     "unmeasured": unmeasured,
-                    "blocking": kind.group.blocking,
+                    "blocking": any(row.spec.blocking for row in of_kind),
                 }
             )
     return counted

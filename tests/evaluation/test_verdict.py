@@ -231,6 +231,25 @@ def test_a_misfit_comes_before_any_praise() -> None:
     assert verdict_of(noisy(0.02, 1.9, sigma=0.001), fits=[fine]).good
 
 
+def test_a_public_table_that_the_domain_clips_is_no_table_to_be_better_than() -> None:
+    shares = {"arrival": 0.97, "stay": 0.25}
+    verdict = verdict_of(noisy(0.1, 0.9, sigma=0.001), clipped=shares)
+    assert verdict.outcome == "better"
+    assert verdict.headline.endswith(
+        " 89% less. The domain clips the public table in arrival (97% of its cells), stay (25% of"
+        " its cells)."
+    )
+    assert "does not leave out the columns" in verdict.notes[0]
+    assert verdict.clipped == ("arrival", "stay")
+    assert not verdict.good
+    assert verdict_of(noisy(0.1, 0.9, sigma=0.001), clipped={}).good
+    # Nothing is compared with the public table.
+    for errors in (None, noisy(0.1, None, sigma=0.001)):
+        alone = verdict_of(errors, clipped=shares, uniform=0.5)
+        assert alone.clipped == ()
+        assert "clips" not in " ".join(alone.sentences)
+
+
 def test_a_column_of_which_nothing_is_known_is_named() -> None:
     weight = NumericAttribute("kg", (0.0, 50.0, 100.0), nullable=True)
     verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), fits=[ColumnFit(weight)])

@@ -526,6 +526,9 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
     )
     assert "4711" not in "".join(lines)
     assert ("release_report" in told(result)) == (misfit == "warn")
+    summary = (bench.releases / "people" / "synthetic_records.checks.html").read_text()
+    row = next(one for one in summary.split("<tr>") if "Fit of the domain" in one)
+    assert ("blocks" in row) == (misfit == "error")
     if misfit == "warn":
         page = (bench.releases / "people" / "release_report.html").read_text()
         assert "The domain does not fit town" in page

@@ -269,7 +269,7 @@ def test_an_unknown_number_of_records_is_assumed_and_said() -> None:
 
 
 def test_what_the_configuration_deserves_is_warned_of() -> None:
-    made = make_plan(request(epsilon=12.0, delta=1e-3, epsilons=(12.0,), seeds=1))
+    made = make_plan(request(epsilon=21.0, delta=1e-3, epsilons=(21.0,), seeds=1))
     assert len(made.warnings) == 2
     assert "is not below 1 / n" in made.warnings[0]
 

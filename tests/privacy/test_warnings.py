@@ -7,7 +7,9 @@ import pytest
 from jam_dagster.privacy.warnings import configuration_warnings
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-9), (10.0, 1e-6), (0.1, 3e-12)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1.0, 1e-9), (10.0, 1e-6), (20.0, 1e-9), (0.1, 3e-12)]
+)
 def test_usual_configurations_are_fine(epsilon: float, delta: float) -> None:
     assert configuration_warnings(epsilon, delta, 48_842) == ()
 
@@ -36,6 +38,7 @@ def test_a_power_of_ten_is_somebodys_choice() -> None:
 def test_a_large_epsilon() -> None:
     (warning,) = configuration_warnings(40.0, 1e-9, 1000)
     assert warning.startswith("epsilon = 40 is large")
+    assert configuration_warnings(20.1, 1e-9, 1000)
     assert configuration_warnings(1e6, 1e-9, 1000)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +37,8 @@ def sources(folder: Path) -> list[Source]:
     csv, parquet, database = (folder / f"private.{kind}" for kind in ("csv", "parquet", "duckdb"))
     TABLE.to_csv(csv, index=False)
     TABLE.to_parquet(parquet, index=False)
+    with closing(sqlite3.connect(folder / "private.sqlite")) as tables:
+        TABLE.to_sql("people", tables, index=False)
     with duckdb.connect(str(database)) as connection:
         connection.register("given", TABLE)
         connection.execute("create table people as select * from given")
@@ -43,6 +47,7 @@ def sources(folder: Path) -> list[Source]:
         ParquetSource(str(parquet)),
         DuckDbSource(str(database), query="from people"),
         CsvSource(str(csv)),
+        SqlSource(f"sqlite:///{folder / 'private.sqlite'}", query="select * from people;"),
     ]
 
 
@@ -78,6 +83,11 @@ def test_a_record_of_a_file_without_a_header_is_not_taken_for_names(tmp_path: Pa
     path.write_text("0,1,4711\n1,0,4711\n")
     domain = Domain.from_sizes({"0": 2, "1": 2})
     assert left_out_remark(CsvSource(str(path)), domain, None) == ""
+
+
+def test_names_that_rows_may_decide_are_not_asked_for() -> None:
+    pivot = SqlSource("duckdb:///people.duckdb", query="pivot people on town using count(*)")
+    assert pivot.names() == []
 
 
 @pytest.mark.parametrize(

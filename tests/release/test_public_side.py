@@ -86,6 +86,21 @@ def test_what_a_draft_notes_is_said_whether_or_not_a_column_is_left_out() -> Non
         assert "day: fractions of a second come out as 0" in "".join(said)
 
 
+def test_who_shifted_the_public_table_is_not_advised_to(tmp_path: Path) -> None:
+    path = tmp_path / "public.csv"
+    pd.DataFrame({"day": pd.date_range("2024-01-01", periods=90), "sex": "f"}).assign(
+        sex=["f", "m"] * 45
+    ).to_csv(path, index=False)
+    for public, advised in ((str(path), True), ({"shift": str(path), "by": "52 weeks"}, False)):
+        spec = release_spec(
+            release="r", private="private.csv", public=public, epsilon=1.0, noise="numpy"
+        )
+        said: list[str] = []
+        domain_of(spec, public_records(spec), said.append)
+        assert "day: dates beyond its bounds are moved to them" in "".join(said)
+        assert ("`shift`" in "".join(said)) == advised
+
+
 def test_a_column_without_a_name_is_said_to_be_left_out(tmp_path: Path) -> None:
     public = tmp_path / "b.csv"
     public.write_text("age,,job\n1,f,cook\n2,m,nurse\n")

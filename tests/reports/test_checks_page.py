@@ -134,6 +134,31 @@ def test_a_table_that_may_not_leave_is_said_not_to(
     )
 
 
+def test_a_misfit_of_the_domain_warns_unless_it_blocks() -> None:
+    domain = Domain((CategoricalAttribute("club", ("A", "rest"), other="rest"),))
+    drawn = measured_round(0, ("club",), "private", np.array([10.0, RECORDS - 10.0]), 1.0)
+
+    class Model:
+        def marginal(self, clique: tuple[str, ...]) -> np.ndarray:
+            return np.array([10.0, RECORDS - 10.0])
+
+    found = validate(
+        pd.DataFrame({"club": ["A"] * 10 + ["rest"] * (RECORDS - 10)}, dtype=TEXT),
+        domain,
+        records=RECORDS,
+        transcript=transcript_of(domain, [drawn]),
+        model=Model(),  # type: ignore[arg-type]
+    )
+    for checks, failure in ((found, "warns"), (found.with_blocking_misfits(), "blocks")):
+        html = render_checks(checks, release="people", domain=domain)
+        (kind,) = (row for row in table_of(html, "kinds") if row[0] == "Fit of the domain")
+        assert kind[1:] == ["0", "1", "0", failure]
+        (row,) = (row for row in table_of(html, "checks") if "remedy" in row[4])
+        assert (row[0] == "✕ failed", row[-1]) == (failure == "blocks", failure)
+        distributions = "Distributions against their measurements"
+        assert [row[-1] for row in table_of(html, "kinds") if row[0] == distributions] == ["warns"]
+
+
 def test_the_page_needs_nothing_but_itself(html: str) -> None:
     page = Page(html)
     names = {name for name, _ in page.tags}

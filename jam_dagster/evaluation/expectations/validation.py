@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.evaluation.expectations.expectation import Expectation, Observed
-from jam_dagster.evaluation.expectations.kinds import EXPECTATION_KINDS, expectation_names
+from jam_dagster.evaluation.expectations.kinds import (
+    DOMAIN_FITS,
+    EXPECTATION_KINDS,
+    expectation_names,
+)
 from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
 
 if TYPE_CHECKING:
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.domain.domain import Domain
     from jam_dagster.tables.sources.table_file import TableFile
+
+# Arguments of an expectation that name columns.
+_COLUMN, _COLUMNS = "column", "column_list"
 
 # Facts that differ from run to run, and local paths: they are left out of the results.
 _OF_THE_RUN = (
@@ -49,6 +57,19 @@ class TableChecks:
     specs: list[ExpectationSpec]
     results: list[ExpectationResult]
     validations: list[dict[str, Any]]
+
+    def with_blocking_misfits(self) -> TableChecks:
+        """Return the checks with misfits of the domain as blocking failures."""
+        specs = [
+            replace(one, blocking=True) if EXPECTATION_KINDS[one.kind].group == DOMAIN_FITS else one
+            for one in self.specs
+        ]
+        # A fit that could not be checked has no remedy, and blocks nothing.
+        results = [
+            replace(one, severity="ERROR") if "remedy" in one.metadata else one
+            for one in self.results
+        ]
+        return TableChecks(specs, results, self.validations)
 
     def to_json(self) -> str:
         """Return the validation results of Great Expectations as a JSON list."""
@@ -121,9 +142,12 @@ def _run_great_expectations(suites: Mapping[str, list[Expectation]]) -> list[dic
     validations: list[dict[str, Any]] = []
     for name, expectations in suites.items():
         suite = gx.ExpectationSuite(name)
-        for one in expectations:
-            suite.add_expectation(_great_expectation(one))
         frame = expectations[0].frame(expectations[0].table)
+        asked = [str(one.asked().arguments.get(_COLUMN, "")) for one in expectations]
+        aliases = _aliases([*map(str, frame.columns), *asked])
+        for one in expectations:
+            suite.add_expectation(_great_expectation(one, aliases))
+        frame = frame.rename(columns=aliases)
         definition = context.validation_definitions.add(
             gx.ValidationDefinition(
                 name=name,
@@ -142,6 +166,8 @@ def _run_great_expectations(suites: Mapping[str, list[Expectation]]) -> list[dic
         for result in run.run_results.values():
             validation = _without_the_run(result.to_json_dict())
             outcomes = _by_name(validation)
+            for outcome in outcomes.values():
+                _restore_names(outcome, {alias: name for name, alias in aliases.items()})
             for one in expectations:
                 if one.table.counted is not None:
                     one.complete(outcomes[one.spec.name])
@@ -151,12 +177,50 @@ def _run_great_expectations(suites: Mapping[str, list[Expectation]]) -> list[dic
     return validations
 
 
-def _great_expectation(one: Expectation) -> Any:
+def _aliases(names: Iterable[str]) -> dict[str, str]:
+    """Return another name for each column that Great Expectations takes for an earlier one.
+
+    It compares the names of columns without their case, and without quotes around them.
+    """
+    aliases: dict[str, str] = {}
+    distinct = dict.fromkeys(names)
+    taken = {_folded(name) for name in distinct}
+    seen: set[str] = set()
+    for name in distinct:
+        if _folded(name) in seen:
+            numbered = (f"{name}_{number}" for number in count(2))
+            aliases[name] = next(one for one in numbered if _folded(one) not in taken)
+            taken.add(_folded(aliases[name]))
+        seen.add(_folded(name))
+    return aliases
+
+
+def _folded(name: str) -> str:
+    return name.casefold().strip('"[]`')
+
+
+def _restore_names(outcome: dict[str, Any], names: Mapping[str, str]) -> None:
+    """Write the table's own names of columns into an outcome, in place of aliases."""
+    result, kwargs = outcome["result"], outcome["expectation_config"]["kwargs"]
+    if _COLUMN in kwargs:
+        kwargs[_COLUMN] = names.get(kwargs[_COLUMN], kwargs[_COLUMN])
+    if _COLUMNS in kwargs:
+        kwargs[_COLUMNS] = [names.get(one, one) for one in kwargs[_COLUMNS]]
+        found = result.get("observed_value", [])
+        result["observed_value"] = [names.get(one, one) for one in found]
+
+
+def _great_expectation(one: Expectation, aliases: Mapping[str, str]) -> Any:
     import great_expectations.expectations as gxe
 
     asked = one.asked()
+    arguments = dict(asked.arguments)
+    if _COLUMN in arguments:
+        arguments[_COLUMN] = aliases.get(arguments[_COLUMN], arguments[_COLUMN])
+    if _COLUMNS in arguments:
+        arguments[_COLUMNS] = [aliases.get(one, one) for one in arguments[_COLUMNS]]
     return getattr(gxe, asked.expectation)(
-        **asked.arguments,
+        **arguments,
         meta={"name": one.spec.name},
         description=one.spec.description,
         severity="critical" if one.spec.blocking else "warning",

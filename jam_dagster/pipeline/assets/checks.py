@@ -31,6 +31,7 @@ from jam_dagster.tables.sources.table_file import TableFile
 if TYPE_CHECKING:
     from upath import UPath
 
+    from jam_dagster.evaluation.expectations.validation import TableChecks
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 
 
@@ -96,10 +97,11 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         domain = mechanism_run.model.domain
         partition = graph.partition_of(context)
         check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
-        results, path = _validated(
-            graph, store, partition, synthetic_records, mechanism_run, public
-        )
-        found = {one.name: one for one in results}
+        validated = checks_of(mechanism_run, synthetic_records, public)
+        if misfit == "error":
+            validated = validated.with_blocking_misfits()
+        path = _stored(graph, store, partition, mechanism_run, validated)
+        found = {one.name: one for one in validated.results}
         fits = fits_of(mechanism_run, public)
         if (sentence := misfit_sentence(fits)) and graph.tells_data("synthetic_records"):
             context.log.warning(one_line(f"{sentence} {remedy_sentence(fits)}"))
@@ -122,19 +124,17 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
     return expectations
 
 
-def _validated(
+def _stored(
     graph: ReleaseGraph,
     store: "ReleaseStore",
     partition: str,
-    table: TableFile,
     run: ReleaseRun,
-    public: MarginalSource | None,
-) -> "tuple[list[ExpectationResult], UPath]":
-    """Validate the table, write the page and the results beside it, and return both."""
+    validated: "TableChecks",
+) -> "UPath":
+    """Write the page of checks and their results next to the table; return the page's path."""
     # It takes seconds to import, and a code location should load in less.
     from jam_dagster.reports.checks_page import render_checks
 
-    validated = checks_of(run, table, public)
     page = render_checks(
         validated,
         release=graph.spec.release,
@@ -145,7 +145,7 @@ def _validated(
     path = store.beside(graph.key("synthetic_records"), partition, ".checks.html")
     store.write(path, page.encode())
     store.write(path.with_suffix(".json"), validated.to_json().encode())
-    return validated.results, path
+    return path
 
 
 def _result(
@@ -196,14 +196,9 @@ def _result(
 
 def _severity(check: CheckGroup, failed: list[ExpectationResult]) -> dg.AssetCheckSeverity:
     """Return how bad a failure is: one that could not be checked blocks nothing."""
-    if not check.blocking or (failed and not any(_blocks(one) for one in failed)):
+    if not check.blocking or (failed and not any(one.severity == "ERROR" for one in failed)):
         return dg.AssetCheckSeverity.WARN
     return dg.AssetCheckSeverity.ERROR
-
-
-def _blocks(one: ExpectationResult) -> bool:
-    # A misfit is worth a look, unless the release's file makes its check a blocking one.
-    return one.severity == "ERROR" or "remedy" in one.metadata
 
 
 def _met(one: ExpectationResult) -> str:

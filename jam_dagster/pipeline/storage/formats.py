@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from abc import ABC, abstractmethod
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
 _DOMAIN_KEY = b"jam_dagster.domain"
+_CLIPPED_KEY = b"jam_dagster.clipped"
 
 
 class Format(ABC):
@@ -84,8 +85,9 @@ class CodesFormat(Format):
 
         frame = value.to_frame()
         table = pa.Table.from_pandas(frame, preserve_index=False)
-        domain = json.dumps(value.domain.to_dict()).encode()
-        table = table.replace_schema_metadata({**table.schema.metadata, _DOMAIN_KEY: domain})
+        facts = {_DOMAIN_KEY: value.domain.to_dict(), _CLIPPED_KEY: value.clipped}
+        texts = {key: json.dumps(fact).encode() for key, fact in facts.items()}
+        table = table.replace_schema_metadata({**table.schema.metadata, **texts})
         _write_parquet(table, path)
 
     def read(self, path: UPath) -> EncodedTable:
@@ -93,8 +95,11 @@ class CodesFormat(Format):
         import pyarrow.parquet as pq
 
         table = pq.read_table(io.BytesIO(path.read_bytes()))
-        domain = Domain.from_dict(parse_json(table.schema.metadata[_DOMAIN_KEY].decode()))
-        return EncodedTable.from_frame(domain, table.to_pandas())
+        facts = table.schema.metadata
+        domain = Domain.from_dict(parse_json(facts[_DOMAIN_KEY].decode()))
+        # Tables of earlier versions do not say it.
+        clipped = parse_json(facts.get(_CLIPPED_KEY, b"{}").decode())
+        return replace(EncodedTable.from_frame(domain, table.to_pandas()), clipped=clipped)
 
 
 class PublicTablesFormat(Format):

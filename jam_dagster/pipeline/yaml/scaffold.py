@@ -221,7 +221,8 @@ class _Draft:
             table = moved.read(private=False)
         drafted = draft_table(table, columns=columns, exclude=exclude, infer=params.infer)
         if period:
-            drafted = replace(drafted, domain=within_period(drafted.domain, *period))
+            domain = within_period(drafted.domain, *period)
+            drafted = replace(drafted, domain=domain).without_shift_advice()
         remarks = [found, "" if moved is None else f"{moved.describe()}, to the private period."]
         alike = _dialect_of(source)
         if found:

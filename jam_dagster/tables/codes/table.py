@@ -34,6 +34,9 @@ class EncodedTable:
     columns
         One array of codes per attribute, each of shape (records,), kept in the smallest unsigned
         integer type and read-only.
+    clipped
+        For a public table as it was read, the share of the cells beyond the bounds of an attribute,
+        if that is more than a fifth; see `jam_dagster.tables.sources.public.clipped_shares`.
 
     Raises
     ------
@@ -43,6 +46,7 @@ class EncodedTable:
 
     domain: Domain
     columns: tuple[npt.NDArray[np.integer[Any]], ...]
+    clipped: Mapping[str, float] = field(default_factory=dict, repr=False)
     _kept: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -21,11 +21,11 @@ from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value, is_formula, text_of
 from jam_dagster.tables.sources.columns import missing_in
 
-PERIOD = (
-    "dates beyond its bounds are moved to them: `shift` the public table to the private table's"
-    " period"
-)
-"""Of every attribute of dates."""
+CLIPPED_DATES = "dates beyond its bounds are moved to them"
+"""The note on every attribute of dates."""
+
+SHIFT_ADVICE = ": `shift` the public table to the private table's period"
+"""What follows that note, unless the public table was shifted."""
 
 _EXAMPLES = 3
 # Of a column's values, to see whether they are periods.
@@ -109,7 +109,7 @@ def _notes(column: pd.Series[Any], encoded: EncodedTable) -> Iterator[str]:
             yield "fractions of a second come out as 0"
     yield from _rewritten(column, attribute)
     if isinstance(attribute, TimeAttribute) and attribute.clock.kind == "instant":
-        yield PERIOD
+        yield CLIPPED_DATES + SHIFT_ADVICE
 
 
 def _rewritten(column: pd.Series[Any], attribute: Attribute) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jam_dagster.common.yaml_text import write_yaml
@@ -12,6 +12,7 @@ from jam_dagster.tables.domain.constraints import described
 from jam_dagster.tables.domain.determined import Entry
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
+from jam_dagster.tables.domain.draft_notes import SHIFT_ADVICE
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class DraftedDomain:
             for name, one in self.proposed.items()
         }
         return "\n  ".join([head, *_lines(short)])
+
+    def without_shift_advice(self) -> DraftedDomain:
+        """Return the draft of a public table that is in the private period already."""
+        notes = {name: note.replace(SHIFT_ADVICE, "") for name, note in self.notes.items()}
+        return replace(self, notes=notes)
 
     def save(self, path: str | Path) -> None:
         """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""

@@ -201,9 +201,14 @@ def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a public column of objects or of Arrow data with a dtype that holds it, if any."""
+    """Return a public column of objects or of Arrow data with a dtype that holds it, if any.
+
+    Intervals, which no file holds, become their texts, in their order.
+    """
     if isinstance(column.dtype, pd.ArrowDtype):
         column = _of_arrow(column)
+    if _has_intervals(column):
+        return _of_intervals(column)
     if not is_object_dtype(column.dtype):
         return column
     kind = infer_dtype(column, skipna=True)
@@ -228,6 +233,21 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
     with suppress(UnicodeError):  # Of a text that cannot be stored.
         return column if dtype is None else column.astype(dtype)
     return column
+
+
+def _has_intervals(column: pd.Series[Any]) -> bool:
+    dtype: Any = column.dtype
+    held = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    return isinstance(held, pd.IntervalDtype)
+
+
+def _of_intervals(column: pd.Series[Any]) -> pd.Series[Any]:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        texts: pd.Series[Any] = column.cat.rename_categories(str)
+    else:
+        cells = each_value(column, str, None)
+        texts = pd.Series(cells, column.index, dtype=TEXT, name=column.name)
+    return texts
 
 
 def _of_arrow(column: pd.Series[Any]) -> pd.Series[Any]:

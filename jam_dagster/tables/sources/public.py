@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.tables.codes.encode import encode
+from jam_dagster.tables.codes.encode import encode, numbers_in
 from jam_dagster.tables.codes.marginals import MarginalSource
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.codes.table import EncodedTable
@@ -23,6 +23,7 @@ from jam_dagster.tables.domain.draft import (
 )
 from jam_dagster.tables.domain.draft_notes import notes_of
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
+from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.sources.base import Source, source_from_config
 from jam_dagster.tables.sources.columns import exact_columns
 
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PUBLIC_TABLES = "tables"
+
+MANY = 0.2
+"""The share of a public column's cells from which on what happens to them is worth a remark."""
+
+_LOOKED_AT = 10_000
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 """The pattern of a public table's name, which is part of the names of assets."""
@@ -139,7 +145,7 @@ def encode_public(
                 " names of the private table's columns, or leave it out."
             )
         try:
-            tables[name] = encode(frame, domain.project(names), private=private)
+            tables[name] = _encoded(frame, domain.project(names), private)
         except InputError as error:
             raise type(error)(f"Public table {name!r}: {error}") from error
     return PublicTables(domain, tables)
@@ -150,7 +156,7 @@ def _encode_whole(
 ) -> EncodedTable:
     """Encode a table that must have all attributes."""
     try:
-        return encode(frame, domain, private=private)
+        return _encoded(frame, domain, private)
     except DomainError as error:
         if not may_be_named or not 0 < len(lacking(frame, domain)) < len(domain.names):
             raise
@@ -159,6 +165,32 @@ def _encode_whole(
             "--public NAME=TABLE on the command line, public: {tables: {NAME: TABLE}} in YAML, "
             "PublicSources({NAME: SOURCE}) in Python"
         ) from error
+
+
+def _encoded(frame: pd.DataFrame, domain: Domain, private: bool) -> EncodedTable:
+    encoded = encode(frame, domain, private=private)
+    # Bounds that follow from private data are not compared with anything.
+    return encoded if private else replace(encoded, clipped=clipped_shares(frame, domain))
+
+
+def sampled_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return at most 10,000 rows of a public table, at equal distances."""
+    return frame.iloc[:: -(-len(frame) // _LOOKED_AT) or 1]
+
+
+def clipped_shares(frame: pd.DataFrame, domain: Domain) -> dict[str, float]:
+    """Return by attribute the share of public cells that are moved to its bounds, if it is large.
+
+    At most 10,000 rows are looked at.
+    """
+    rows, shares = sampled_rows(frame), {}
+    for one in domain.attributes:
+        if isinstance(one, NumericAttribute) and one.name in rows and len(rows):
+            numbers = numbers_in(rows[one.name], one)
+            beyond = ((numbers < one.edges[0]) | (numbers > one.edges[-1])).mean()
+            if beyond > MANY:
+                shares[one.name] = float(beyond)
+    return shares
 
 
 def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:

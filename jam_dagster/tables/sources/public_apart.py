@@ -123,7 +123,7 @@ def check_headers(public: Source | PublicSources | None, column: str | None) -> 
     """Raise the errors of `check_no_people`, from the headers of public files; no row is read."""
     for name, one in tables_of(public).items():
         source = whole(one)
-        # The columns of a database or an asset are checked when it is read.
+        # The columns of an asset are checked when it is read.
         names = getattr(source, "names", None)
         if column is not None and callable(names):
             check_no_people(names(), column, name)

@@ -39,6 +39,9 @@ T = TypeVar("T")
 # Their URLs are psycopg's, too.
 _DRIVERS = (None, "psycopg", "psycopg2")
 
+# Elsewhere a query, such as DuckDB's PIVOT, may name its columns by the values of rows.
+_FIXED_COLUMNS = ("sqlite", "postgresql", "mysql", "mariadb", "mssql")
+
 _SECRET_OPTION = re.compile(
     r"([?&][^=&]*(?:pass|pwd|token|secret|key|credential|odbc_connect)[^=&]*=)(?!\$\{)[^&]*", re.I
 )
@@ -117,6 +120,16 @@ class SqlSource(ReadWhole):
         # A missing column is no fault of a value, so it is looked for where there are no rows.
         unit.count([asked(lambda _: "*", " WHERE 1 = 0")])
         return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
+
+    def names(self) -> list[str]:
+        """Return the names of the columns; no row is read, and none where rows may decide them."""
+        if database_of(self.url)["kind"] not in _FIXED_COLUMNS:
+            return []
+        if self.engine is not None:
+            with self._connection(True, True) as opened:
+                return [name for name, _ in opened.types()]
+        empty = f"SELECT * FROM ({postgres.subquery(self.query)}) named WHERE 1 = 0"  # noqa: S608
+        return [*self._asked(True, lambda connection: _query(connection, empty)).columns]
 
     def counted(
         self,

@@ -30,6 +30,7 @@ from jam_dagster.tables import (
     Combinations,
     Domain,
     NotNull,
+    NumericAttribute,
     Order,
 )
 from jam_dagster.tables.domain.text_dtype import TEXT
@@ -399,3 +400,39 @@ def test_contents_tell_tables_apart() -> None:
     assert contents_of(table.copy()) == contents_of(table)
     # Such a cell has no digest.
     assert contents_of(table.assign(age=[[1], [2], [3]])) is None
+
+
+@pytest.mark.parametrize("other", ["A", "[a]", '"a"', "`A`", "a_2"])
+def test_names_that_great_expectations_takes_for_one_are_two_columns(other: str) -> None:
+    number = NumericAttribute("a", (0, 5, 10), integer=True, dtype="int64")
+    domain = Domain((number, CategoricalAttribute(other, ("x", "y")), replace(number, name="a_3")))
+    frame = pd.DataFrame({"a": [1, 9] * 50, other: ["x", "y"] * 50, "a_3": [3, 4] * 50})
+    table = frame.astype({other: TEXT})
+
+    class Half:
+        def marginal(self, clique: tuple[str, ...]) -> np.ndarray:
+            return np.array([50.0, 50.0])
+
+    def found(table: pd.DataFrame) -> TableChecks:
+        transcript = replace(transcript_of(domain, []), records=100)
+        return validate(table, domain, records=100, transcript=transcript, model=Half())  # type: ignore[arg-type]
+
+    checks = found(table)
+    assert [one.message for one in checks.results if not one.passed] == []
+    # The reports have the names of the table.
+    kwargs = [one["expectation_config"]["kwargs"] for one in checks.validations[0]["results"]]
+    assert {one["column"] for one in kwargs if "column" in one} == {"a", other, "a_3"}
+    assert [one["column_list"] for one in kwargs if "column_list" in one] == [["a", other, "a_3"]]
+    # A fault is found where it is, and a column that is missing is not another one.
+    broken = found(table.assign(**{other: pd.Series(["x", "z"] * 50, dtype=TEXT)}))
+    failed = {one.name: one.message for one in broken.results if not one.passed}
+    assert list(failed) == [f"{_slug(domain, other)}__values"]
+    assert "such as z" in "".join(failed.values())
+    lacking = {one.name for one in found(table.drop(columns=other)).results if not one.passed}
+    slug = _slug(domain, other)
+    assert lacking == {"columns", f"{slug}__dtype", f"{slug}__values", f"{slug}__nulls"}
+
+
+def _slug(domain: Domain, column: str) -> str:
+    names = (one.name for one in expectation_names(domain) if one.subject == column)
+    return next(names).rpartition("__")[0]

@@ -1,6 +1,7 @@
 import resource
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -128,10 +129,11 @@ def test_table_comes_back_as_it_was(store: ReleaseStore) -> None:
 
 
 def test_codes_come_back_with_their_domain(store: ReleaseStore) -> None:
-    write(store, "codes", CODES)
+    write(store, "codes", replace(CODES, clipped={"a": 0.25}))
     found = read(store, "codes")
     assert isinstance(found, EncodedTable)
     assert found.domain == DOMAIN
+    assert found.clipped == {"a": 0.25}
     for name in DOMAIN.names:
         assert found.column(name).dtype == CODES.column(name).dtype
         np.testing.assert_array_equal(found.column(name), CODES.column(name))

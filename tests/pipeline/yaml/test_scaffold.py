@@ -130,7 +130,13 @@ def test_public_dates_are_shifted_to_a_declared_period(
     given = attributes(path)
     assert given["public"] == {"shift": "../../survey.csv", "by": "52 weeks"}
     assert given["private"] == "../../people.csv"
-    assert "its dates shifted by 52 weeks, to the private period" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "its dates shifted by 52 weeks, to the private period" in said
+    # It was shifted, so nobody is advised to.
+    written = (path / "domain.yaml").read_text()
+    for text in (said, written):
+        assert "dates beyond its bounds are moved to them" in text
+        assert "`shift`" not in text
     domain = Domain.load(path / "domain.yaml")
     day, birth = domain.attribute("day"), domain.attribute("born")
     assert isinstance(day, TimeAttribute)

@@ -18,7 +18,7 @@ from jam_dagster.tables import (
     draft_table,
     encode,
 )
-from jam_dagster.tables.domain.draft_notes import PERIOD
+from jam_dagster.tables.domain.draft_notes import CLIPPED_DATES, SHIFT_ADVICE
 from tests.tables.domain.test_draft import draft
 
 
@@ -163,7 +163,7 @@ def test_what_comes_out_otherwise_is_noted(texts, said):
         column = column.astype(float if "." in texts[0] else int)
     note = draft_table(pd.DataFrame({"a": column})).notes.get("a", "")
     assert said in note
-    assert bool(said) == bool(note.removesuffix(PERIOD))
+    assert bool(said) == bool(note.removesuffix(CLIPPED_DATES + SHIFT_ADVICE))
 
 
 def test_days_and_months_that_cannot_be_told_apart_are_told_by_other_columns_or_a_short_time():
@@ -172,7 +172,8 @@ def test_days_and_months_that_cannot_be_told_apart_are_told_by_other_columns_or_
     alone = draft_table(pd.DataFrame({"a": days}))
     assert alone.domain.attribute("a").format == "%d/%m/%Y"
     assert alone.notes["a"] == (
-        f"dates are read as %d/%m/%Y, and %m/%d/%Y reads them too: see which is right; {PERIOD}"
+        f"dates are read as %d/%m/%Y, and %m/%d/%Y reads them too: see which is right;"
+        f" {CLIPPED_DATES}{SHIFT_ADVICE}"
     )
     months = [f"0{month}/01/2013" for month in range(1, 10)] * 12
     american = [f"07/{day:02}/2013" for day in range(1, 28)] * 4
@@ -215,6 +216,8 @@ def test_fractions_of_a_second_are_noted():
     texts = seconds.strftime("%Y-%m-%d %H:%M:%S.%f").str[:-3]
     drafted = draft_table(pd.DataFrame({"a": texts, "b": seconds, "c": ["x", "y", "z"] * 100}))
     assert drafted.domain.attribute("a").format == "%Y-%m-%d %H:%M:%S.%3f"
-    assert drafted.notes == dict.fromkeys("ab", f"fractions of a second come out as 0; {PERIOD}")
+    assert drafted.notes == dict.fromkeys(
+        "ab", f"fractions of a second come out as 0; {CLIPPED_DATES}{SHIFT_ADVICE}"
+    )
     table = decode(encode(pd.DataFrame({"a": texts}), drafted.domain.project(["a"])), RNG)
     assert table["a"].str.fullmatch(r"2024-01-0[12] \d\d:\d\d:\d\d\.000").all()

@@ -92,6 +92,15 @@ def test_marginals_are_those_of_the_rows_for_a_role_that_reads_one_table(people:
     assert empty.counted(DOMAIN, None, None, ASKED).records == 0
 
 
+def test_columns_have_names_without_a_row(people: Any) -> None:
+    columns = ["sex", "born", "income", "member", "seen"]
+    assert people.names() == replace(people, count="rows").names() == columns
+    # A row would fail.
+    assert replace(
+        people, query="select 1 / (a - a) as b from generate_series(1, 9) a"
+    ).names() == ["b"]
+
+
 def test_all_is_asked_of_one_snapshot_that_writes_nothing(
     people: Any, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError, SpecificationError
 from jam_dagster.tables import (
+    CategoricalAttribute,
     CsvSource,
     Domain,
+    EncodedTable,
     NumericAttribute,
     ParquetSource,
     PublicSources,
@@ -92,6 +94,22 @@ def test_each_is_encoded_over_what_it_has() -> None:
 
 class _File:
     """A table that is not in memory."""
+
+
+def test_a_column_that_the_domain_clips_is_known_by_its_share() -> None:
+    age = NumericAttribute("age", (0, 35, 45), integer=True, clip=True)
+    domain = Domain((age, CategoricalAttribute("sex", ("f", "m"))))
+    encoded = encode_public({"": CENSUS}, domain)
+    assert isinstance(encoded, EncodedTable)
+    assert encoded.clipped == {"age": pytest.approx(1 / 3)}
+    several = encode_public({"census": CENSUS, "young": CENSUS.assign(age=10)}, domain)
+    assert isinstance(several, PublicTables)
+    assert encoded_tables(several)["census"].clipped == encoded.clipped
+    assert encoded_tables(several)["young"].clipped == {}
+    # A fifth is little, and of private bounds nothing is said.
+    few = pd.concat([CENSUS.assign(age=30), CENSUS.assign(age=30), CENSUS])
+    assert encode_public({"": few}, domain).clipped == {}  # type: ignore[union-attr]
+    assert encode_public({"": CENSUS}, domain, private=True).clipped == {}  # type: ignore[union-attr]
 
 
 def test_a_table_that_lacks_attributes_can_be_given_by_name_where_that_helps() -> None:
