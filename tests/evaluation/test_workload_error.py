@@ -37,6 +37,7 @@ class Purse:
     def __init__(self, reserved: float) -> None:
         self.reserved = reserved
         self.charges: dict[str, float] = {}
+        self.digests: dict[str, str] = {}
 
     def charged(self, step: str) -> float | None:
         return self.charges.get(step)
@@ -46,11 +47,12 @@ class Purse:
             raise ChargedBeforeError(step)
         self.charges[step] = rho
 
-    def confirmed(self, step):
-        return False
-
     def confirm(self, step: str, digest: str) -> None:
         assert step in self.charges
+        self.digests[step] = digest
+
+    def confirmed(self, step: str) -> bool:
+        return step in self.digests
 
 
 class RecordingNoise(SeededNoise):

@@ -5,7 +5,6 @@ from typing import Any
 
 import dagster as dg
 
-from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
@@ -117,30 +116,32 @@ def _page(
     step = ReleaseStep(graph, context)
     check_tables(graph, run, step.partition, synthetic=synthetic, public=public, error=error)
     key, domain = run.release.key, run.model.domain
-    step.check_hash(key, "synthetic_records", sha256_of(synthetic.path))
     if error is not None:
         step.check_hash(key, "workload_error", errors_hash(error))
     if public is not None:
         step.check_hash(key, PUBLIC_CODES, public_hash(public))
     engine = step.engine(domain)
     public_source, public_released = drawn_on(step, domain)
-    # Not as Dagster's events have them: who may launch runs can report those.
-    checks = checks_of(run, synthetic, public).results
-    # Without a public table, the error is compared with a uniform one's.
-    counts = counts_of(graph.spec, run, synthetic, evaluated=public is None)
-    verdict = judged(graph.spec, run, counts, public, error, checks=checks, restricted=restricted)
-    page = engine.report(
-        run,
-        counts,
-        public,
-        verdict=verdict,
-        checks=checks,
-        error=error,
-        restricted=restricted,
-        public_source=public_source,
-        public_released=public_released,
-        history=history_of(step, engine, run, error),
-    )
+    with step.made_table(key, synthetic) as table:
+        # Not as Dagster's events have them: who may launch runs can report those.
+        checks = checks_of(run, table, public).results
+        # Without a public table, the error is compared with a uniform one's.
+        counts = counts_of(graph.spec, run, table, evaluated=public is None)
+        verdict = judged(
+            graph.spec, run, counts, public, error, checks=checks, restricted=restricted
+        )
+        page = engine.report(
+            run,
+            counts,
+            public,
+            verdict=verdict,
+            checks=checks,
+            error=error,
+            restricted=restricted,
+            public_source=public_source,
+            public_released=public_released,
+            history=history_of(step, engine, run, error),
+        )
     if not restricted:
         step.keep_hash(key, "release_report", sha256(page.encode()).hexdigest())
     metadata: dict[str, Any] = {}

@@ -183,6 +183,7 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
         value=run,
         metadata=tidy({**run_metadata(graph, run), "made_again": drawn.repeated}),
     )
+    step.keep_hash(run.release.key, MECHANISM_RUN, run.content)
     name = "synthetic_records"
     store, csv = step.store(name), step.beside(name, ".csv")
     shown: dict[str, Any] = {}

@@ -1,12 +1,17 @@
 """The context of a step of a release: its partition, its places, its source, its engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.common.files import copy_whole
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.source_assets import resolve_source
@@ -29,6 +34,7 @@ from jam_dagster.tables import AssetSource, Domain, Source, at_partition
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.partition_template import linked_file, template_of
 from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -88,6 +94,21 @@ class ReleaseStep:
                 f" private store. Materialize {name} first, which costs nothing. Nothing was"
                 " charged."
             )
+
+    @contextmanager
+    def made_table(self, key: "ReleaseKey", table: TableFile) -> Iterator[TableFile]:
+        """Yield a copy of the synthetic table that nobody else can change, if it is what was made.
+
+        Raises
+        ------
+        InputError
+            As `check_hash` does.
+        """
+        with TemporaryDirectory(prefix="jam-") as folder:
+            own = Path(folder, "synthetic.parquet")
+            copy_whole(table.path, own)
+            self.check_hash(key, "synthetic_records", sha256_of(own))
+            yield TableFile(own)
 
     def is_kept(self, key: "ReleaseKey", name: str, digest: str) -> bool:
         """Return whether an asset is as it was made; research keeps no hashes."""

@@ -6,9 +6,11 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
+from upath import UPath
 
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
+from jam_dagster.pipeline.storage.formats import TableFormat
 from jam_dagster.privacy import DirectoryStore
 from jam_dagster.tables import Domain
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, check_of, failure, told
@@ -109,6 +111,28 @@ def test_tables_over_different_domains_are_refused(
     assert "DomainError" in message
     assert f" {stale} of release people and the release's domain differ" in message
     assert drawn.events() == events
+
+
+def test_checks_by_themselves_believe_nothing_that_was_changed(drawn: Bench) -> None:
+    """Who may write among the releases could have a launch of checks alone praise any table."""
+    definitions = drawn.definitions()
+    keys = [key for key in definitions.resolve_asset_graph().asset_check_keys]
+    wanted = [key for key in keys if key.asset_key.path[-1] == "synthetic_records"]
+    alone = dg.define_asset_job("alone", selection=dg.AssetSelection.checks(*wanted))
+    job = dg.Definitions.merge(definitions, dg.Definitions(jobs=[alone])).resolve_job_def("alone")
+
+    def launched() -> dg.ExecuteInProcessResult:
+        return job.execute_in_process(instance=drawn.instance, raise_on_error=False)
+
+    assert launched().success
+    path = UPath(drawn.releases / "people" / "synthetic_records.parquet")
+    rows = TableFormat().read(path)
+    others = rows.iloc[::-1].reset_index(drop=True)
+    others.attrs = rows.attrs
+    TableFormat().write(others, path)
+    refused = launched()
+    assert not refused.success
+    assert "synthetic_records of release people is not what was made" in failure(refused)
 
 
 # The evaluation's share ------------------------------------------------------------------------
