@@ -116,7 +116,7 @@ def test_tables_over_different_domains_are_refused(
 def test_checks_by_themselves_believe_nothing_that_was_changed(drawn: Bench) -> None:
     """Who may write among the releases could have a launch of checks alone praise any table."""
     definitions = drawn.definitions()
-    keys = [key for key in definitions.resolve_asset_graph().asset_check_keys]
+    keys = definitions.resolve_asset_graph().asset_check_keys
     wanted = [key for key in keys if key.asset_key.path[-1] == "synthetic_records"]
     alone = dg.define_asset_job("alone", selection=dg.AssetSelection.checks(*wanted))
     job = dg.Definitions.merge(definitions, dg.Definitions(jobs=[alone])).resolve_job_def("alone")
