@@ -1,4 +1,4 @@
-"""What an earlier release of the private table says of the domain of the next one."""
+"""The fit of the next release's domain, by the measurements of an earlier release."""
 
 from __future__ import annotations
 

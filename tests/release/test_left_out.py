@@ -108,3 +108,31 @@ def test_a_release_says_what_it_leaves_out() -> None:
     large = [one for one in made.messages if "epsilon = 30 is large" in one]
     assert len(large) == 1
     assert made.messages.index(large[0]) < made.messages.index(REMARK)
+
+
+def test_a_release_warns_of_large_settings_and_of_an_empty_public_column() -> None:
+    domain = Domain.from_dict(
+        {
+            "attributes": {
+                "sex": {"values": ["f", "m"]},
+                "income": {"bounds": [0, 9000], "bins": 2, "outside": "clip", "nullable": True},
+            }
+        }
+    )
+    given = {"domain": domain, "degree": 1, "mechanism": "independent", "noise": "numpy"}
+    public = TABLE[["sex"]].assign(income=float("nan"))
+    made = jam.synthesize(TABLE, public, epsilon=21.0, delta=0.01, **given)  # type: ignore[arg-type]
+    for part in (
+        "income: each cell of the public table is missing or infinite",
+        "epsilon = 21 is large",
+        "delta = 0.01 is not below 1 / n",
+    ):
+        assert len([one for one in made.messages if part in one]) == 1
+    few = jam.synthesize(
+        TABLE,
+        public.assign(income=4711),
+        epsilon=20.0,
+        delta=0.001,
+        **given,  # type: ignore[arg-type]
+    )
+    assert [one for one in few.messages if one.startswith("Warning")] == []

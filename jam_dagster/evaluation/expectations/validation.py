@@ -208,6 +208,8 @@ def _restore_names(outcome: dict[str, Any], names: Mapping[str, str]) -> None:
         kwargs[_COLUMNS] = [names.get(one, one) for one in kwargs[_COLUMNS]]
         found = result.get("observed_value", [])
         result["observed_value"] = [names.get(one, one) for one in found]
+        for pair in (result.get("details") or {}).get("mismatched", []):
+            pair |= {key: names.get(one, one) for key, one in pair.items()}
 
 
 def _great_expectation(one: Expectation, aliases: Mapping[str, str]) -> Any:

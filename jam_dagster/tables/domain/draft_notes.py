@@ -25,7 +25,7 @@ CLIPPED_DATES = "dates beyond its bounds are moved to them"
 """The note on every attribute of dates."""
 
 SHIFT_ADVICE = ": `shift` the public table to the private table's period"
-"""What follows that note, unless the public table was shifted."""
+"""Advice that follows the note, unless the public table was shifted."""
 
 _EXAMPLES = 3
 # Of a column's values, to see whether they are periods.

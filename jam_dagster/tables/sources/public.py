@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PUBLIC_TABLES = "tables"
 
 MANY = 0.2
-"""The share of a public column's cells from which on what happens to them is worth a remark."""
+"""Share of a public column's cells above which a remark says that they are clipped or unread."""
 
 _LOOKED_AT = 10_000
 

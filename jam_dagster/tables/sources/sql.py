@@ -122,7 +122,7 @@ class SqlSource(ReadWhole):
         return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
 
     def names(self) -> list[str]:
-        """Return the names of the columns; no row is read, and none where rows may decide them."""
+        """Return the names of the columns without reading a row; empty if rows may decide them."""
         if database_of(self.url)["kind"] not in _FIXED_COLUMNS:
             return []
         if self.engine is not None:

@@ -428,7 +428,14 @@ def test_names_that_great_expectations_takes_for_one_are_two_columns(other: str)
     failed = {one.name: one.message for one in broken.results if not one.passed}
     assert list(failed) == [f"{_slug(domain, other)}__values"]
     assert "such as z" in "".join(failed.values())
-    lacking = {one.name for one in found(table.drop(columns=other)).results if not one.passed}
+    without = found(table.drop(columns=other))
+    (columns,) = (
+        one["result"]
+        for one in without.validations[0]["results"]
+        if "column_list" in one["expectation_config"]["kwargs"]
+    )
+    assert [one["Expected"] for one in columns["details"]["mismatched"]] == [other, "a_3"]
+    lacking = {one.name for one in without.results if not one.passed}
     slug = _slug(domain, other)
     assert lacking == {"columns", f"{slug}__dtype", f"{slug}__values", f"{slug}__nulls"}
 
