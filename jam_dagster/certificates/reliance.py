@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import Entry, PaidDraw
-from jam_dagster.certificates.issue import run_files_digest, sha256_of
+from jam_dagster.certificates.issue import content_of
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.public_faults import public_faults
@@ -35,25 +35,25 @@ def reliance_faults(
     public: MarginalSource,
     *,
     specification: Mapping[str, Any],
-    files: Mapping[str, Path | UPath],
+    content: str,
     certificate: Path | UPath,
 ) -> Iterator[str]:
     """Yield why no later release should rely on a release, what takes longest last.
 
-    `specification` is the one that is kept with the release's draws. A model is fitted again unless
-    the ledger has a certificate, in the folder `certificate`, over the same `files` of transcript
-    and model (see `released_files`), for which it was fitted.
+    `specification` is the one that is kept with the release's draws; `content` is the
+    `run_files_digest` of the files that transcript and model were read from. A model is fitted
+    again unless the ledger has a certificate, in the folder `certificate`, over the same files, for
+    which it was fitted.
     """
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:
         yield f"it was withdrawn on {withdrawn.on}: {withdrawn.reason}"
     yield from _setting_faults(key, transcript, model, specification)
-    hashes = {name: sha256_of(path) for name, path in files.items()}
-    content = "" if model.domain.restricted else run_files_digest(hashes)
-    yield from _payment_faults(ledger, key, transcript, content)
+    journalled = "" if model.domain.restricted else content
+    yield from _payment_faults(ledger, key, transcript, journalled)
     try:
         yield from public_faults(transcript, model.domain, public)
-        if not _is_certified(ledger, key, files, certificate):
+        if not _is_certified(ledger, key, content, certificate):
             apart, _ = Refit(transcript, model.domain, public, model, {}).closest
             if not apart <= REFIT_TOLERANCE:
                 yield "its model is not the one that its transcript gives on this machine"
@@ -91,17 +91,11 @@ def _payment_faults(
     yield from compare_outcomes(draws, entries, transcript, None, content).faults
 
 
-def _is_certified(
-    ledger: Ledger, key: ReleaseKey, files: Mapping[str, Path | UPath], folder: Path | UPath
-) -> bool:
-    """Return whether the ledger has journalled the certificate in a folder, over these files."""
+def _is_certified(ledger: Ledger, key: ReleaseKey, content: str, folder: Path | UPath) -> bool:
+    """Return whether the ledger has journalled the certificate in a folder, over the same run."""
     try:
         made = Certificate.load(folder)
     except JamError:
         return False
-    hashes = {name: file.sha256 for name, file in made.files.items()}
-    return (
-        made.key == key
-        and certified(made, ledger) is True
-        and all(hashes.get(name) == sha256_of(path) for name, path in files.items())
-    )
+    same = content_of(made.files, restricted=False) == content
+    return made.key == key and certified(made, ledger) is True and same

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.certificates import released_files, reliance
+from jam_dagster.certificates.issue import run_files_digest, sha256_of
 from jam_dagster.certificates.refitting import Refit
 from jam_dagster.mechanisms import Measurement, Transcript, load_model, refit
 from jam_dagster.privacy import Kind, Ledger
@@ -39,7 +40,12 @@ def faults(made: Released, specification: Mapping[str, Any] | None = None) -> li
             load_model(model),
             EncodedTable.from_frame(domain, pd.read_csv(made.home / "same.csv")),
             specification=specified(made) if specification is None else specification,
-            files=released_files(transcript=transcript, model=model),
+            content=run_files_digest(
+                {
+                    name: sha256_of(path)
+                    for name, path in released_files(transcript=transcript, model=model).items()
+                }
+            ),
             certificate=made.folder,
         )
     )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 import numpy as np
 
-from jam_dagster.certificates import released_files
 from jam_dagster.certificates.reliance import reliance_faults
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import InputError, PrivateStepError
@@ -143,7 +142,8 @@ def _check_reliance(
         run.model,
         public,
         specification=archive.specification,
-        files=released_files(transcript=folder / "transcript", model=folder / "model"),
+        # What was read, and not what lies there by now.
+        content=run.content,
         certificate=store.beside(
             graph.key("release_certificate"), before, CertificateFormat.suffix
         ),
