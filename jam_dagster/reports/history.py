@@ -17,7 +17,7 @@ from jam_dagster.evaluation.verdict import verdict_of
 from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.reports.plot_style import chart_of, coloured, styled, top_of_errors
+from jam_dagster.reports.plot_style import chart_of, coloured, styled
 from jam_dagster.reports.plots import SOURCES, marginals_by_source
 from jam_dagster.reports.report_figures import ReportFigure
 
@@ -143,14 +143,15 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
             if error is not None:
                 half = one.errors.margin
                 # Noise may take an error below 0, where none is.
-                bar = {"low": max(0.0, error.mean - half), "high": max(0.0, error.mean + half)}
+                ends = {"low": max(0.0, error.mean - half), "high": max(0.0, error.mean + half)}
                 mean = max(0.0, error.mean)
-                rows.append({"partition": one.partition, "table": table, "error": mean, **bar})
+                rows.append({"partition": one.partition, "table": table, "error": mean, **ends})
     shown = [table for table in tables if any(row["table"] == table for row in rows)]
-    ends = [row["high"] for row in rows]
-    top = top_of_errors((row["error"] for row in rows), ends)
-    cut = any(end > top for end in ends)
-    title = "mean error (longer bars are cut)" if cut else "mean error"
+    # Wide noise would press the errors against 0: the axis follows them, and longer bars are cut.
+    longest = max((row["high"] for row in rows), default=0.0)
+    largest = max((row["error"] for row in rows), default=0.0)
+    top = min(longest, 1.5 * largest) if largest > 0 else longest
+    title = "mean error (longer bars are cut)" if longest > top else "mean error"
     base = chart_of(rows).encode(
         x=_partition_axis(history),
         # Beside each other: their intervals would hide one another.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jam_dagster.common import palette
-from jam_dagster.reports.plot_style import chart_of, styled, top_of_errors
+from jam_dagster.reports.plot_style import chart_of, styled
 
 if TYPE_CHECKING:
     from jam_dagster.reports.plot_style import Chart
@@ -40,10 +40,7 @@ def error_against_epsilon(
         }
         for one in points
     ]
-    ends = [one.error + one.standard_error for one in points]
-    highest = top_of_errors((one.error for one in points), ends)
-    cut = " (longer ones are cut)" if any(end > highest for end in ends) else ""
-    top = 1.12 * max(public_error, highest)
+    top = 1.12 * max(public_error, *(float(row["high"]) for row in rows))
     x = alt.X(
         "epsilon:Q",
         title="epsilon of the release",
@@ -54,7 +51,7 @@ def error_against_epsilon(
     shown = [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("epsilon", "error", "low", "high")]
     curve = chart_of(rows).encode(x=x, y=y, tooltip=shown)
     colour = palette.SYNTHETIC.light
-    bars = curve.mark_rule(size=2, color=colour, clip=True).encode(y="low:Q", y2="high:Q")
+    bars = curve.mark_rule(size=2, color=colour).encode(y="low:Q", y2="high:Q")
     line = curve.mark_line(size=1.5, color=colour)
     dots = curve.mark_point(filled=True, size=90, opacity=1, color=colour)
     ring = (
@@ -76,7 +73,7 @@ def error_against_epsilon(
                 "Simulated error against epsilon",
                 subtitle=[
                     "two halves of the public table play both parts: its real bias is not shown",
-                    f"bars: one standard error over seeds{cut}; ring: the requested epsilon",
+                    "bars: one standard error over seeds; ring: the requested epsilon",
                 ],
                 subtitleColor=palette.MUTED.light,
             ),

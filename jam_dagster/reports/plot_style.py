@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
@@ -97,12 +97,3 @@ def styled(chart: Any) -> Chart:
         title={"color": ink, "fontSize": 13, "fontWeight": "normal", "anchor": "start"},
     )
     return look
-
-
-def top_of_errors(errors: Iterable[float], ends: Iterable[float]) -> float:
-    """Return where an axis of errors ends, given the upper ends of their intervals.
-
-    Wide noise would press the errors against 0: the axis follows them, and longer bars are cut.
-    """
-    largest, longest = max(errors, default=0.0), max(ends, default=0.0)
-    return min(longest, 1.5 * largest) if largest > 0 else longest

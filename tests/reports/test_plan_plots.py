@@ -32,14 +32,3 @@ def test_words_have_the_colours_of_words() -> None:
     drawn = svg(error_against_epsilon(POINTS, 0.25, asked=1.0))
     colours = set(re.findall(r'<text[^>]* fill="([^"]+)"', drawn))
     assert colours <= {palette.INK.light, palette.MUTED.light}
-
-
-@pytest.mark.parametrize(("doubt", "top", "cut"), [(0.02, 0.32, False), (3.0, 0.45, True)])
-def test_the_axis_follows_the_errors_and_not_their_doubt(
-    doubt: float, top: float, cut: bool
-) -> None:
-    chart = error_against_epsilon([ErrorAtEpsilon(0.5, 0.3, doubt), POINTS[1]], 0.25, asked=1.0)
-    domains = re.findall(r'"domain": \[\s*0,\s*([0-9.]+)\s*\]', chart.to_json())
-    assert domains
-    assert [float(one) for one in domains] == pytest.approx([1.12 * top] * len(domains))
-    assert ("longer ones are cut" in chart.to_json()) is cut
