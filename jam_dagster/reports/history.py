@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common import palette
 from jam_dagster.errors import PrivacyLabelError
 from jam_dagster.evaluation.verdict import verdict_of
-from jam_dagster.reports.budget_over_rounds import Spending
+from jam_dagster.reports.budget_over_rounds import LOST_DRAWS, NUMBER_OF_ROWS, Spending, shown_uses
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.reports.plot_style import ErrorAxis, chart_of, coloured, styled
@@ -31,8 +31,8 @@ _TABLES = {"synthetic table": palette.SYNTHETIC, "public table": palette.PUBLIC}
 _USES = {
     "measured privately": palette.MEASUREMENT,
     "selecting": palette.SELECTION,
-    "number of rows": palette.MUTED,
-    "lost draws": palette.LOST,
+    NUMBER_OF_ROWS: palette.MUTED,
+    LOST_DRAWS: palette.LOST,
     "not spent": palette.GRID,
 }
 
@@ -193,9 +193,7 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
             {"partition": one.partition, "use": use, "place": place, "share": share}
             for place, (use, share) in enumerate(one.uses.items())
         ]
-    # Few runs count rows or lose draws.
-    always = ("measured privately", "selecting", "not spent")
-    shown = [use for use in _USES if use in always or any(one.uses[use] > 0 for one in history)]
+    shown = shown_uses(_USES, rows, "share")
     rows = [row for row in rows if row["use"] in shown]
     chart = (
         chart_of(rows)
@@ -208,7 +206,7 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
                 axis=alt.Axis(format=".0%", tickCount=5),
                 scale=alt.Scale(domain=[0, 1]),
             ),
-            color=coloured("use:N", {use: _USES[use] for use in shown}),
+            color=coloured("use:N", shown),
             order="place:O",
             tooltip=["partition:O", "use:N", alt.Tooltip("share:Q", format=".1%")],
         )
