@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jam_dagster.planning.plan import NOT_SHOWN
-from jam_dagster.reports.plan_plots import ErrorAtEpsilon, error_against_epsilon
+from jam_dagster.reports.plan_plots import ErrorAtEpsilon, error_against_epsilon, error_axis
 
 if TYPE_CHECKING:
     from jam_dagster.planning.plan import Plan
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 def plan_chart(plan: Plan) -> Chart:
     """Return the plot of a plan: simulated error against epsilon."""
-    points = [
+    return error_against_epsilon(_points(plan), plan.public_error.mean, plan.epsilon)
+
+
+def _points(plan: Plan) -> list[ErrorAtEpsilon]:
+    return [
         ErrorAtEpsilon(one.epsilon, one.error.mean, one.error.standard_error or 0.0)
         for one in plan.curve
     ]
-    return error_against_epsilon(points, plan.public_error.mean, plan.epsilon)
 
 
 def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
@@ -36,6 +39,7 @@ def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
     alternative = (
         f"Line chart: simulated mean workload error, {points}. The public half itself has "
         f"{figures(plan.public_error.mean)}."
+        f"{error_axis(_points(plan), plan.public_error.mean).alternative}"
     )
     return (
         environment("jam_dagster.planning")

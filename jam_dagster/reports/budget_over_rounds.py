@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jam_dagster.common import palette
     from jam_dagster.mechanisms.loops.transcript import Transcript
 
 
@@ -64,3 +65,14 @@ def _counting(transcript: Transcript) -> float:
     return math.fsum(
         call.rho for call in transcript.calls if call.step.startswith("records") and not call.lost
     )
+
+
+NUMBER_OF_ROWS, LOST_DRAWS = "number of rows", "lost draws"
+
+
+def shown_uses(
+    colours: Mapping[str, palette.Colour], rows: Iterable[Mapping[str, Any]], amount: str
+) -> dict[str, palette.Colour]:
+    """Return the uses of a chart, without counted rows and lost draws if no row has any."""
+    rare = {NUMBER_OF_ROWS, LOST_DRAWS} - {row["use"] for row in rows if row[amount] > 0}
+    return {use: colour for use, colour in colours.items() if use not in rare}

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common import palette
 from jam_dagster.errors import PrivacyLabelError
 from jam_dagster.evaluation.verdict import verdict_of
-from jam_dagster.reports.budget_over_rounds import Spending
+from jam_dagster.reports.budget_over_rounds import LOST_DRAWS, NUMBER_OF_ROWS, Spending, shown_uses
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.reports.plot_style import chart_of, coloured, styled
+from jam_dagster.reports.plot_style import ErrorAxis, chart_of, coloured, styled
 from jam_dagster.reports.plots import SOURCES, marginals_by_source
 from jam_dagster.reports.report_figures import ReportFigure
 
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.reports.plot_style import Chart
 
+_TABLES = {"synthetic table": palette.SYNTHETIC, "public table": palette.PUBLIC}
+
 _USES = {
     "measured privately": palette.MEASUREMENT,
     "selecting": palette.SELECTION,
-    "number of rows": palette.MUTED,
-    "lost draws": palette.LOST,
+    NUMBER_OF_ROWS: palette.MUTED,
+    LOST_DRAWS: palette.LOST,
     "not spent": palette.GRID,
 }
 
@@ -107,7 +109,8 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, ReportFigu
                 "Dot plot: mean error of the synthetic"
                 + (" and of the public table" if told else " table")
                 + ", with 95% intervals of noise."
-                + (f" Beside the public table: {told}." if told else ""),
+                + (f" Beside the public table: {told}." if told else "")
+                + _error_axis(_error_rows(history)).alternative,
             ),
         )
     return figures | {
@@ -134,39 +137,50 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     """Plot the released mean errors of both tables by partition, with intervals of their noise."""
     import altair as alt
 
-    tables = {"synthetic table": palette.SYNTHETIC, "public table": palette.PUBLIC}
-    rows: list[dict[str, Any]] = []
-    for one in history:
-        if one.errors is None:
-            continue
-        for table, error in zip(tables, (one.errors.synthetic, one.errors.public), strict=True):
-            if error is not None:
-                half = one.errors.margin
-                # Noise may take an error below 0, where none is.
-                ends = {"low": max(0.0, error.mean - half), "high": max(0.0, error.mean + half)}
-                mean = max(0.0, error.mean)
-                rows.append({"partition": one.partition, "table": table, "error": mean, **ends})
-    shown = [table for table in tables if any(row["table"] == table for row in rows)]
-    # Wide noise would press the errors against 0: the axis follows them, and longer bars are cut.
-    longest = max((row["high"] for row in rows), default=0.0)
-    largest = max((row["error"] for row in rows), default=0.0)
-    top = min(longest, 1.5 * largest) if largest > 0 else longest
-    title = "mean error (longer bars are cut)" if longest > top else "mean error"
+    rows = _error_rows(history)
+    axis = _error_axis(rows)
+    shown = [table for table in _TABLES if any(row["table"] == table for row in rows)]
     base = chart_of(rows).encode(
         x=_partition_axis(history),
         # Beside each other: their intervals would hide one another.
         xOffset=alt.XOffset("table:N", sort=shown),
-        color=coloured("table:N", {table: tables[table] for table in shown}),
-        tooltip=["partition:O", "table:N", alt.Tooltip("error:Q", format=".3f")],
+        color=coloured("table:N", {table: _TABLES[table] for table in shown}),
+        tooltip=[
+            "partition:O",
+            "table:N",
+            *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("error", "low", "high")),
+        ],
     )
-    scale = alt.Scale(domain=[0, top or 1.0], nice=False)
-    y = alt.Y("low:Q", title=title, scale=scale)
+    scale = alt.Scale(domain=[0, axis.top], nice=False)
+    y = alt.Y("low:Q", title=axis.title("mean error"), scale=scale)
     intervals = base.mark_rule(strokeWidth=2, clip=True).encode(y=y, y2="high:Q")
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         y="error:Q",
         shape=alt.Shape("table:N", scale=alt.Scale(domain=shown, range=["circle", "diamond"])),
     )
     return styled((intervals + points).properties(width=430, height=200))
+
+
+def _error_rows(history: Sequence[PartitionRelease]) -> list[dict[str, Any]]:
+    """Return a row for each released error, with the ends of its interval."""
+    rows: list[dict[str, Any]] = []
+    for one in history:
+        if one.errors is None:
+            continue
+        for table, error in zip(_TABLES, (one.errors.synthetic, one.errors.public), strict=True):
+            if error is not None:
+                half = one.errors.margin
+                # Noise may take an error below 0, where none is.
+                ends = {"low": max(0.0, error.mean - half), "high": max(0.0, error.mean + half)}
+                mean = max(0.0, error.mean)
+                rows.append({"partition": one.partition, "table": table, "error": mean, **ends})
+    return rows
+
+
+def _error_axis(rows: Sequence[dict[str, Any]]) -> ErrorAxis:
+    return ErrorAxis.of(
+        {f"{row['table']}, {row['partition']},": (row["error"], row["high"]) for row in rows}
+    )
 
 
 def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
@@ -179,9 +193,7 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
             {"partition": one.partition, "use": use, "place": place, "share": share}
             for place, (use, share) in enumerate(one.uses.items())
         ]
-    # Few runs count rows or lose draws.
-    always = ("measured privately", "selecting", "not spent")
-    shown = [use for use in _USES if use in always or any(one.uses[use] > 0 for one in history)]
+    shown = shown_uses(_USES, rows, "share")
     rows = [row for row in rows if row["use"] in shown]
     chart = (
         chart_of(rows)
@@ -194,7 +206,7 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
                 axis=alt.Axis(format=".0%", tickCount=5),
                 scale=alt.Scale(domain=[0, 1]),
             ),
-            color=coloured("use:N", {use: _USES[use] for use in shown}),
+            color=coloured("use:N", shown),
             order="place:O",
             tooltip=["partition:O", "use:N", alt.Tooltip("share:Q", format=".1%")],
         )

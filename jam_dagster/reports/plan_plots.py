@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jam_dagster.common import palette
-from jam_dagster.reports.plot_style import chart_of, styled
+from jam_dagster.reports.plot_style import ErrorAxis, chart_of, styled
 
 if TYPE_CHECKING:
     from jam_dagster.reports.plot_style import Chart
@@ -24,6 +24,17 @@ class ErrorAtEpsilon:
     error: float
     standard_error: float
 
+    @property
+    def high(self) -> float:
+        """The upper end of the bar."""
+        return self.error + self.standard_error
+
+
+def error_axis(points: Sequence[ErrorAtEpsilon], public_error: float) -> ErrorAxis:
+    """Return the axis of the plot; its bars are the standard errors."""
+    ends = {f"epsilon {one.epsilon:g}": (one.error, one.high) for one in points}
+    return ErrorAxis.of(ends, public_error)
+
 
 def error_against_epsilon(
     points: Sequence[ErrorAtEpsilon], public_error: float, asked: float
@@ -36,22 +47,23 @@ def error_against_epsilon(
             "epsilon": one.epsilon,
             "error": one.error,
             "low": max(0.0, one.error - one.standard_error),
-            "high": one.error + one.standard_error,
+            "high": one.high,
         }
         for one in points
     ]
-    top = 1.12 * max(public_error, *(float(row["high"]) for row in rows))
+    axis = error_axis(points, public_error)
     x = alt.X(
         "epsilon:Q",
         title="epsilon of the release",
         scale=alt.Scale(type="log", nice=False, padding=20),
         axis=alt.Axis(values=[one.epsilon for one in points], format="~g", grid=False),
     )
-    y = alt.Y("error:Q", title="mean workload error", scale=alt.Scale(domain=[0, top], nice=False))
+    scale = alt.Scale(domain=[0, axis.top], nice=False)
+    y = alt.Y("error:Q", title=axis.title("mean workload error"), scale=scale)
     shown = [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("epsilon", "error", "low", "high")]
     curve = chart_of(rows).encode(x=x, y=y, tooltip=shown)
     colour = palette.SYNTHETIC.light
-    bars = curve.mark_rule(size=2, color=colour).encode(y="low:Q", y2="high:Q")
+    bars = curve.mark_rule(size=2, color=colour, clip=True).encode(y="low:Q", y2="high:Q")
     line = curve.mark_line(size=1.5, color=colour)
     dots = curve.mark_point(filled=True, size=90, opacity=1, color=colour)
     ring = (

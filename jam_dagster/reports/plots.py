@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
 from jam_dagster.errors import InputError
-from jam_dagster.reports.budget_over_rounds import Spending
+from jam_dagster.reports.budget_over_rounds import LOST_DRAWS, NUMBER_OF_ROWS, Spending, shown_uses
 from jam_dagster.reports.comparison_plots import (
     live_pair,
     one_way_comparison,
@@ -59,10 +59,10 @@ SOURCES = {
 }
 
 _USES = {
-    "number of rows": palette.MUTED,
+    NUMBER_OF_ROWS: palette.MUTED,
     "selection": palette.SELECTION,
     "measurement": palette.MEASUREMENT,
-    "lost draws": palette.LOST,
+    LOST_DRAWS: palette.LOST,
 }
 
 
@@ -77,9 +77,7 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
             {"round": one.index + 1, "use": use, "place": place, "rho": rho}
             for place, (use, rho) in enumerate(zip(_USES, uses, strict=True))
         ]
-    # Few runs count rows or lose draws.
-    always = ("selection", "measurement")
-    shown = [u for u in _USES if u in always or any(r["use"] == u and r["rho"] > 0 for r in rows)]
+    shown = shown_uses(_USES, rows, "rho")
     rows = [row for row in rows if row["use"] in shown]
     bars = (
         chart_of(rows)
@@ -94,7 +92,7 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
                 # Room for the label of the budget.
                 scale=alt.Scale(domain=[0, 1.12 * transcript.rho_budget], nice=False),
             ),
-            color=coloured("use:N", {use: _USES[use] for use in shown}),
+            color=coloured("use:N", shown),
             order="place:O",
             tooltip=["round:O", "use:N", alt.Tooltip("rho:Q", format=".4g", title="rho so far")],
         )

@@ -112,4 +112,7 @@ def test_released_errors_are_drawn_with_the_interval_of_their_noise() -> None:
     titles = [one["encoding"]["y"]["title"] for one in drawn]
     assert titles == ["mean error", "mean error (longer bars are cut)"]
     assert all(one["mark"]["clip"] for one in drawn)
+    assert "beyond the axis" not in history_figures(history)["errors"].chart
+    cut = "2 bars end beyond the axis of 0.45: synthetic table, 2026-02, to 2.16; public table"
+    assert cut in history_figures([history[0], wide])["errors"].chart
     assert "errors" not in history_figures([release("2026-01"), release("2026-02")])

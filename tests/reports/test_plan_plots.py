@@ -7,7 +7,7 @@ import re
 import pytest
 
 from jam_dagster.common import palette
-from jam_dagster.reports.plan_plots import ErrorAtEpsilon, error_against_epsilon
+from jam_dagster.reports.plan_plots import ErrorAtEpsilon, error_against_epsilon, error_axis
 from jam_dagster.reports.plot_style import svg
 from tests.reports.test_plots import rows_of, texts
 
@@ -25,6 +25,24 @@ def test_points_bars_and_line_are_there() -> None:
     shown = texts(svg(chart))
     assert "public half itself: 0.25" in shown
     assert {"0.5", "1"} <= set(shown)
+
+
+def test_the_axis_follows_the_errors() -> None:
+    few = [ErrorAtEpsilon(0.5, 0.3, 2.0), *POINTS[1:]]
+    for points, top, title in (
+        (POINTS, 0.32, "mean workload error"),
+        (few, 0.45, "mean workload error (longer bars are cut)"),
+    ):
+        layers = error_against_epsilon(points, 0.25, asked=1.0).to_dict()["layer"]
+        y = next(one["encoding"]["y"] for one in layers if one["mark"]["type"] == "line")
+        assert y["scale"]["domain"] == pytest.approx([0, top])
+        assert y["title"] == title
+    assert error_axis(POINTS, 0.25).alternative == ""
+    cut = " 1 bar ends beyond the axis of 0.45: epsilon 0.5 to 2.3."
+    assert error_axis(few, 0.25).alternative == cut
+    # The line of the public half is on the axis, too.
+    assert error_axis(POINTS, 0.4).top == pytest.approx(0.4)
+    assert error_axis([ErrorAtEpsilon(1.0, 0.0, 0.0)], 0.0).top == 1.0
 
 
 def test_words_have_the_colours_of_words() -> None:
