@@ -139,13 +139,14 @@ def certify(
         at = charged or at
     hashed = dict(_hashed(folder, files))
     if ledger is not None:
-        content = content_of(hashed, restricted=domain.restricted)
-        _check_outcomes(draws, entries, transcript, files, content)
-        _check_public(transcript, domain, public)
         # Somebody may have put another domain in place since it was written.
         text = write_yaml(domain.to_dict()).encode()
         made = {**(made or {}), "domain": hashlib.sha256(text).hexdigest()}
     _check_made(hashed, made or {})
+    if ledger is not None:
+        content = content_of(hashed, restricted=domain.restricted)
+        _check_outcomes(draws, entries, transcript, files, content)
+        _check_public(transcript, domain, public)
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:

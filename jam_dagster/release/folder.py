@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from upath import UPath
 
 from jam_dagster.certificates import released_files, render_certificate, table_csv
+from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.files import check_folder, check_plain
 from jam_dagster.errors import InputError
 from jam_dagster.tables.sources.table_file import TableFile
@@ -90,8 +91,8 @@ class ReleaseFolder:
 
     @property
     def table(self) -> Path:
-        """The synthetic table, in the file that it was written to."""
-        return self.parquet if self.parquet.exists() else self.csv
+        """The synthetic table, in the file that this process wrote."""
+        return self.parquet if self.parquet in self._made else self.csv
 
     def write_table(
         self, table: pd.DataFrame | TableFile, domain: Domain, dialect: Dialect
@@ -99,6 +100,7 @@ class ReleaseFolder:
         """Write the synthetic table, unless it lies here already, and remove any other."""
         if isinstance(table, TableFile):
             self.csv.unlink(missing_ok=True)
+            self._made[self.parquet] = sha256_of(self.parquet)
         else:
             self.parquet.unlink(missing_ok=True)
             self._write(self.csv, table_csv(table, domain, dialect), False)
@@ -220,6 +222,9 @@ class ReleaseFolder:
 
     def _write(self, path: Path, content: bytes, restricted: bool) -> None:
         mode = 0o600 if restricted else 0o666
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        # Nor through a link that somebody put there since the folder was looked at.
+        check_plain(self.path, path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(path, flags, mode), "wb") as file:
             file.write(content)
         self._made[path] = hashlib.sha256(content).hexdigest()

@@ -84,6 +84,7 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
     """Write the model, the transcript, and which release they are, unless they lie there."""
     if run.folder == folder and identity_in(folder) == run.release:
         return
+    _unlink(folder)
     marker = folder / RUN_FILE
     # A crash between the files must not leave the model of one release under another's name.
     if marker.exists():
@@ -144,12 +145,19 @@ def _content(folder: Path | UPath) -> str:
     return run_files_digest({name: sha256_of(path) for name, path in _files(folder).items()})
 
 
+def _unlink(folder: Path | UPath) -> None:
+    """Remove a link in place of a folder: what it leads to is not to be replaced or removed."""
+    if isinstance(folder, Path) and folder.is_symlink():
+        folder.unlink()
+
+
 def _copy(source: Path | UPath, target: Path | UPath) -> None:
     """Copy the files of a run, and remove those of another one."""
     copied = set()
     for path in _files(source).values():
         if path.exists():
             beside = target / path.parent.name
+            _unlink(beside)
             beside.mkdir(parents=True, exist_ok=True)
             write_whole(beside / path.name, path.read_bytes())
             copied.add(path.name)

@@ -13,7 +13,7 @@ import dagster as dg
 from jam_dagster.common.files import check_plain, owner_only, write_once, write_whole
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import expanded, names_variables, with_names
-from jam_dagster.errors import JamError, SourceError, SpecificationError
+from jam_dagster.errors import InputError, JamError, SourceError, SpecificationError
 from jam_dagster.pipeline.budget.labels import RELEASE_TAG
 from jam_dagster.pipeline.dagster_internals import (
     escape_dotdot_segments,
@@ -109,7 +109,10 @@ class ReleaseStore(dg.UPathIOManager):
         A private store is its owner's alone, and on an object store there are no links.
         """
         if self.is_local and not self.private:
-            check_plain(Path(str(self.root)), Path(str(path)))
+            try:
+                check_plain(Path(str(self.root)), Path(str(path)))
+            except InputError as error:
+                raise InputError(self.shown(error)) from None
         return path
 
     def write(self, path: UPath, content: bytes) -> None:

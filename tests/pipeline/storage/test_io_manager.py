@@ -294,6 +294,37 @@ def test_nothing_is_read_or_written_through_a_link(tmp_path: Path, value: str) -
     read(store, value)
 
 
+@pytest.mark.parametrize("where", ["", "model", "transcript"])
+def test_a_run_replaces_no_file_behind_a_link_that_was_put_there_meanwhile(
+    tmp_path: Path, where: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "ledger.db").write_text("all that was spent")
+    folder = tmp_path / "people.run"
+    link = folder / where if where else folder
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    RunFormat().write(a_run(), UPath(folder))
+    assert [path.name for path in elsewhere.iterdir()] == ["ledger.db"]
+    assert isinstance(RunFormat().read(UPath(folder)), ReleaseRun)
+
+
+def test_what_a_link_leads_to_is_named_as_the_root_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_ROOT", str(tmp_path / "tenant"))
+    store = ReleaseStoreResource(root="${SECRET_ROOT}").open()
+    write(store, "table", TABLE)
+    path = tmp_path / "tenant" / "people" / "table.parquet"
+    path.rename(tmp_path / "moved")
+    path.symlink_to(tmp_path / "moved")
+    with pytest.raises(InputError, match="is a link or a device") as refused:
+        read(store, "table")
+    assert "tenant" not in str(refused.value)
+    assert "${SECRET_ROOT}" in str(refused.value)
+
+
 def test_private_files_are_closed_to_others(closed: ReleaseStore, tmp_path: Path) -> None:
     for name, value in (("records", TABLE), ("codes", CODES), ("run", a_run())):
         write(closed, name, value)
