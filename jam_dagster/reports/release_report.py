@@ -18,6 +18,7 @@ from jam_dagster.privacy.accounting import epsilon_from_rho
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.reports.budget_over_rounds import Spending
+from jam_dagster.reports.column_summary import kind_text
 from jam_dagster.reports.mechanism_text import (
     chooses_source,
     learned_from,
@@ -103,6 +104,7 @@ def render_report(
     from jam_dagster.reports.live_charts import page_script
 
     domain, bounds, history = synthetic.domain, facts.bounds, facts.history
+    one_way = list(report_figures.one_way_figures(domain, transcript, synthetic, public))
     history_figures = release_history.history_figures(history)
     warnings = configuration_warnings(facts.epsilon, facts.delta, transcript.records)
     template = environment("jam_dagster.reports").get_template("report.html")
@@ -130,7 +132,8 @@ def render_report(
         history_figures=history_figures,
         # The guarantee of this release does not cover content from other releases.
         earlier=bool(history_figures) or facts.public_released,
-        one_way=list(report_figures.one_way_figures(domain, transcript, synthetic, public)),
+        one_way=one_way,
+        columns=sorted(one_way, key=lambda one: one.summary.rank),
         **_pairs(domain, transcript, synthetic, public),
         checks=sorted(checks, key=lambda check: (check.passed, check.severity == "WARN")),
         error=error,
@@ -289,13 +292,11 @@ def _bound_rows(bounds: ErrorBounds) -> list[dict[str, Any]]:
 def _described(attribute: Attribute) -> dict[str, Any]:
     """Describe an attribute for the table of the domain."""
     if isinstance(attribute, NumericAttribute):
-        kind = attribute.kind_text
         values = f"{' to '.join(attribute.bounds_text)} in {attribute.bins} bins"
         outside = "moved to the bounds" if attribute.clip else "an error"
         if attribute.unreadable == "missing":
             outside += ", other texts to null"
     else:
-        kind = "category"
         labels = attribute.labels[: len(attribute.values)]
         values = ", ".join(labels[:_VALUES_SHOWN])
         if len(labels) > _VALUES_SHOWN:
@@ -304,7 +305,7 @@ def _described(attribute: Attribute) -> dict[str, Any]:
         outside = null if attribute.other is None else f"counted as {attribute.other}"
     return {
         "name": attribute.name,
-        "kind": kind,
+        "kind": kind_text(attribute),
         "holds": values,
         "cells": attribute.size,
         "nulls": "allowed" if attribute.nullable else "none",

@@ -11,6 +11,13 @@ import numpy as np
 
 from jam_dagster.evaluation.released_marginals import ReleasedMarginal, released_marginal
 from jam_dagster.reports import plots
+from jam_dagster.reports.column_summary import (
+    ColumnSummary,
+    column_summary,
+    fits_by_column,
+    l1_distance,
+    released_distance,
+)
 from jam_dagster.reports.comparisons import CellShares, one_way_shares
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
@@ -37,11 +44,13 @@ class ReportFigure:
     caption: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DistributionFigure(ReportFigure):
-    """An attribute's distribution on the page."""
+    """An attribute's distribution on the page, at a place among the columns."""
 
-    cells: Sequence[CellShares] = ()
+    place: int
+    cells: Sequence[CellShares]
+    summary: ColumnSummary
 
 
 def round_figures(transcript: Transcript) -> dict[str, ReportFigure]:
@@ -115,7 +124,8 @@ def one_way_figures(
     public: MarginalSource | None,
 ) -> Iterator[DistributionFigure]:
     """Draw every attribute's distribution."""
-    for attribute in domain.attributes:
+    fits = fits_by_column(domain, transcript, public)
+    for place, attribute in enumerate(domain.attributes):
         clique = (attribute.name,)
         released = released_marginal(transcript, clique)
         tables = {"synthetic": synthetic.marginal(clique)}
@@ -129,12 +139,22 @@ def one_way_figures(
             for title, counts in tables.items()
         )
         guessed = public is not None and not is_known(public, clique)
+        compared = {"synthetic": tables["synthetic"]} if guessed else tables
         yield DistributionFigure(
             attribute.name,
             live_chart(chart, f"Distribution of {attribute.name}. Most frequent, {frequent}."),
             distances(tables, released, transcript.records)
             + (" No public table has it: drawn as uniform." if guessed else ""),
-            one_way_shares(attribute, **numbers),
+            place=place,
+            cells=one_way_shares(attribute, **numbers),
+            summary=column_summary(
+                attribute,
+                compared,
+                released,
+                fits.get(attribute.name),
+                records=transcript.records,
+                columns=len(domain.attributes),
+            ),
         )
 
 
@@ -152,19 +172,13 @@ def distances(
             if distances
             else "Not measured privately."
         )
-    synthetic = tables["synthetic"]
-    to_released = np.abs(synthetic / synthetic.sum() - released.counts / records).sum()
+    to_released = released_distance(tables["synthetic"], released, records)
     rounds = ", ".join(str(one + 1) for one in released.rounds)
     distances.append(
         f"{to_released:.3f} to released (round {rounds}, noise of {released.sigma:,.0f} records a "
         "cell)"
     )
     return f"{caption}{', '.join(distances)}."
-
-
-def l1_distance(first: np.ndarray, second: np.ndarray) -> float:
-    """L1 distance of two marginals as fractions."""
-    return float(np.abs(first / max(1.0, first.sum()) - second / max(1.0, second.sum())).sum())
 
 
 def most_frequent(counts: np.ndarray, labels: Sequence[str]) -> str:

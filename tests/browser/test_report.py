@@ -46,8 +46,16 @@ def release() -> SmallRelease:
     return small_release()
 
 
+def unfolded(page: Page) -> None:
+    """Open every fold around a chart."""
+    for fold in page.locator(".fold").all():
+        if fold.get_attribute("open") is None:
+            fold.locator("summary").first.click()
+
+
 def drawn(page: Page) -> None:
-    """Scroll through the page until every chart has been drawn by its script."""
+    """Unfold all charts, and scroll until every one has been drawn by its script."""
+    unfolded(page)
     for holder in page.locator(".chart, [data-pair]").all():
         if holder.is_visible():
             holder.scroll_into_view_if_needed()
@@ -210,8 +218,8 @@ def test_one_attribute_can_be_chosen_by_keyboard(visit: Open, pages: Pages) -> N
 
 def test_the_pointer_finds_numbers(visit: Open, pages: Pages) -> None:
     page = visit(pages.report).page
+    page.get_by_role("link", name="sex", exact=True).click()
     figure = page.locator("[data-attribute='sex']")
-    figure.scroll_into_view_if_needed()
     live = figure.locator(".live")
     expect(live).to_be_visible()
     figure.locator("summary").click()
@@ -227,6 +235,7 @@ def test_the_pointer_finds_numbers(visit: Open, pages: Pages) -> None:
 def test_rounds_can_be_sorted(visit: Open, pages: Pages) -> None:
     page = visit(pages.report).page
     table = page.locator("#rounds table")
+    page.get_by_text(re.compile(r"^Table of \d+ rounds$")).click()
     head = table.get_by_role("columnheader", name="Misfit after")
     for order in ("ascending", "descending"):
         head.get_by_role("button").click()
@@ -238,6 +247,7 @@ def test_rounds_can_be_sorted(visit: Open, pages: Pages) -> None:
 def test_without_scripts_everything_is_there(visit: Open, pages: Pages) -> None:
     page = visit(pages.report, scripts=False).page
     expect(page.locator("#compare")).to_be_hidden()
+    unfolded(page)
     for picture in page.locator(".chart [role=img] svg, [data-pair] svg").all():
         box = picture.bounding_box()
         assert box is not None
@@ -258,6 +268,27 @@ def test_paper_is_light_and_cuts_nothing_off(visit: Open, pages: Pages) -> None:
     assert max(int(red), int(green), int(blue)) < 140
     expect(page.locator(".chooser")).to_be_hidden()
     assert page.pdf(format="A4").count(b"/Type /Page\n") >= 2
+
+
+def test_a_wide_table_is_short_until_charts_are_opened(visit: Open, pages: Pages) -> None:
+    """The columns' section has a row of a table and a line for each, and paper has all charts."""
+    page = visit(pages.report, phone=True, scripts=False).page
+    domain = Domain.load(pages.folder / "out" / "domain.yaml")
+    section = page.locator("#one-way")
+    height = section.evaluate("one => one.clientHeight")
+    assert height < 600 + 90 * len(domain.names)
+    figure = page.locator("[data-attribute='sex']")
+    expect(figure).to_be_hidden()
+    # A search in the page, or a link, opens the fold.
+    section.get_by_role("link", name="sex", exact=True).click()
+    expect(figure.locator(".chart")).to_be_visible()
+    expect(section.locator(".fold[open]")).to_have_count(1)
+    page.emulate_media(media="print")
+    for chart in section.locator(".chart").all():
+        expect(chart).to_be_visible()
+    for name in domain.names:
+        expect(section.locator("summary").get_by_text(name, exact=True)).to_be_visible()
+    expect(section.get_by_text("Numbers of sex")).to_be_hidden()
 
 
 def test_paper_has_no_heading_over_a_comparison_that_was_not_drawn(

@@ -157,6 +157,8 @@ def test_the_story_is_told_in_numbers(html: str, release: SmallRelease) -> None:
     assert release.domain.impossible[0].describe(release.domain) in words
     assert "not measured privately" in words
     assert "0 to 90 in 4 bins" in words
+    assert "Column Domain Beyond noise To public To released Noise alone Kind" in words
+    assert re.search(r"citizen fits no 0\.\d{3} 0\.\d{3} 0\.\d{3} category", words)
 
 
 def test_the_parts_of_the_budget_add_up(html: str, release: SmallRelease) -> None:

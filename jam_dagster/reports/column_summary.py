@@ -1,0 +1,121 @@
+"""The table of columns on a report: how far each one is from what may be compared with it.
+
+All of it follows from the synthetic table, public tables and released measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
+from jam_dagster.evaluation.quality import LEVEL, CountNoise
+from jam_dagster.tables.domain.numeric import NumericAttribute
+
+if TYPE_CHECKING:
+    from jam_dagster.evaluation.released_marginals import ReleasedMarginal
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.domain.attributes import Attribute
+    from jam_dagster.tables.domain.domain import Domain
+
+_CAUGHT = {"missing": "missing", "other": "other", "bound": "at a bound"}
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """A column's row of the table.
+
+    `to_public` and `to_released` are L1 distances of the synthetic table, and `noise` the one that
+    the measurement's noise makes on average: fractions of the records, None where nothing is known.
+    """
+
+    name: str
+    kind: str
+    to_public: float | None
+    to_released: float | None
+    noise: float | None
+    beyond_noise: bool
+    fit: str
+    misfit: bool
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        """The order of the table: columns to look at come first."""
+        return not self.misfit, not self.beyond_noise
+
+
+def kind_text(attribute: Attribute) -> str:
+    """Return what a column holds, in a word or two."""
+    if isinstance(attribute, NumericAttribute):
+        return attribute.kind_text
+    return "ordered category" if attribute.dtype == "ordered category" else "category"
+
+
+def fits_by_column(
+    domain: Domain, transcript: Transcript, public: MarginalSource | None
+) -> dict[str, ColumnFit]:
+    """Return how the domain fits its columns; a domain from private data is not judged."""
+    if domain.restricted:
+        return {}
+    return {one.attribute.name: one for one in column_fits(transcript, domain, public)}
+
+
+def column_summary(
+    attribute: Attribute,
+    tables: Mapping[str, np.ndarray],
+    released: ReleasedMarginal | None,
+    fit: ColumnFit | None,
+    *,
+    records: int,
+    columns: int,
+) -> ColumnSummary:
+    """Return the summary of one column of several.
+
+    Parameters
+    ----------
+    attribute
+        The column.
+    tables
+        Its counts in the ``synthetic`` and, if that has the column, the ``public`` table.
+    released
+        Its released measurement.
+    fit
+        How the domain fits it; None if each of its values has a cell of its own.
+    records
+        The number of records that the released counts sum to.
+    columns
+        The number of columns, which share the level of `beyond_noise`.
+    """
+    synthetic = tables["synthetic"]
+    noise, distance = None, None
+    if released is not None:
+        noise = CountNoise(released.sigma / max(1, records), released.counts.size)
+        distance = released_distance(synthetic, released, records)
+    misfit = None if fit is None else fit.misfit
+    said = "not known" if fit is not None and fit.unknown else "fits"
+    if misfit is not None:
+        said = f"{min(1.0, misfit.released):.1%} {_CAUGHT[misfit.caught]}"
+    return ColumnSummary(
+        attribute.name,
+        kind_text(attribute),
+        l1_distance(synthetic, tables["public"]) if "public" in tables else None,
+        distance,
+        None if noise is None else noise.mean,
+        noise is not None and distance is not None and distance > noise.most(LEVEL / columns),
+        said,
+        misfit is not None,
+    )
+
+
+def l1_distance(first: np.ndarray, second: np.ndarray) -> float:
+    """L1 distance of two marginals as fractions."""
+    return float(np.abs(first / max(1.0, first.sum()) - second / max(1.0, second.sum())).sum())
+
+
+def released_distance(synthetic: np.ndarray, released: ReleasedMarginal, records: int) -> float:
+    """L1 distance of a synthetic marginal from released counts as fractions of the records."""
+    return float(np.abs(synthetic / synthetic.sum() - released.counts / records).sum())
