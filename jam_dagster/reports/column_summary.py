@@ -13,6 +13,7 @@ import numpy as np
 
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.quality import LEVEL, MOST_NOISE, CountNoise
+from jam_dagster.reports.cell_groups import is_ordered
 from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def kind_text(attribute: Attribute) -> str:
     """Return what a column holds, in a word or two."""
     if isinstance(attribute, NumericAttribute):
         return attribute.kind_text
-    return "ordered category" if attribute.dtype == "ordered category" else "category"
+    return "ordered category" if is_ordered(attribute) else "category"
 
 
 def fits_by_column(
