@@ -58,6 +58,14 @@ class CountNoise:
         return self.sigma * float(((self.cells * log_moment - math.log(level)) / s).min())
 
 
+@dataclass(frozen=True)
+class Quality:
+    """How like other counts a table is: a note in plain words, and its statistics."""
+
+    note: str
+    statistics: str
+
+
 def _log_moments() -> tuple[np.ndarray, np.ndarray]:
     """Return values of s, and ``log E exp(s |Z|)`` for each."""
     s = np.geomspace(1e-3, 10.0, 400)
@@ -74,8 +82,8 @@ def columns_and_pairs(domain: Domain) -> list[Clique]:
     return [*((name,) for name in domain.names), *pairs]
 
 
-def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> str:
-    """Say how like the released counts a synthetic table is; empty where none was measured.
+def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> Quality | None:
+    """Say how like the released counts a synthetic table is; None if none was measured.
 
     Only released results are read. A marginal whose noise hides half of it is left out. The noise
     of the others takes similarity off, so the text says what the true table would have: at least
@@ -96,7 +104,51 @@ def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> str:
         errors[clique] = float(distance)
         noise[clique] = noises
     text = quality_text(errors, len(synthetic.domain.names), noise)
-    return f"Beside released counts: {text}." if text else ""
+    if not text:
+        return None
+    names = _named(_weakest(errors, noise))
+    if not names:
+        note = "No measured column or pair differs from its counts by more than noise explains."
+    elif len(names) == 1:
+        note = f"The {names[0]} differs most from its counts, by more than noise explains."
+    else:
+        both = " and the ".join(names)
+        note = f"The {both} differ most from their counts, by more than noise explains."
+    return Quality(note, f"Beside released counts: {text}.")
+
+
+def exact_quality(errors: Mapping[Clique, float], attributes: int) -> Quality:
+    """Say how like the private table a synthetic one is, from exact L1 errors of marginals."""
+    names = _named(_weakest(errors, None))
+    note = "Every compared column and pair equals that of the private table."
+    if names:
+        verb = "is" if len(names) == 1 else "are"
+        note = f"The {' and the '.join(names)} {verb} furthest from the private table."
+    return Quality(note, f"Exactly: {quality_text(errors, attributes)}.")
+
+
+def _named(weakest: Mapping[int, Clique]) -> list[str]:
+    units = {1: "column", 2: "pair"}
+    return [f"{units[width]} {' with '.join(clique)}" for width, clique in weakest.items()]
+
+
+def _weakest(
+    errors: Mapping[Clique, float], noise: Mapping[Clique, CountNoise] | None
+) -> dict[int, Clique]:
+    """Return the weakest marginal of each width that noise does not explain; see `quality_text`."""
+    found: dict[int, Clique] = {}
+    for width in _KINDS:
+        own = [one for one in errors if len(one) == width]
+        sure = [
+            one
+            for one in own
+            if errors[one] > (noise[one].most(LEVEL / len(own)) if noise else 0.0)
+        ]
+        if sure:
+            found[width] = max(
+                sure, key=lambda one: min(2.0, errors[one]) - (noise[one].mean if noise else 0.0)
+            )
+    return found
 
 
 def quality_text(
@@ -111,6 +163,7 @@ def quality_text(
     explain it: of the true table with a chance of at most `LEVEL`, for all marginals together.
     """
     parts = []
+    found = _weakest(errors, noise)
     for width, (name, unit) in _KINDS.items():
         alike = {
             one: 1.0 - min(2.0, error) / 2 for one, error in errors.items() if len(one) == width
@@ -120,11 +173,9 @@ def quality_text(
         wanted = math.comb(attributes, width)
         compared = f"all {wanted}" if len(alike) == wanted else f"{len(alike)} of {wanted}"
         left = {one: 1.0 if noise is None else 1.0 - noise[one].mean / 2 for one in alike}
-        level = LEVEL / len(alike)
-        sure = [one for one in alike if errors[one] > (noise[one].most(level) if noise else 0.0)]
         text = f"{name} {fmean(alike.values()):.1%} ({compared} {unit}"
-        if sure:
-            weakest = min(sure, key=lambda one: alike[one] - left[one])
+        if width in found:
+            weakest = found[width]
             text += f", weakest {' with '.join(weakest)} {alike[weakest]:.1%}"
             text += "" if noise is None else f" where the true one has about {left[weakest]:.1%}"
         if noise is not None:

@@ -13,18 +13,20 @@ from jam_dagster.evaluation.domain_fit import (
     remedy_sentence,
     unknown_sentences,
 )
-from jam_dagster.evaluation.quality import quality_text
+from jam_dagster.evaluation.quality import exact_quality
 from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.domain_fit import ColumnFit
     from jam_dagster.evaluation.expectations.spec import ExpectationResult
+    from jam_dagster.evaluation.quality import Quality
     from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors
     from jam_dagster.tables.domain.domain import Domain
 
 Outcome = Literal["better", "worse", "undecided", "not measured"]
 
 _WIDE_CELLS = 20
+_LEAST_SAMPLE = 2
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,10 @@ class Verdict:
         The verdict in a sentence, after the columns that the domain does not fit and the checks
         that failed.
     notes
-        By how much and how surely, what it is as good as, where it is weakest.
+        In plain words: whether noise explains the difference, what the table is as good as, where
+        it is weakest.
+    statistics
+        The numbers behind the notes.
     advice
         What may help where the table is not better.
     difference
@@ -65,6 +70,7 @@ class Verdict:
     outcome: Outcome
     headline: str
     notes: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     difference: float | None = None
     margin: float = 0.0
@@ -93,7 +99,7 @@ class Verdict:
     def sentences(self) -> tuple[str, ...]:
         """All that is said, the headline first."""
         helps = (f"{self.helps}: {'; '.join(self.advice)}.",) if self.advice else ()
-        return (self.headline, *self.notes, *helps)
+        return (self.headline, *self.notes, *self.statistics, *helps)
 
     @property
     def helps(self) -> str:
@@ -109,7 +115,7 @@ def verdict_of(
     clipped: Mapping[str, float] | None = None,
     uniform: float | None = None,
     domain: Domain | None = None,
-    quality: str = "",
+    quality: Quality | None = None,
     unmeasured: str = "The error was not measured.",
     recommended: str = "",
 ) -> Verdict:
@@ -132,8 +138,8 @@ def verdict_of(
     domain
         The domain, if it may be shown; its attributes of many values are named in the advice.
     quality
-        Shapes and trends beside released counts, of `jam_dagster.evaluation.quality`. Exact ones
-        are told where the errors have them.
+        Shapes and trends beside released counts, of `jam_dagster.evaluation.quality`. If the errors
+        have exact ones, these are added.
     unmeasured
         The headline where there are no errors.
     recommended
@@ -144,7 +150,7 @@ def verdict_of(
     public = errors is not None and errors.public is not None
     advice = _advice(domain, public=public, recommended=recommended)
     found = _compared(errors, uniform, unmeasured, advice)
-    headline, notes = found.headline, list(found.notes)
+    headline, notes, statistics = found.headline, list(found.notes), list(found.statistics)
     if failed:
         checked = "check" if len(checks) == 1 else "checks"
         headline = f"{failed} of {len(checks)} {checked} failed. {headline}"
@@ -160,19 +166,26 @@ def verdict_of(
     # No sample of private records has lost a column.
     comparable = not found.hidden and not misfits
     if errors is not None and errors.sample_equivalent is not None and comparable:
-        notes.append(_equivalent(errors))
+        notes.append(_equivalent(errors.sample_equivalent))
+        if errors.sample_equivalent >= _LEAST_SAMPLE and errors.equivalent_within is not None:
+            least, most = errors.equivalent_within
+            statistics.append(
+                f"The size of that sample is {least:,} to {most:,} records, with a confidence of"
+                f" {CONFIDENCE:.0%}."
+            )
     notes += unknown_sentences(fits)
-    if quality:
-        notes.append(quality)
+    qualities = [] if quality is None else [quality]
     if errors is not None and errors.narrow is not None and errors.narrow.per_marginal:
         exactly = errors.narrow.per_marginal
-        attributes = sum(len(clique) == 1 for clique in exactly)
-        notes.append(f"Exactly: {quality_text(exactly, attributes)}.")
+        qualities.append(exact_quality(exactly, sum(len(clique) == 1 for clique in exactly)))
+    notes += [one.note for one in qualities]
+    statistics += [one.statistics for one in qualities]
     exact = errors is not None and errors.restricted
     return replace(
         found,
         headline=headline,
         notes=tuple(notes),
+        statistics=tuple(statistics),
         failed=failed,
         skipped=skipped,
         misfits=misfits,
@@ -216,7 +229,9 @@ def _compared(
                 "Nothing is known of the error at this budget: with its noise it may be anything"
                 f" up to {MOST:g}."
             )
-            return replace(found, headline=headline, notes=(), advice=_TELLS, hidden=True)
+            return replace(
+                found, headline=headline, notes=(), statistics=(), advice=_TELLS, hidden=True
+            )
     return found
 
 
@@ -240,15 +255,17 @@ def _beside(
             part = f"{share:.0%}" if share >= 0.005 or not share else "under 1%"
             means += f", {part} {'less' if difference < 0 else 'more'}"
     sure = f" within ±{_told(margin)}, with a confidence of {CONFIDENCE:.0%}"
-    notes = (f"The difference is {_told(difference, '+')}{sure if margin else ', exactly'}.",)
+    statistics = (f"The difference is {_told(difference, '+')}{sure if margin else ', exactly'}.",)
     outcome: Outcome = "undecided"
     if abs(difference) > margin:
         outcome = "better" if difference < 0 else "worse"
+    explains = "may explain" if outcome == "undecided" else "does not explain"
+    notes = (f"The noise of the errors {explains} the difference.",) if margin else ()
     if outcome == "worse" and other == _PUBLIC:
         advice = ("the public table itself, if it answers the question", *advice)
     headline = f"{_WORDS[outcome]} {other}: {means}."
     advice = () if outcome == "better" else advice
-    return Verdict(outcome, headline, notes, advice, difference, margin)
+    return Verdict(outcome, headline, notes, statistics, advice, difference, margin)
 
 
 def _beside_uniform(
@@ -260,13 +277,15 @@ def _beside_uniform(
     bounds = f"{least:.3f} to {most:.3f}"
     if difference < -margin:
         sure = f" within ±{_told(margin)}, with a confidence of {CONFIDENCE:.0%}"
-        note = (
+        note = "A table without any information is further from the private one."
+        statistic = (
             f"A uniform table is {uniform:.3f} from the synthetic one, so the difference of their"
             f" errors is at most {_told(difference, '+')}{sure if margin else ', exactly'}."
         )
         headline = f"{_WORDS['better']} {_UNIFORM}: {told} against {bounds}."
-        return Verdict("better", headline, (note,), (), difference, margin)
-    note = (
+        return Verdict("better", headline, (note,), (statistic,), (), difference, margin)
+    note = "A table without any information may be as close to the private one."
+    statistic = (
         f"A uniform table is {uniform:.3f} from the synthetic one, so its error is"
         f" {'about ' if noise else ''}{bounds}."
     )
@@ -274,7 +293,7 @@ def _beside_uniform(
     headline = f"Not known to be better than {_UNIFORM}: {told} of {MOST:g}."
     if little:
         headline = f"Of little use: {told} of {MOST:g}, and {_UNIFORM} may be better."
-    return Verdict("undecided", headline, (note,), advice, difference, margin)
+    return Verdict("undecided", headline, (note,), (statistic,), advice, difference, margin)
 
 
 _PUBLIC, _UNIFORM = "the public table", "a uniform table"
@@ -301,16 +320,10 @@ def _told(number: float, sign: str = "") -> str:
     return f"{number:{sign}.1g}" if small else f"{number:{sign}.3f}"
 
 
-def _equivalent(errors: WorkloadErrors) -> str:
+def _equivalent(found: int) -> str:
     """Say what size a random sample of private records is as good."""
-    found = errors.sample_equivalent
-    if not found or found < 2:
-        return "It is as good as a random sample of fewer than two private records."
-    within = errors.equivalent_within
-    sure = ""
-    if within is not None:
-        sure = f" ({within[0]:,} to {within[1]:,}, with a confidence of {CONFIDENCE:.0%})"
-    return f"It is as good as a random sample of {found:,} private records{sure}."
+    size = f"{found:,}" if found >= _LEAST_SAMPLE else "fewer than two"
+    return f"The table is as good as a random sample of {size} private records."
 
 
 _TELLS = (

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.numeric import NumericAttribute
 
 
@@ -24,13 +25,20 @@ class CellGroup:
     start: str = ""
 
 
+def is_ordered(attribute: Attribute) -> bool:
+    """Return whether the values of an attribute are categories in an order."""
+    return attribute.dtype == "ordered category"
+
+
 def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[CellGroup]:
-    """Gather the cells of an attribute into at most about `limit` groups."""
+    """Gather the cells of an attribute into at most about `limit` groups, in the domain's order."""
     values = attribute.size - attribute.nullable
     if isinstance(attribute, NumericAttribute):
         groups = _neighbours(attribute, values, limit)
     elif values <= limit:
         groups = [CellGroup(attribute.labels[code], (code,)) for code in range(values)]
+    elif is_ordered(attribute):
+        groups = _ranges(attribute, limit)
     else:
         order = np.argsort(-weights[:values], kind="stable")
         kept, others = sorted(order[: limit - 1].tolist()), sorted(order[limit - 1 :].tolist())
@@ -51,6 +59,21 @@ def _neighbours(attribute: NumericAttribute, bins: int, limit: int) -> list[Cell
         if end - first > 1:
             label = f"[{start}, {stop})" if attribute.scale is None else f"{start} to {stop}"
         groups.append(CellGroup(label, tuple(range(first, end)), start))
+    return groups
+
+
+def _ranges(attribute: CategoricalAttribute, limit: int) -> list[CellGroup]:
+    """Group neighbours of an ordered category; `other` has no place in the order."""
+    last = [] if attribute.other is None else [attribute.values.index(attribute.other)]
+    codes = [code for code in range(len(attribute.values)) if code not in last]
+    # Equal sizes: a group of more values would have a longer bar.
+    size = -(-len(codes) // (limit - len(last)))
+    groups = []
+    ranges = [tuple(codes[first : first + size]) for first in range(0, len(codes), size)]
+    for members in [*ranges, tuple(last)]:
+        if members:
+            ends = dict.fromkeys((attribute.labels[members[0]], attribute.labels[members[-1]]))
+            groups.append(CellGroup(" to ".join(ends), members))
     return groups
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
-from jam_dagster.evaluation.quality import LEVEL, CountNoise
+from jam_dagster.evaluation.quality import LEVEL, MOST_NOISE, CountNoise
+from jam_dagster.reports.cell_groups import is_ordered
 from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class ColumnSummary:
     """A column's row of the table.
 
     `to_public` and `to_released` are L1 distances of the synthetic table, and `noise` the one that
-    the measurement's noise makes on average: fractions of the records, None where nothing is known.
+    the measurement's noise makes on average: fractions of the records. They and `beyond_noise` are
+    None if nothing is known.
     """
 
     name: str
@@ -38,7 +40,7 @@ class ColumnSummary:
     to_public: float | None
     to_released: float | None
     noise: float | None
-    beyond_noise: bool
+    beyond_noise: bool | None
     fit: str
     misfit: bool
 
@@ -52,7 +54,7 @@ def kind_text(attribute: Attribute) -> str:
     """Return what a column holds, in a word or two."""
     if isinstance(attribute, NumericAttribute):
         return attribute.kind_text
-    return "ordered category" if attribute.dtype == "ordered category" else "category"
+    return "ordered category" if is_ordered(attribute) else "category"
 
 
 def fits_by_column(
@@ -71,7 +73,7 @@ def column_summary(
     fit: ColumnFit | None,
     *,
     records: int,
-    columns: int,
+    compared: int,
 ) -> ColumnSummary:
     """Return the summary of one column of several.
 
@@ -87,14 +89,16 @@ def column_summary(
         How the domain fits it; None if each of its values has a cell of its own.
     records
         The number of records that the released counts sum to.
-    columns
-        The number of columns, which share the level of `beyond_noise`.
+    compared
+        The number of columns that are compared beyond their noise and share its level; see
+        `comparable`.
     """
     synthetic = tables["synthetic"]
-    noise, distance = None, None
+    noise, distance, beyond = None, None, None
     if released is not None:
-        noise = CountNoise(released.sigma / max(1, records), released.counts.size)
+        noise = noise_of(released, records)
         distance = released_distance(synthetic, released, records)
+        beyond = distance > noise.most(LEVEL / compared) if noise.mean <= MOST_NOISE else None
     misfit = None if fit is None else fit.misfit
     said = "not known" if fit is not None and fit.unknown else "fits"
     if misfit is not None:
@@ -105,10 +109,21 @@ def column_summary(
         l1_distance(synthetic, tables["public"]) if "public" in tables else None,
         distance,
         None if noise is None else noise.mean,
-        noise is not None and distance is not None and distance > noise.most(LEVEL / columns),
+        beyond,
         said,
         misfit is not None,
     )
+
+
+def noise_of(released: ReleasedMarginal, records: int) -> CountNoise:
+    """Return the noise of a released marginal as fractions of the records."""
+    return CountNoise(released.sigma / max(1, records), released.counts.size)
+
+
+def comparable(released: Mapping[str, ReleasedMarginal | None], records: int) -> int:
+    """Return the number of columns whose noise hides less than half of them."""
+    noises = (noise_of(one, records) for one in released.values() if one is not None)
+    return sum(noise.mean <= MOST_NOISE for noise in noises)
 
 
 def l1_distance(first: np.ndarray, second: np.ndarray) -> float:

@@ -14,6 +14,7 @@ from jam_dagster.reports import plots
 from jam_dagster.reports.column_summary import (
     ColumnSummary,
     column_summary,
+    comparable,
     fits_by_column,
     l1_distance,
     released_distance,
@@ -125,9 +126,11 @@ def one_way_figures(
 ) -> Iterator[DistributionFigure]:
     """Draw every attribute's distribution."""
     fits = fits_by_column(domain, transcript, public)
+    measured = {name: released_marginal(transcript, (name,)) for name in domain.names}
+    compared = comparable(measured, transcript.records)
     for place, attribute in enumerate(domain.attributes):
         clique = (attribute.name,)
-        released = released_marginal(transcript, clique)
+        released = measured[attribute.name]
         tables = {"synthetic": synthetic.marginal(clique)}
         if public is not None:
             tables["public"] = public.marginal(clique)
@@ -139,7 +142,7 @@ def one_way_figures(
             for title, counts in tables.items()
         )
         guessed = public is not None and not is_known(public, clique)
-        compared = {"synthetic": tables["synthetic"]} if guessed else tables
+        known = {"synthetic": tables["synthetic"]} if guessed else tables
         yield DistributionFigure(
             attribute.name,
             live_chart(chart, f"Distribution of {attribute.name}. Most frequent, {frequent}."),
@@ -149,11 +152,11 @@ def one_way_figures(
             cells=one_way_shares(attribute, **numbers),
             summary=column_summary(
                 attribute,
-                compared,
+                known,
                 released,
                 fits.get(attribute.name),
                 records=transcript.records,
-                columns=len(domain.attributes),
+                compared=compared,
             ),
         )
 

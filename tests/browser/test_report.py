@@ -97,6 +97,10 @@ def test_the_verdict_is_read_first(
         expect(box).to_be_in_viewport()
         expect(box.locator("strong")).to_have_text(verdict.headline)
         expect(box.get_by_role("listitem")).to_have_count(len(verdict.advice))
+        expect(box.get_by_text(verdict.notes[0])).to_be_visible()
+        expect(box.get_by_text(verdict.statistics[0])).to_be_hidden()
+        box.get_by_text("The statistics").click()
+        expect(box.get_by_text(verdict.statistics[0])).to_be_visible()
         style = box.evaluate(
             "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).borderColor]"
         )

@@ -8,6 +8,7 @@ import pytest
 from jam_dagster.evaluation.quality import (
     CountNoise,
     columns_and_pairs,
+    exact_quality,
     measured_quality,
     quality_text,
 )
@@ -61,7 +62,13 @@ def test_what_was_measured_is_compared_and_noise_is_told() -> None:
     # Two equal columns: far from what was counted.
     half = np.repeat([0, 1], 50)
     table = EncodedTable(DOMAIN, [half, half, np.zeros(100, int)])
-    text = measured_quality(transcript, table)
+    quality = measured_quality(transcript, table)
+    assert quality is not None
+    text = quality.statistics
+    assert quality.note == (
+        "The column b and the pair a with b differ most from their counts,"
+        " by more than noise explains."
+    )
     # Halves against .5 .5 and .7 .3, and the diagonal of .5 .5 against .4 .1 .3 .2.
     released = transcript.measurements[0].values / n
     shapes = [abs(released.sum(axis=axis) - 0.5).sum() / 2 for axis in (0, 1)]
@@ -79,6 +86,29 @@ def test_what_was_measured_is_compared_and_noise_is_told() -> None:
 
 def test_nothing_measured_or_hidden_by_noise_is_nothing_told() -> None:
     table = EncodedTable(DOMAIN, [np.zeros(3, int)] * 3)
-    assert measured_quality(transcript_of(DOMAIN, []), table) == ""
+    assert measured_quality(transcript_of(DOMAIN, []), table) is None
     noisy = measured_round(0, ("a",), "private", np.array([0.5, 0.5]) * RECORDS, RECORDS)
-    assert measured_quality(transcript_of(DOMAIN, [noisy]), table) == ""
+    assert measured_quality(transcript_of(DOMAIN, [noisy]), table) is None
+
+
+def test_the_note_names_what_the_statistics_call_weakest() -> None:
+    counts = np.array([[0.5, 0.0], [0.0, 0.5]]) * RECORDS
+    transcript = transcript_of(DOMAIN, [measured_round(0, ("a", "b"), "private", counts, 1.0)])
+    half = np.repeat([0, 1], 50)
+    like = measured_quality(transcript, EncodedTable(DOMAIN, [half, half, np.zeros(100, int)]))
+    assert like is not None
+    assert like.note == (
+        "No measured column or pair differs from its counts by more than noise explains."
+    )
+    other = EncodedTable(DOMAIN, [np.zeros(100, int), half, np.zeros(100, int)])
+    unlike = measured_quality(transcript, other)
+    assert unlike is not None
+    assert unlike.note == (
+        "The column a and the pair a with b differ most from their counts,"
+        " by more than noise explains."
+    )
+    exactly = exact_quality({("a",): 0.1, ("b",): 0.3, ("a", "b"): 0.5}, 2)
+    assert exactly.note == "The column b and the pair a with b are furthest from the private table."
+    assert "weakest b 85.0%" in exactly.statistics
+    equal = exact_quality({("a",): 0.0}, 1)
+    assert equal.note == "Every compared column and pair equals that of the private table."

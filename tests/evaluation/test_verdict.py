@@ -44,7 +44,7 @@ def test_two_equal_tables_are_told_apart_at_the_stated_level() -> None:
 def test_exact_errors_are_compared_as_they_are() -> None:
     assert verdict_of(exact(0.31, 0.3)).outcome == "worse"
     assert verdict_of(exact(0.3, 0.3)).outcome == "undecided"
-    assert "exact" in verdict_of(exact(0.29, 0.3)).notes[0]
+    assert "exact" in verdict_of(exact(0.29, 0.3)).statistics[0]
 
 
 def test_the_headline_says_by_how_much() -> None:
@@ -59,7 +59,8 @@ def test_the_headline_says_by_how_much() -> None:
     assert better.headline == (
         "Better than the public table: mean error 0.070 ± 0.002 against 0.280 ± 0.002, 75% less."
     )
-    assert "-0.210 within ±0.003, with a confidence of 95%" in better.notes[0]
+    assert "-0.210 within ±0.003, with a confidence of 95%" in better.statistics[0]
+    assert better.notes == ("The noise of the errors does not explain the difference.",)
     assert better.good
     assert better.known
     assert better.advice == ()
@@ -101,7 +102,8 @@ def test_without_a_public_table_a_uniform_one_stands_in() -> None:
     means = f"mean error 0.200 ± 0.020 against {within}"
     assert better.headline == f"Better than a uniform table: {means}."
     assert better.difference == pytest.approx(0.4 - distance)
-    assert f"at most {0.4 - distance:+.3f} within ±0.039" in better.notes[0]
+    assert f"at most {0.4 - distance:+.3f} within ±0.039" in better.statistics[0]
+    assert better.notes == ("A table without any information is further from the private one.",)
     # An error that is larger than the distance: the triangle inequality bounds it otherwise.
     assert verdict_of(noisy(1.9, None, sigma=0.01), uniform=0.3).difference == pytest.approx(0.3)
     far = verdict_of(noisy(0.9, None, sigma=0.01), uniform=distance)
@@ -110,7 +112,10 @@ def test_without_a_public_table_a_uniform_one_stands_in() -> None:
         far.headline
         == "Not known to be better than a uniform table: mean error 0.900 ± 0.020 of 2."
     )
-    assert far.notes[0].endswith("from the synthetic one, so its error is about 0.567 to 2.000.")
+    assert far.statistics[0].endswith(
+        "from the synthetic one, so its error is about 0.567 to 2.000."
+    )
+    assert far.notes == ("A table without any information may be as close to the private one.",)
     useless = verdict_of(noisy(1.4, None, sigma=0.01), uniform=distance)
     assert useless.headline.startswith("Of little use: mean error 1.400 ± 0.020 of 2, and")
     # There is nothing that a plan could be tried on.
@@ -126,7 +131,7 @@ def test_errors_below_their_noise_are_not_told(
     verdict = verdict_of(errors, uniform=uniform, domain=DOMAIN)
     assert verdict.outcome == "undecided"
     assert verdict.headline.startswith("Nothing is known of the error at this budget")
-    assert verdict.notes == ()
+    assert (verdict.notes, verdict.statistics) == ((), ())
     assert not verdict.known
     assert verdict.sentences[-1].startswith("What would tell: a larger share")
     assert not any("columns" in one for one in verdict.advice)
@@ -149,6 +154,18 @@ def test_what_noise_hides_is_as_good_as_no_number_of_records() -> None:
         assert ("at most 1.872 against" in verdict.headline) is not hides
 
 
+def test_the_interval_of_the_sample_is_a_statistic() -> None:
+    errors = replace(noisy(0.1, 0.9, sigma=0.001), sample_equivalent=1200)
+    errors = replace(errors, equivalent_within=(1100, 1300))
+    verdict = verdict_of(errors)
+    assert verdict.notes[1] == "The table is as good as a random sample of 1,200 private records."
+    assert verdict.statistics[1] == (
+        "The size of that sample is 1,100 to 1,300 records, with a confidence of 95%."
+    )
+    # The command line and Dagster's log have both.
+    assert set(verdict.notes) | set(verdict.statistics) < set(verdict.sentences)
+
+
 def test_an_error_that_is_surely_large_is_known() -> None:
     large = verdict_of(noisy(1.9, 1.85, sigma=0.1))
     assert not large.hidden
@@ -158,7 +175,7 @@ def test_an_error_that_is_surely_large_is_known() -> None:
 @pytest.mark.parametrize("records", [0, 1])
 def test_a_table_that_is_as_good_as_a_record_or_none_says_so(records: int) -> None:
     verdict = verdict_of(replace(exact(1.9, 0.3), sample_equivalent=records))
-    assert verdict.notes[1].endswith("a random sample of fewer than two private records.")
+    assert verdict.notes[0].endswith("a random sample of fewer than two private records.")
 
 
 def test_another_mechanism_is_named_where_one_is_recommended() -> None:
@@ -185,7 +202,8 @@ def test_a_difference_beyond_large_noise_is_told() -> None:
 def test_noise_of_a_difference_is_told_as_such() -> None:
     near = verdict_of(noisy(0.3, 0.305, sigma=0.02))
     assert near.headline.endswith("mean error 0.300 ± 0.039 against 0.305 ± 0.039.")
-    assert near.notes[0].startswith("The difference is -0.005 within ±0.055")
+    assert near.statistics[0].startswith("The difference is -0.005 within ±0.055")
+    assert near.notes == ("The noise of the errors may explain the difference.",)
 
 
 def test_a_check_without_a_measurement_has_not_passed() -> None:
@@ -200,7 +218,7 @@ def test_a_check_without_a_measurement_has_not_passed() -> None:
 def test_a_small_exact_difference_is_not_told_as_none() -> None:
     close = verdict_of(exact(0.1028, 0.1027))
     assert close.headline.endswith("0.103 against 0.103, under 1% more.")
-    assert close.notes[0] == "The difference is +0.0001, exactly."
+    assert close.statistics == ("The difference is +0.0001, exactly.",)
 
 
 def test_what_noise_leaves_undecided_is_told_by_a_larger_share() -> None:
