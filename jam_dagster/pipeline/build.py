@@ -20,12 +20,9 @@ from jam_dagster.pipeline.assets.checks import release_checks
 from jam_dagster.pipeline.assets.private_side import private_assets
 from jam_dagster.pipeline.assets.public_side import public_assets
 from jam_dagster.pipeline.budget.automation import check_automation
-from jam_dagster.pipeline.budget.labels import (
-    RELEASE_TAG,
-    check_privacy_labels,
-    check_translated,
-)
+from jam_dagster.pipeline.budget.labels import check_privacy_labels, check_translated
 from jam_dagster.pipeline.graph import ReleaseGraph, Translate
+from jam_dagster.pipeline.launch import RELEASE_TAG
 from jam_dagster.pipeline.partitions import build_release_schedule, tick_of
 from jam_dagster.release.spec import ReleaseSpec
 

@@ -20,6 +20,9 @@ from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 if TYPE_CHECKING:
     from jam_dagster.pipeline.dagster_internals import IntEnvVar
 
+RELEASE_TAG = "jam/release"
+"""On the runs of a release's job, by which they are found."""
+
 NO_CONFIG: dict[str, Any] = {}
 """The config schema of what takes no run config; without one Dagster takes any, and drops it."""
 

@@ -21,9 +21,6 @@ CHARGES_LEDGER = "ledger"
 # On assets whose step reserves; it removes no taint.
 RESERVES_TAG = "jam/reserves"
 
-# On the runs of a release's job, by which they are found.
-RELEASE_TAG = "jam/release"
-
 # In the metadata of the private table of a release: the asset of the project that it is read from.
 PRIVATE_SOURCE = "jam/private_source"
 

@@ -14,13 +14,18 @@ from jam_dagster.common.files import check_plain, owner_only, write_once, write_
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import InputError, JamError, SourceError, SpecificationError
-from jam_dagster.pipeline.budget.labels import RELEASE_TAG
 from jam_dagster.pipeline.dagster_internals import (
     escape_dotdot_segments,
     escape_leading_slash,
     quiet_console,
 )
-from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, value_of_variable
+from jam_dagster.pipeline.launch import (
+    NO_CONFIG,
+    RELEASE_TAG,
+    declared_place,
+    is_variable,
+    value_of_variable,
+)
 from jam_dagster.pipeline.storage.formats import FORMATS, Format, TableFormat
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.tables import secret_key
