@@ -12,7 +12,12 @@ import yaml
 
 from jam_dagster.certificates.certificate import DAMAGE, Certificate
 from jam_dagster.certificates.issue import CONTENTS, OPTIONAL, arrays_in, environment, sha256_of
-from jam_dagster.certificates.refitting import FOREIGN_REFIT_TOLERANCE, REFIT_TOLERANCE, Refit
+from jam_dagster.certificates.refitting import (
+    FOREIGN_REFIT_TOLERANCE,
+    REFIT_TOLERANCE,
+    Nearness,
+    Refit,
+)
 from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import parse_yaml
@@ -173,14 +178,20 @@ class Held:
 
     @cached_property
     def refit(self) -> Refit | None:
-        """The refit of the model; None if it needs public data that were not given."""
+        """The run again; None if it needs public data that were not given."""
         try:
-            made_with = self.certificate.made_with
-            return Refit(self.transcript, self.domain, self.public, self.model, made_with)
+            given = self.transcript, self.domain, self.workload, self.public
+            return Refit(*given, self.certificate.made_with)
         except DomainError:
             if self.public is None and self.domain.digest == self.transcript.domain_digest:
                 return None
             raise
+
+    @cached_property
+    def nearness(self) -> Nearness | None:
+        """How near the refitted model is to the stored one; None without a refit."""
+        refit = self.refit
+        return None if refit is None or refit.fault else refit.closest(self.model)
 
     @cached_property
     def foreign(self) -> tuple[str, ...]:
@@ -197,3 +208,11 @@ class Held:
     def tolerance(self) -> float:
         """The largest allowed distance of the refitted model from the stored one."""
         return FOREIGN_REFIT_TOLERANCE if self.foreign else REFIT_TOLERANCE
+
+    @property
+    def near(self) -> bool:
+        """Whether that is near enough on this machine."""
+        near = self.nearness
+        if near is None:
+            return False
+        return near.exact or bool(self.foreign and near.apart <= FOREIGN_REFIT_TOLERANCE)

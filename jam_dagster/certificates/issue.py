@@ -30,7 +30,7 @@ from jam_dagster.certificates.facts import (
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.public_faults import public_faults, public_rounds
-from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit, distance
+from jam_dagster.certificates.refitting import Nearness, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import write_yaml
@@ -42,12 +42,13 @@ from jam_dagster.mechanisms.trust import distrust
 from jam_dagster.models.graphical import kernels
 from jam_dagster.privacy.ledger.key import canonical_digest, command_line_run
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.tables import Workload
 
 if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.certificates.signing import Signer
-    from jam_dagster.mechanisms import MechanismResult, Model, Transcript
+    from jam_dagster.mechanisms import MechanismResult, Transcript
     from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseKey
     from jam_dagster.tables import Domain, MarginalSource
 
@@ -152,7 +153,16 @@ def certify(
     if made_with is None:
         stored = load_model(files["model"].parent)
         fitted = run.model if fresh else None
-        made_with = _checked(transcript, domain, public, stored, fitted, charged=ledger is not None)
+        made_with = environment()
+        if fitted is not None:
+            _check_model(Nearness(distance(fitted, stored, domain), 0))
+        elif ledger is not None:
+            workload = Workload.specified(domain, terms.specification["workload"])
+            refit = Refit(transcript, domain, workload, public, made_with)
+            near = refit.closest(stored)
+            _check_model(near, refit.fault)
+            # The steps of a release may run on several machines.
+            made_with |= {"blas": near.processor} if near.processor else {}
     certificate = Certificate(
         key=key,
         made=at,
@@ -206,27 +216,6 @@ def _journalled(
     return certificate if signer is None else signer.sign(certificate)
 
 
-def _checked(
-    transcript: Transcript,
-    domain: Domain,
-    public: MarginalSource | None,
-    stored: Model,
-    fitted: Model | None,
-    *,
-    charged: bool,
-) -> Mapping[str, str]:
-    """Return the software that made a stored model, once it is the one that was fitted."""
-    made_with = environment()
-    if fitted is not None:
-        _check_model(distance(fitted, stored, domain))
-    elif charged:
-        apart, processor = Refit(transcript, domain, public, stored, made_with).closest
-        _check_model(apart)
-        # The steps of a release may run on several machines.
-        made_with |= {"blas": processor} if processor else {}
-    return made_with
-
-
 def _earlier(
     folder: Path | UPath,
     key: ReleaseKey,
@@ -252,13 +241,13 @@ def _earlier(
     return earlier.made_with if known else None
 
 
-def _check_model(apart: float) -> None:
+def _check_model(near: Nearness, fault: str = "") -> None:
     """Raise unless the stored model is the transcript's, by the software that is certified."""
-    if not apart <= REFIT_TOLERANCE:
+    why = fault or "the stored model is not the one that the transcript gives on this machine"
+    if not near.exact:
         raise LedgerIntegrityError(
-            "no certificate was issued, because the stored model is not the one that the "
-            "transcript gives on this machine. Remove model and transcript, and run the release "
-            "again here, which charges nothing: it repeats from the stored draws"
+            f"no certificate was issued, because {why}. Remove model and transcript, and run the "
+            "release again here, which charges nothing: it repeats from the stored draws"
         )
 
 

@@ -15,15 +15,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from jam_dagster.common.worker_processes import isolated
-from jam_dagster.mechanisms import Model, TiltedModel, Transcript, WeightedTable, refit
+from jam_dagster.mechanisms import Model, Replay, TiltedModel, Transcript, WeightedTable
+from jam_dagster.mechanisms.replay import ReplayError
 from jam_dagster.models.graphical import kernels
-from jam_dagster.tables import Domain, MarginalSource
+from jam_dagster.tables import Domain, MarginalSource, Workload
 
 REFIT_TOLERANCE = 1e-6
 """Largest allowed distance between the refitted and the stored model, with the recorded software.
@@ -50,42 +50,79 @@ _LEAST_SECONDS, _TIMES_SLOWER = 60.0, 10.0
 """Time limit of another process, for its imports and a fit with slower instructions."""
 
 
-@dataclass(frozen=True)
-class Refit:
-    """A refit of a model from its transcript, and its distance from the stored model.
+class Nearness(NamedTuple):
+    """How near a refit came to a stored model.
 
-    Without public data that the model needs, this raises `DomainError`.
+    `apart` is their `distance`, `differing` the number of the run's decisions that these fits would
+    have made otherwise, `processor` the emulated one, empty for this one.
     """
 
-    transcript: Transcript
-    domain: Domain
-    public: MarginalSource | None
-    model: Model
-    made_with: Mapping[str, str]
+    apart: float
+    differing: int
+    processor: str = ""
 
-    def __post_init__(self) -> None:
-        _ = self._here
+    @property
+    def exact(self) -> bool:
+        """Whether the model is the stored one, by the software that made it."""
+        return self.apart <= REFIT_TOLERANCE and not self.differing
 
-    @cached_property
-    def _here(self) -> tuple[float, float]:
-        """The distance of a fit in this process, and how many seconds it took."""
-        started = time.monotonic()
-        again = refit(self.transcript, self.domain, self.public)
-        return distance(again, self.model, self.domain), time.monotonic() - started
 
-    @cached_property
-    def closest(self) -> tuple[float, str]:
-        """The least distance, and its processor; empty for this one."""
-        here, seconds = self._here
-        if here <= REFIT_TOLERANCE or not math.isfinite(here):
-            return here, ""
-        work = pickle.dumps((self.transcript, self.domain, self.public, self.model))
-        limit = max(_LEAST_SECONDS, _TIMES_SLOWER * seconds)
-        for name, variables in _other_processors(self.made_with):
-            apart = _distance_elsewhere(work, variables, limit)
-            if apart <= REFIT_TOLERANCE:
-                return apart, name
-        return here, ""
+class Refit:
+    """A run again from its transcript, in this process.
+
+    Parameters
+    ----------
+    transcript, domain, workload, public
+        What `jam_dagster.mechanisms.refit` takes.
+    made_with
+        The software that made the run, so far as it is known.
+
+    Attributes
+    ----------
+    fault
+        Why the transcript is not what its mechanism does; empty if it is.
+
+    Raises
+    ------
+    DomainError
+        If the run needs a public table, and there is none.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        domain: Domain,
+        workload: Workload,
+        public: MarginalSource | None,
+        made_with: Mapping[str, str],
+    ) -> None:
+        self._given, self._made_with = (transcript, domain, workload, public), made_with
+        self.fault, self._domain, started = "", domain, time.monotonic()
+        self._model: Model | None = None
+        replay = Replay(*self._given)
+        try:
+            self._model = replay.run()
+        except ReplayError as error:
+            self.fault = str(error)
+        self._differing, self._seconds = replay.differing, time.monotonic() - started
+
+    def closest(self, model: Model) -> Nearness:
+        """Return how near it came to a model: here, or as on a processor that comes exactly there.
+
+        Infinitely far if the transcript has a fault.
+        """
+        if self._model is None:
+            return Nearness(math.inf, 0)
+        here = Nearness(distance(self._model, model, self._domain), self._differing)
+        if here.exact or not math.isfinite(here.apart):
+            return here
+        work = pickle.dumps((self._given, model))
+        limit = max(_LEAST_SECONDS, _TIMES_SLOWER * self._seconds)
+        for name, variables in _other_processors(self._made_with):
+            near = _nearness_elsewhere(work, variables, limit)
+            if near is not None and near.exact:
+                return near._replace(processor=name)
+        return here
 
 
 def distance(again: Model, model: Model, domain: Domain) -> float:
@@ -141,8 +178,10 @@ def _other_processors(made_with: Mapping[str, str]) -> Iterator[tuple[str, dict[
             yield name, variables
 
 
-def _distance_elsewhere(work: bytes, variables: Mapping[str, str], seconds: float) -> float:
-    """Return the distance with another processor's instructions; infinite if unsupported."""
+def _nearness_elsewhere(
+    work: bytes, variables: Mapping[str, str], seconds: float
+) -> Nearness | None:
+    """Return the nearness with another processor's instructions; None if unsupported."""
     try:
         done = subprocess.run(  # noqa: S603  # this interpreter, on what this process made
             isolated(f"from {__name__} import answer; answer()"),
@@ -153,12 +192,15 @@ def _distance_elsewhere(work: bytes, variables: Mapping[str, str], seconds: floa
             check=False,
             timeout=seconds,
         )
-        return float(done.stdout) if done.returncode == 0 else math.inf
+        apart, differing = done.stdout.split()
+        return Nearness(float(apart), int(differing)) if done.returncode == 0 else None
     except (subprocess.TimeoutExpired, OSError, ValueError):
-        return math.inf
+        return None
 
 
 def answer() -> None:
-    """Fit the transcript from standard input, and write the distance to standard output."""
-    transcript, domain, public, model = pickle.load(sys.stdin.buffer)  # noqa: S301  # see above
-    sys.stdout.write(repr(distance(refit(transcript, domain, public), model, domain)))
+    """Make the run of standard input again, and write the nearness to standard output."""
+    given, model = pickle.load(sys.stdin.buffer)  # noqa: S301  # see above
+    replay = Replay(*given)
+    apart = distance(replay.run(), model, model.domain)
+    sys.stdout.write(f"{apart!r} {replay.differing}")

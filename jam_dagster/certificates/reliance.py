@@ -11,11 +11,12 @@ from jam_dagster.certificates.issue import content_of
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.public_faults import public_faults
-from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit
+from jam_dagster.certificates.refitting import Refit
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError, JamError
 from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.privacy.shares import MECHANISM
+from jam_dagster.tables import Workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,14 +49,18 @@ def reliance_faults(
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:
         yield f"it was withdrawn on {withdrawn.on}: {withdrawn.reason}"
-    yield from _setting_faults(key, transcript, model, specification)
+    settings = list(_setting_faults(key, transcript, model, specification))
+    yield from settings
     journalled = "" if model.domain.restricted else content
     yield from _payment_faults(ledger, key, transcript, journalled)
     try:
         yield from public_faults(transcript, model.domain, public)
-        if not _is_certified(ledger, key, content, certificate):
-            apart, _ = Refit(transcript, model.domain, public, model, {}).closest
-            if not apart <= REFIT_TOLERANCE:
+        if not settings and not _is_certified(ledger, key, content, certificate):
+            workload = Workload.specified(model.domain, specification["workload"])
+            refit = Refit(transcript, model.domain, workload, public, {})
+            if refit.fault:
+                yield refit.fault
+            elif not refit.closest(model).exact:
                 yield "its model is not the one that its transcript gives on this machine"
     except InputError as error:
         yield f"its model cannot be fitted again ({error})"

@@ -124,7 +124,7 @@ def verify(
         _found("the transcript", lambda: _transcript_faults(held)),
         *_from_package(certificate),
         _found("the settings", lambda: filter(None, [setting_fault(certificate)])),
-        _found("the draws", lambda: draw_faults(certificate, held.transcript, held.domain)),
+        _draws(held),
         _found("the budget", lambda: _budget_faults(certificate)),
         *_paid(held, ledger),
         _public(held),
@@ -242,34 +242,58 @@ def _not_checked(name: str, why: str) -> Finding:
     return Finding(name, True, f"NOT CHECKED: {why}", checked=False)
 
 
+def _draws(held: Held) -> Finding:
+    """Check the draws; those that a run makes need the public table that it was given."""
+    name = "the draws"
+
+    def faults() -> Iterator[str]:
+        yield from draw_faults(held.certificate)
+        if held.refit is not None and held.refit.fault:
+            yield held.refit.fault
+
+    found = _found(name, faults)
+    if not found.passed or held.refit is not None:
+        return found
+    return _not_checked(
+        name,
+        "their noise is what was paid for; whether the mechanism makes them, with these prices, "
+        "sensitivities and candidates, needs public data; verify with --public TABLE",
+    )
+
+
 def _refitted(held: Held) -> Finding:
-    """Check the model, unless that needs a public table that was not given."""
+    """Check the model, if the run could be made again."""
     name = "the model, refitted"
 
     def faults() -> Iterator[str]:
-        if held.refit is not None and not held.refit.closest[0] <= held.tolerance:
+        near = held.nearness
+        if near is not None and not held.near:
             yield (
                 f"the stored model is not the one that the transcript gives: {summary()}"
-                if math.isfinite(held.refit.closest[0])
+                if math.isfinite(near.apart)
                 else "the stored model is over other marginals than the transcript's"
             )
 
     def summary() -> str:
-        if held.refit is None:
+        near = held.nearness
+        if near is None:
             return ""
-        apart, processor = held.refit.closest
-        here = f"; fitted as on a processor of the kind {processor}" if processor else ""
-        tolerance = REFIT_TOLERANCE if processor else held.tolerance
+        here = f"; fitted as on a processor of the kind {near.processor}" if near.processor else ""
+        tolerance = REFIT_TOLERANCE if near.processor else held.tolerance
         other = f"; made with another {', '.join(held.foreign)}" if held.foreign else ""
+        decided = f"; {near.differing} of the run's decisions are not those of this fit"
         return (
-            f"at most {apart:.2g} of the records apart in any compared marginal, of "
-            f"{tolerance:g} allowed{here}{'' if processor else other}"
+            f"at most {near.apart:.2g} of the records apart in any compared marginal, of "
+            f"{tolerance:g} allowed{here}{'' if near.processor else other}"
+            f"{decided if near.differing else ''}"
         )
 
     found = _found(name, faults, summary)
     if not found.passed or found.message:
         return found
-    return _not_checked(name, "the model needs public data; verify with --public TABLE")
+    if held.refit is None:
+        return _not_checked(name, "the model needs public data; verify with --public TABLE")
+    return _not_checked(name, "the transcript is not what the mechanism does: see the draws")
 
 
 def _public(held: Held) -> Finding:
@@ -356,8 +380,7 @@ def _outcomes(held: Held) -> Finding:
         yield from found[0].faults
 
     def summary() -> str:
-        unused = f"; {found[0].unused} chose what was never measured" if found[0].unused else ""
-        return f"{found[0].compared} as they were stored{unused}"
+        return f"{found[0].compared} as they were stored"
 
     return _found(name, faults, summary)
 

@@ -32,8 +32,8 @@ from jam_dagster.mechanisms.registry import (
     load_model,
     make_mechanism,
     mechanism_class,
-    refit,
 )
+from jam_dagster.mechanisms.replay import Replay, refit
 from jam_dagster.mechanisms.tilt import Tilt
 from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.model import FittedModel
@@ -70,6 +70,7 @@ __all__ = [
     "PublicPriorAlone",
     "RapSoftmax",
     "Registration",
+    "Replay",
     "Round",
     "Tilt",
     "TiltedModel",

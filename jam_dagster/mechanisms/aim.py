@@ -6,15 +6,15 @@ Private Synthetic Data", VLDB 2022, Algorithms 2 to 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import Context, step_of
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import (
     attributes_of,
     check_countable,
@@ -27,18 +27,12 @@ from jam_dagster.mechanisms.loops.graphical import (
 )
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.scores import l1_distance
-from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
 from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.model import FittedModel
-from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
-from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Clique, Domain, Workload
-
-if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
 
 ROUNDS_AN_ATTRIBUTE = 16
 """T = 16 d (Section 4.1): the first rounds are cheap, and annealing raises later prices."""
@@ -59,18 +53,6 @@ def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
             for candidate in closure
         ]
     )
-
-
-def _candidates(workload: Workload) -> tuple[Sequence[Clique], np.ndarray]:
-    """Return the downward closure of a workload, and the weights of its marginals."""
-    closure = workload.downward_closure()
-    return closure, weights_of(workload, closure)
-
-
-def _expected_noise(transcript: Transcript, done: Round) -> float:
-    """Return the expected error of a measurement in each cell, in counts."""
-    sigma = gaussian_sigma(transcript.neighbours.marginal_l2, done.rho_measure)
-    return MEAN_ABSOLUTE_NORMAL * sigma
 
 
 @dataclass(frozen=True)
@@ -122,7 +104,7 @@ class Aim(GraphicalMechanism):
     page: ClassVar[str] = "aim.md"
     line_style: ClassVar[LineStyle] = LineStyle("#d55e00", "square")
     weighting: ClassVar[Weighting] = "noise"
-    selection_rule: ClassVar[SelectionRule | None] = SelectionRule(_candidates, _expected_noise)
+    bounds_errors: ClassVar[bool] = True
 
     def shares(self, domain: Domain) -> int:
         """Return T, the number of parts that the budget is divided into."""
@@ -210,37 +192,3 @@ class Aim(GraphicalMechanism):
                     # The model changed by less than the noise: the next round costs more.
                     even *= ANNEALED
         return fit.model
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterator[float]:
-        """Yield the required sensitivity of each selection: that of the round's heaviest candidate.
-
-        A round without a choice is the last one; its candidates follow from its price.
-        """
-        closure = workload.downward_closure()
-        weights, fits = weights_of(workload, closure), TractabilityFilter(domain, closure)
-        limits = [one.size_limit_mb or 0.0 for one in transcript.rounds]
-        limits += _limit_of_a_lost_round(transcript)
-        measured: list[Clique] = []
-        for index, limit in enumerate(limits):
-            candidates = fits.fitting(measured, limit)
-            # The first rounds make no choice, and may have no candidate.
-            heaviest = max((float(weights[number]) for number in candidates), default=0.0)
-            yield neighbours.error_score(heaviest)
-            if index < len(transcript.rounds):
-                done = transcript.rounds[index]
-                measured += [done.clique] if done.measurement is not None else []
-
-
-def _limit_of_a_lost_round(transcript: Transcript) -> list[float]:
-    """Return the size limit of the round after those in a transcript, if any."""
-    settings, rounds = transcript.parameters, transcript.rounds
-    step = step_of(len(rounds), "select")
-    for call in transcript.calls:
-        if call.step == step:
-            spent = rounds[-1].rho_spent if rounds else 0.0
-            earned = spent + call.rho / (1 - float(settings["alpha"]))
-            return [float(settings["size_limit_mb"]) * earned / transcript.rho_budget]
-    return []

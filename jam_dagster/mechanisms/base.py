@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
-from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.base import Model
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 OnRound = Callable[[Round], None]
@@ -73,7 +71,7 @@ class OrdinaryMechanism:
     uses_public: ClassVar[bool]
     chooses_source: ClassVar[bool] = False
     takes_named_public: ClassVar[bool] = True
-    selection_rule: ClassVar[SelectionRule | None] = None
+    bounds_errors: ClassVar[bool] = False
     reads_values: ClassVar[bool] = True
 
     def parameters(self) -> dict[str, Any]:
@@ -126,9 +124,9 @@ class Mechanism(Protocol):
     """Whether it accepts public tables by name, each of which may lack attributes. A mechanism
     that weights the records of one whole table does not."""
 
-    selection_rule: ClassVar[SelectionRule | None]
-    """The selections of its rounds if they use weighted L1 errors, from which bounds on a
-    release's errors follow; None: another way."""
+    bounds_errors: ClassVar[bool]
+    """Whether its rounds select by `GraphicalFit.select` alone, from which bounds on a release's
+    errors follow; see `jam_dagster.evaluation.bounds`."""
 
     reads_values: ClassVar[bool]
     """Whether it looks at values of the private table. Otherwise a release counts the records,
@@ -148,6 +146,9 @@ class Mechanism(Protocol):
 
     def marginals(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
         """Return all private marginals that `run` may ask for; some sources answer no others."""
+
+    def draw(self, ctx: Any) -> Model:
+        """Make all draws of a run by its `Context`, and return its model."""
 
     def run(
         self,
@@ -193,20 +194,3 @@ class Mechanism(Protocol):
         ReleaseClosedError
             If the account was closed before the first measurement; a later closure ends the run.
         """
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return the required sensitivity of each round's selection, from the first round on.
-
-        The verification of a certificate checks every selection against it: that of round t, by
-        the numbers of `run.step_of`, against the element t - 1. The iterator may be endless. The
-        sensitivity of a measurement is `Neighbours.marginal_l2`.
-        """
-
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> Model:
-        """Rebuild the model of a transcript of this mechanism; see `mechanisms.refit`."""

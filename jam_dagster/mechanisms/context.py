@@ -93,6 +93,18 @@ class Fit(Protocol):
         ...
 
 
+class Selection(NamedTuple):
+    """What a choice of marginals was made by: scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
+
+    Weights and penalties have shape ``(m,)``; penalties are in counts.
+    """
+
+    cliques: Sequence[Clique]
+    weights: np.ndarray
+    penalties: np.ndarray
+    model: Model
+
+
 class Inputs(NamedTuple):
     """What a run reads and pays with; see `Mechanism.run`."""
 
@@ -123,6 +135,9 @@ class Context(ABC):
     ----------
     done, decisions
         The rounds and the decisions so far.
+    on_round, on_selection
+        Called after each round, and before each choice by the error of a graphical model; a lost
+        choice is followed by another of the round.
     ended
         Why the run ended before its last round; empty while it goes on. No draw is made then: each
         returns None, as a lost one does.
@@ -143,6 +158,7 @@ class Context(ABC):
         self.decisions: list[bool] = []
         self.model: Callable[[], Model] | None = None
         self.on_round: OnRound | None = None
+        self.on_selection: Callable[[Selection], None] | None = None
         self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
         self.making: Making | None = None
 
@@ -317,13 +333,14 @@ class Context(ABC):
         if self.has_ended():
             return None
         making = self.round
-        drawn = self._measure(making.step("measure"), clique, min(rho, self.remaining))
+        step = making.step("measure")
+        drawn = self._measure(step, clique, min(rho, self.remaining))
         if self.has_ended():
             return None
         making.clique, making.rho_measure = clique, rho
         making.candidates = among or making.candidates
         if drawn is not None:
-            making.measurement = Measurement(clique, "private", *drawn, making.index)
+            making.measurement = Measurement(clique, "private", *drawn, making.index, step)
         return making.measurement
 
     def decide(self, holds: bool) -> bool:
@@ -352,8 +369,9 @@ class Context(ABC):
             return None
         making = self.round
         making.clique, making.source, making.table = clique, "public", table
-        values = self._public_counts(clique, table)
-        making.measurement = Measurement(clique, "public", values, 0.0, making.index)
+        step = making.step("take")
+        values = self._taken(step, clique, table)
+        making.measurement = Measurement(clique, "public", values, 0.0, making.index, step)
         return making.measurement
 
     @cached_property
@@ -376,7 +394,8 @@ class Context(ABC):
         for block in marginal_blocks(table, cliques):
             yield {clique: values * scale for clique, values in block.items()}
 
-    def _public_counts(self, clique: Clique, name: str) -> np.ndarray:
+    def _taken(self, step: str, clique: Clique, name: str) -> np.ndarray:
+        """Return a marginal of a public table, scaled to n records."""
         (block,) = self.public_counts([clique], name)
         return block[clique]
 

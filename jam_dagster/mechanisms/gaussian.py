@@ -7,7 +7,7 @@ Mechanism for Differentially Private Synthetic Data", VLDB 2022.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,13 +19,9 @@ from jam_dagster.mechanisms.loops.base import (
     check_countable,
     check_share,
 )
-from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measured_answers import MeasuredAnswers
-from jam_dagster.tables import Domain, MarginalSource, Workload
-
-if TYPE_CHECKING:
-    pass
+from jam_dagster.tables import Domain, Workload
 
 
 @dataclass(frozen=True)
@@ -89,13 +85,6 @@ class Gaussian(IterativeMechanism):
             rho = ctx.remaining * float(shares[t] / shares[t:].sum())
             ctx.fit(answers, ctx.measure(cliques[t], rho, among=len(cliques)))
         return answers
-
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> MeasuredAnswers:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        return MeasuredAnswers(domain, transcript.records, transcript.measurements)
 
 
 def shares_of(domain: Domain, workload: Workload) -> np.ndarray:

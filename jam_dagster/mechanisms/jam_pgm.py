@@ -6,11 +6,9 @@ Information for Private Synthetic Data", AISTATS 2024, Algorithm 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import repeat
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,16 +27,13 @@ from jam_dagster.mechanisms.loops.graphical import (
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, subject_of
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import (
     Clique,
     Domain,
     Workload,
 )
-
-if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
 
 
 @dataclass(frozen=True)
@@ -173,13 +168,6 @@ class JamPgm(GraphicalMechanism):
             else:
                 fit.add(ctx.take(chosen.clique, chosen.table))
         return fit.model
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return the required sensitivity of each selection: the score's, in every round."""
-        return repeat(neighbours.jam_score)
 
 
 class Candidate(NamedTuple):

@@ -7,11 +7,11 @@ Algorithm 1 (measurements), Algorithm 2 (the tree).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations, repeat
-from typing import TYPE_CHECKING, ClassVar
+from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,15 +20,11 @@ from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
-from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.model import FittedModel, possible_cells
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Clique, Domain, Workload
-
-if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
 
 RARE = 3.0
 """Number of sigmas below which a noisy count marks a rare value."""
@@ -167,20 +163,6 @@ class Mst(GraphicalMechanism):
             part |= dict.fromkeys(sorted(whole), whole)
             add(ctx.measure(edge, rho_measure, among=len(joining)))
         return fit.model
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return the required sensitivity of each selection: a marginal's, in L1."""
-        return repeat(neighbours.error_score())
-
-    @classmethod
-    def fitted(cls, transcript: Transcript, domain: Domain) -> Iterable[Measurement]:
-        """Return the measurements as the fits took them, with rare values merged."""
-        measured = transcript.measurements
-        merges = recorded_settings(cls, transcript)["merge_rare"]
-        return map(RareValues(domain).merged, measured) if merges else measured
 
 
 class RareValues:

@@ -7,12 +7,8 @@ for Differentially Private Synthetic Data", VLDB 2022, state it for zCDP in Algo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
@@ -24,24 +20,10 @@ from jam_dagster.mechanisms.loops.graphical import (
     size_limit_setting,
 )
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
-from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
 from jam_dagster.models.graphical.model import FittedModel
-from jam_dagster.tables import Clique, Domain, Workload
-
-if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
-
-
-def _candidates(workload: Workload) -> tuple[Sequence[Clique], np.ndarray]:
-    """Return the marginals of a workload, with equal weights."""
-    return workload.cliques, np.ones(len(workload.cliques))
-
-
-def _one_record(transcript: Transcript, done: Round) -> float:
-    """Return the score's penalty for each cell, independent of the noise: one record."""
-    return 1.0
+from jam_dagster.tables import Domain, Workload
 
 
 @dataclass(frozen=True)
@@ -93,7 +75,7 @@ class MwemPgm(GraphicalMechanism):
     rank: ClassVar[int] = 30
     page: ClassVar[str] = "without_public_data.md#mwempgm"
     line_style: ClassVar[LineStyle] = LineStyle("#15919b", "saltire")
-    selection_rule: ClassVar[SelectionRule | None] = SelectionRule(_candidates, _one_record)
+    bounds_errors: ClassVar[bool] = True
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return T."""
@@ -139,10 +121,3 @@ class MwemPgm(GraphicalMechanism):
             if chosen is not None:
                 fit.add(ctx.measure(chosen, share - rho_select))
         return fit.model
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return the required sensitivity of each selection: a marginal's, in L1."""
-        return repeat(neighbours.error_score())

@@ -12,10 +12,9 @@ from typing import ClassVar
 from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import IterativeMechanism, public_of
-from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
-from jam_dagster.tables import Domain, MarginalSource, Workload
+from jam_dagster.tables import Domain, Workload
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,3 @@ class PublicPriorAlone(IterativeMechanism):
     def draw(self, ctx: Context) -> TiltedModel:
         """Return the prior, over the number of records, without a round."""
         return PublicPrior.of(ctx.domain, public_of(self, ctx.public)).model(ctx.records)
-
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> TiltedModel:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`.
-
-        Raises
-        ------
-        DomainError
-            If the public table was not given.
-        """
-        return PublicPrior.of(domain, public_of(cls(), public)).model(transcript.records)

@@ -12,7 +12,7 @@ from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms.discovery import Registration, found_mechanisms
-from jam_dagster.mechanisms.loops.settings import check_recorded, settings_of
+from jam_dagster.mechanisms.loops.settings import settings_of
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms.base import Mechanism
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.models.base import Model
-    from jam_dagster.tables import Domain, MarginalSource
+    from jam_dagster.tables import Domain
 
 
 class _Registry(Mapping[str, Registration]):
@@ -141,36 +141,6 @@ def make_mechanism(name: str, **settings: Any) -> Mechanism:
             f"{unknown[0]} is no setting of {name}; it has {', '.join(known) or 'none'}.{others}"
         )
     return found(**settings)
-
-
-def refit(transcript: Transcript, domain: Domain, public: MarginalSource | None = None) -> Model:
-    """Rebuild the model of a transcript, without private data and without cost.
-
-    Parameters
-    ----------
-    transcript
-        A whole transcript.
-    domain
-        The domain that it refers to.
-    public
-        The public table of the run, for models that consist of its records.
-
-    Returns
-    -------
-    Model
-        The model that the run returned: the same fits in the same order.
-
-    Raises
-    ------
-    DomainError
-        If `domain` is not the transcript's, or a public table is needed and not given.
-    InputError
-        If the transcript lacks the settings of the fit, or has one that is out of range.
-    """
-    check_domain(transcript, domain)
-    found = mechanism_class(transcript.mechanism)
-    check_recorded(found, transcript)
-    return found.refit(transcript, domain, public)
 
 
 def check_domain(transcript: Transcript, domain: Domain) -> None:

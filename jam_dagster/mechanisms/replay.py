@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jam_dagster.errors import JamError
+from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.transcript import (
-    NOTHING,
-    NOTHING_HELPS,
-    Round,
-    Transcript,
-    subject_of,
-)
+from jam_dagster.mechanisms.loops.settings import recorded_settings
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.registry import check_domain, mechanism_class
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
-from jam_dagster.privacy.noise.calls import SELECTION, DrawKind, NoiseCall
+from jam_dagster.privacy.noise.calls import RECORDS, SELECTION, DrawKind, NoiseCall
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms.loops.base import IterativeMechanism
     from jam_dagster.models.base import Model
     from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
@@ -30,7 +26,7 @@ _CLOSE = 1e-9
 """Relative tolerance of what was computed with floats: sums may round otherwise elsewhere."""
 
 
-class ReplayError(JamError):
+class ReplayError(InputError):
     """A transcript is not what its mechanism does with the outcomes that it records."""
 
 
@@ -38,7 +34,29 @@ class Replay(Context):
     """A run whose draws are those of a transcript; see `Context`.
 
     Each draw must be the transcript's next one: its step, kind, price, sensitivity and number of
-    candidates are computed again and compared. A choice must be among the candidates.
+    candidates are computed again and compared. A choice must be among the candidates, and a
+    measurement be of what was asked for.
+
+    Parameters
+    ----------
+    transcript
+        What the run released.
+    domain, workload, public
+        What it was given besides the private table.
+
+    Attributes
+    ----------
+    differing
+        The number of decisions that fits on this machine would have made otherwise.
+
+    Raises
+    ------
+    DomainError
+        If `domain` is not the transcript's.
+    InputError
+        If the transcript lacks a setting of the mechanism.
+    SpecificationError
+        If a setting is out of range.
     """
 
     def __init__(
@@ -48,7 +66,11 @@ class Replay(Context):
         workload: Workload,
         public: MarginalSource | None = None,
     ) -> None:
+        check_domain(transcript, domain)
+        found = mechanism_class(transcript.mechanism)
+        self._mechanism = found(**recorded_settings(found, transcript))
         self._transcript, self._next, self._units = transcript, 0, 0
+        self._values = {one.step: one for one in transcript.measurements}
         self._lacks_tables, self.differing = False, 0
         super().__init__(
             domain,
@@ -57,6 +79,29 @@ class Replay(Context):
             transcript.neighbours,
             transcript.rho_budget,
         )
+
+    def run(self) -> Model:
+        """Make the run again, and return its model.
+
+        Raises
+        ------
+        ReplayError
+            If the mechanism does not make the transcript's draws or rounds, with the first
+            difference.
+        DomainError
+            If the mechanism needs the public table, and there is none.
+        SpecificationError, EmptyCandidateSetError
+            If the mechanism cannot start.
+        """
+        transcript, mechanism = self._transcript, self._mechanism
+        if mechanism.parameters() != dict(transcript.parameters):
+            raise ReplayError("the transcript has settings that its mechanism does not have")
+        if transcript.workload_digest != self.workload.digest:
+            raise ReplayError("the transcript is of a run of another workload")
+        mechanism.check(self.domain, self.workload, self.total)
+        model = mechanism.draw(self)
+        self._finish()
+        return model
 
     @property
     def spent(self) -> float:
@@ -77,22 +122,18 @@ class Replay(Context):
         taken = dict.fromkeys(one.table for one in rounds if one.source == "public")
         return dict.fromkeys(taken, self.domain.names)
 
-    def _public_counts(self, clique: Clique, name: str) -> np.ndarray:
-        """Return the counts that the transcript took, once the public table is known to have them.
+    def _taken(self, step: str, clique: Clique, name: str) -> np.ndarray:
+        """Return what the transcript took; `public_faults` compares it with the public tables."""
+        return self._recorded(step, clique).values
 
-        Without the table nothing can be compared.
-        """
-        was = self._recorded
-        if was is None or was.measurement is None:
-            raise ReplayError(f"no round records what was taken from the public table {name!r}")
-        values = was.measurement.values
-        if self.public is not None:
-            counted = super()._public_counts(clique, name)
-            if values.shape != counted.shape or not np.allclose(
-                values, counted, rtol=_CLOSE, atol=_CLOSE
-            ):
-                raise ReplayError(f"round {was.index + 1} records other counts than {name!r} has")
-        return values
+    def _recorded(self, step: str, clique: Clique) -> Measurement:
+        """Return a measurement of the transcript."""
+        found = self._values.get(step)
+        if found is None or found.clique != clique:
+            raise ReplayError(f"no round records what {step} gave")
+        if found.values.shape != self.domain.project(clique).shape:
+            raise ReplayError(f"{step} gave counts of another shape than its marginal's")
+        return found
 
     def hold(self, cliques: Sequence[Clique]) -> None:
         """Hold nothing: there is no private table."""
@@ -118,7 +159,10 @@ class Replay(Context):
             step = "records" if attempt == 1 else f"records-{attempt}"
             # What it may cost is the release's to say.
             price = self._coming(step).rho
-            lost = self._take(step, "discrete Gaussian", price, sensitivity, 1).lost
+            call = self._take(step, "discrete Gaussian", price, sensitivity, 1)
+            if call.subject != RECORDS:
+                raise ReplayError(f"{step} measured something else than the number of records")
+            lost = call.lost
         return self._transcript.records
 
     def _coming(self, step: str) -> NoiseCall:
@@ -155,12 +199,6 @@ class Replay(Context):
             self.end("closed")
         return bool(self.ended)
 
-    @property
-    def _recorded(self) -> Round | None:
-        """The round of the transcript that is being made; None if it has no more."""
-        rounds = self._transcript.rounds
-        return rounds[len(self.done)] if len(self.done) < len(rounds) else None
-
     def _select(
         self,
         step: str,
@@ -174,96 +212,102 @@ class Replay(Context):
             return None
         # Only the tables can say how many public candidates there were.
         cells = self._coming(step).cells if self._lacks_tables else size
-        if self._take(step, SELECTION, rho, sensitivity, cells).lost:
+        call = self._take(step, SELECTION, rho, sensitivity, cells)
+        if call.lost:
             return None
-        was = self._recorded
-        if was is None and self._transcript.ended != NOTHING_HELPS:
-            self._end_after_choice(step)
-            return None
-        subject = NOTHING if was is None else subject_of(was.clique, was.source, was.table)
         for place in range(size):
-            if named(place) == subject:
+            if named(place) == call.subject:
                 return place
-        raise ReplayError(f"{step} chose what was no candidate: {subject}")
-
-    def _end_after_choice(self, step: str) -> None:
-        """End with a choice that no round records: an operator closed before it was measured."""
-        calls = self._transcript.calls[self._next :]
-        # A measurement that was charged, and not stored, is of a marginal that nothing records.
-        if calls and calls[0].lost:
-            (call, *_) = calls
-            sensitivity = self.neighbours.marginal_l2
-            self._take(call.step, "discrete Gaussian", call.rho, sensitivity, call.cells)
-        if not self._is_closed():
-            raise ReplayError(f"no round records what {step} chose")
+        raise ReplayError(f"{step} chose what was no candidate: {call.subject}")
 
     def _measure(self, step: str, clique: Clique, rho: float) -> tuple[np.ndarray, float] | None:
         if self._is_closed():
             return None
         cells = self.domain.size(clique)
         call = self._take(step, "discrete Gaussian", rho, self.neighbours.marginal_l2, cells)
-        was = self._recorded
-        if call.lost and self._is_closed():
+        if call.subject != subject_of(clique):
+            raise ReplayError(f"{step} measured another marginal: {call.subject}")
+        if call.lost:
+            # The last one may have been lost because the release was closed, before its round was.
+            if len(self.done) == len(self._transcript.rounds):
+                self._is_closed()
             return None
-        if was is None or was.clique != clique or was.source != "private":
-            raise ReplayError(f"no round records what {step} measured")
-        if call.lost != (was.measurement is None):
-            raise ReplayError(f"{step} was lost, or its round has no measurement: not both")
-        if was.measurement is None:
-            return None
-        return was.measurement.values, was.measurement.sigma
+        found = self._recorded(step, clique)
+        if found.source != "private" or found.sigma != call.scale:
+            raise ReplayError(f"{step} gave other noise than its round records")
+        return found.values, found.sigma
 
-    def finish(self) -> None:
-        """Check that nothing of the transcript is left.
-
-        Raises
-        ------
-        ReplayError
-            If draws or rounds are left, or the run ended for another reason.
-        """
+    def _finish(self) -> None:
+        """Raise ReplayError if draws, rounds or decisions are left, or differ."""
         self.close_round()
-        if self._next < len(self._transcript.calls):
+        transcript = self._transcript
+        if self._next < len(transcript.calls):
             raise ReplayError(f"the mechanism does not make {self._coming('').step}")
-        if len(self.done) != len(self._transcript.rounds):
-            raise ReplayError("the transcript has rounds that the mechanism does not make")
-        if len(self.decisions) != len(self._transcript.decisions):
+        if len(self.done) != len(transcript.rounds):
+            raise ReplayError(
+                f"the transcript has {len(transcript.rounds)} rounds, and the mechanism makes "
+                f"{len(self.done)}"
+            )
+        if len(self.decisions) != len(transcript.decisions):
             raise ReplayError("the transcript has decisions that the mechanism does not make")
         ended = self.ended or "all rounds"
-        if self._transcript.ended != ended:
+        if transcript.ended != ended:
             raise ReplayError(f"the run ended for another reason than {ended!r}")
-        for one, was in zip(self.done, self._transcript.rounds, strict=True):
-            told = (one.candidates, one.size_limit_mb, one.rho_select, one.rho_measure)
-            if told != (was.candidates, was.size_limit_mb, was.rho_select, was.rho_measure):
-                raise ReplayError(f"round {one.index + 1} records other numbers than it had")
+        for one, was in zip(self.done, transcript.rounds, strict=True):
+            if _step(one) != _step(was):
+                raise ReplayError(f"round {one.index + 1} records what {_step(was)!r} gave")
+            for name in _COMPARED:
+                if not _same(getattr(one, name), getattr(was, name)):
+                    raise ReplayError(f"round {one.index + 1} records another {name} than it had")
 
 
-def replay(
-    mechanism: IterativeMechanism,
+_COMPARED = (
+    *("index", "clique", "source", "table", "candidates", "size_limit_mb"),
+    *("rho_select", "rho_measure", "rho_spent", "sigma"),
+)
+"""What rounds record that no fit influences; the ledger's digest of the run covers the rest."""
+
+
+def _step(one: Round) -> str:
+    return "" if one.measurement is None else one.measurement.step
+
+
+def _same(made: object, recorded: object) -> bool:
+    if isinstance(made, float) and isinstance(recorded, float):
+        return math.isclose(made, recorded, rel_tol=_CLOSE, abs_tol=2 / UNITS_PER_RHO)
+    return made == recorded
+
+
+def refit(
     transcript: Transcript,
     domain: Domain,
     workload: Workload,
     public: MarginalSource | None = None,
 ) -> Model:
-    """Make a run again from its transcript, and return its model.
+    """Rebuild the model of a transcript, without private data and without cost.
+
+    The mechanism runs again, and each of its draws is compared with the transcript's.
 
     Parameters
     ----------
-    mechanism
-        The mechanism with the settings of the run.
     transcript
-        What the run released.
-    domain, workload, public
-        What it was given besides the private table.
+        A whole transcript.
+    domain, workload
+        Those of the run.
+    public
+        The public table of the run, for models that consist of its records.
+
+    Returns
+    -------
+    Model
+        The model that the run returned: the same fits in the same order.
 
     Raises
     ------
-    ReplayError
-        If the mechanism does not make the transcript's draws, with the first difference; or if it
-        decides otherwise, although the same processor fits alike.
+    DomainError
+        If `domain` is not the transcript's, or a public table is needed and not given.
+    InputError
+        If the transcript lacks a setting or has one that is out of range, or is not what its
+        mechanism does (`ReplayError`).
     """
-    run = Replay(transcript, domain, workload, public)
-    model = mechanism.draw(run)
-    run.finish()
-    if run.differing:
-        raise ReplayError(f"{run.differing} decisions of the run are not those of its fits")
-    return model
+    return Replay(transcript, domain, workload, public).run()

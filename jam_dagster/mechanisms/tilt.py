@@ -8,7 +8,7 @@ correlated with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.context import SMALLEST_RHO, Context, step_of
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.mechanisms.loops.base import (
     IterativeMechanism,
     attributes_of,
@@ -26,11 +26,10 @@ from jam_dagster.mechanisms.loops.base import (
 )
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain, strengths_of
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting
-from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.mechanisms.loops.transcript import (
     NOTHING,
     NOTHING_HELPS,
-    Transcript,
     subject_of,
 )
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE, mask_of
@@ -40,7 +39,7 @@ from jam_dagster.models.tilted.fit import TiltFit
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
@@ -158,48 +157,6 @@ class Tilt(IterativeMechanism):
         for _ in ctx.rounds():
             run.round()
         return run.fitted.released
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterator[float]:
-        """Yield the required sensitivity of each selection: that of the heaviest candidate.
-
-        What is settled follows from the measurements before, and from the price of the round's
-        first attempt. The candidates are all that could fit, whatever the public network. A last
-        selection without a round chose nothing, or its measurement was never made.
-        """
-        candidates = _Candidates(domain, workload, float(transcript.parameters["size_limit_mb"]))
-        paid = {call.step: call.rho for call in transcript.calls}
-        for index in range(len(transcript.rounds) + 1):
-            if (rho := paid.get(step_of(index, "select"))) is not None:
-                weights = candidates.weighed(rho, transcript.records, neighbours)
-                yield neighbours.gain_score(weights.heaviest)
-            elif index < len(transcript.rounds):
-                # It measures again, and selects nothing.
-                yield 0.0
-            if index < len(transcript.rounds):
-                measurement = transcript.rounds[index].measurement
-                if measurement is not None:
-                    candidates.note(measurement.clique, measurement.sigma)
-
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> TiltedModel:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`.
-
-        Raises
-        ------
-        DomainError
-            If the public table was not given.
-        """
-        mechanism = cls(**recorded_settings(cls, transcript))
-        prior = PublicPrior.of(domain, public_of(mechanism, public))
-        fit = TiltFit(prior, transcript.records, iterations=mechanism.iterations)
-        for measurement in transcript.measurements:
-            fit.add(measurement)
-        return fit.released
 
 
 def _shares(workload: Workload) -> int:

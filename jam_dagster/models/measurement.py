@@ -38,6 +38,8 @@ class Measurement:
         Standard deviation of the noise of each cell, in counts; 0 for public.
     round
         The round that measured it, from 0.
+    step
+        The name of the draw that measured it, or of the step that took it from a public table.
     """
 
     clique: Clique
@@ -45,6 +47,7 @@ class Measurement:
     values: np.ndarray
     sigma: float
     round: int
+    step: str = ""
 
 
 def check_marginal(domain: Domain, names: Sequence[str]) -> int:

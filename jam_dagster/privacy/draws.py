@@ -30,7 +30,7 @@ from jam_dagster.privacy.accounting import (
     units_up,
 )
 from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
-from jam_dagster.privacy.noise.calls import SELECTION, DrawKind, NoiseCall
+from jam_dagster.privacy.noise.calls import RECORDS, SELECTION, DrawKind, NoiseCall
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 from jam_dagster.privacy.outcome_store import MemoryStore, Outcome, OutcomeStore
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -190,7 +190,9 @@ class Draws:
                 f"the stored outcome of {step} chooses a candidate that does not exist: it was "
                 "changed after it was drawn. Restore the stored outcomes from a copy"
             )
-        self._account.confirm(step, choice_digest(named(chosen), float(stored["rho"])))
+        subject = named(chosen)
+        self._account.confirm(step, choice_digest(subject, float(stored["rho"])))
+        self._calls[step] = replace(self._calls[step], subject=subject)
         self._note(step, exponential_epsilon(rho))
         return chosen
 
@@ -254,7 +256,8 @@ class Draws:
             step = "records" if attempt == 1 else f"records-{attempt}"
             rho = self.records_share * self.remaining
             try:
-                noisy, _ = self._measure(step, counts, self.neighbours.records, rho, least=1.0)
+                sensitivity = self.neighbours.records
+                noisy, _ = self._measure(step, counts, sensitivity, rho, RECORDS, least=1.0)
             except LostDrawError:
                 continue
             return int(noisy[0])
@@ -266,11 +269,11 @@ class Draws:
         counts: np.ndarray,
         l2_sensitivity: float,
         rho: float,
-        subject: str = "",
+        subject: str,
         *,
         least: float = -math.inf,
     ) -> tuple[np.ndarray, float]:
-        stored = self._open(step, rho, "discrete Gaussian", l2_sensitivity, counts.size)
+        stored = self._open(step, rho, "discrete Gaussian", l2_sensitivity, counts.size, subject)
         if stored is None:
             values, sigma = self._noise.gaussian_counts(counts, l2_sensitivity, rho, step)
             stored = {"values": values, "sigma": float(sigma), "rho": rho}
@@ -278,7 +281,8 @@ class Draws:
         # The digest covers the released values.
         released = np.maximum(np.asarray(stored["values"], dtype=np.float64), least)
         sigma = float(stored["sigma"])
-        self._confirm(step, released, sigma, stored, subject)
+        # The digest of n names nothing.
+        self._confirm(step, released, sigma, stored, "" if subject == RECORDS else subject)
         return released, sigma
 
     def means(
@@ -357,19 +361,29 @@ class Draws:
         self._calls[step] = replace(self._calls[step], scale=scale, lost=False)
 
     def _open(
-        self, step: str, rho: float, kind: DrawKind, sensitivity: float, cells: int
+        self,
+        step: str,
+        rho: float,
+        kind: DrawKind,
+        sensitivity: float,
+        cells: int,
+        subject: str = "",
     ) -> Outcome | None:
         """Return the stored outcome of a step, or None once it is paid for and may be drawn."""
         stored = self._store.get(step)
         if stored is not None and not self._is_lost(step):
             paid = float(stored["rho"])
-            self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
+            self._calls[step] = NoiseCall(
+                step, kind, paid, sensitivity, None, cells, lost=True, subject=subject
+            )
             self._units_of[step] = units_up(paid)
             return stored
         charged = self._charge(step, rho)
         repeats = charged is None or self._repeats(charged, rho)
         paid = rho if charged is None or repeats else charged
-        self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
+        self._calls[step] = NoiseCall(
+            step, kind, paid, sensitivity, None, cells, lost=True, subject=subject
+        )
         if charged is not None and not repeats:
             # The amount came through a float, which may have lost a unit of what was charged.
             self._units_of[step] = units_up(math.nextafter(charged, math.inf))

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.privacy.noise.calls import RECORDS
+
 if TYPE_CHECKING:
     from jam_dagster.common import palette
     from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -63,7 +65,7 @@ class Spending:
 def _counting(transcript: Transcript) -> float:
     """Return the price of the measured number of records."""
     return math.fsum(
-        call.rho for call in transcript.calls if call.step.startswith("records") and not call.lost
+        call.rho for call in transcript.calls if call.subject == RECORDS and not call.lost
     )
 
 

@@ -158,7 +158,8 @@ def histogram(name: str, **settings: Any) -> Case:
 
 def jam_pgm_of_two_tables() -> Case:
     """JAM-PGM with the public table twice, once without its first attribute."""
-    return replace(jam_pgm(), name="jam_pgm-two-tables", make=_two_tables, audits=())
+    name = "jam_pgm-two-tables"
+    return replace(jam_pgm(), name=name, make=_two_tables, audits=(), learns=_whole_and_part)
 
 
 def aim() -> Case:
@@ -363,11 +364,14 @@ def _jam_pgm(**settings: Any) -> JamPgm:
     return JamPgm(**small | settings)
 
 
+def _whole_and_part(public: EncodedTable) -> PublicTables:
+    part = EncodedTable(public.domain.project(public.domain.names[1:]), public.columns[1:])
+    return PublicTables(public.domain, {"whole": public, "part": part})
+
+
 class _TwoTables(JamPgm):
     def run(self, private: MarginalSource, public: Any, *args: Any, **more: Any) -> MechanismResult:
-        part = private.domain.project(private.domain.names[1:])
-        tables = {"whole": public, "part": EncodedTable(part, public.columns[1:])}
-        return super().run(private, PublicTables(private.domain, tables), *args, **more)
+        return super().run(private, _whole_and_part(public), *args, **more)
 
 
 def _and_reversed(public: EncodedTable) -> PublicTables:

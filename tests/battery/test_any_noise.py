@@ -62,7 +62,7 @@ def test_a_run_ends_with_a_model(
         result.transcript.save(Path(folder) / "run")
         result.model.save(Path(folder) / "model")
         transcript = Transcript.load(Path(folder) / "run")
-    again = refit(transcript, domain, case.learns(public))
+    again = refit(transcript, domain, WORKLOAD, case.learns(public))
     for clique in asked:
         np.testing.assert_allclose(
             again.marginal(clique), result.model.marginal(clique), rtol=0, atol=1e-9 * total

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import islice
 
 import numpy as np
 import pytest
 
 from jam_dagster.errors import ReleaseClosedError
-from jam_dagster.mechanisms import MechanismResult, Transcript, mechanism_class
+from jam_dagster.mechanisms import MechanismResult, mechanism_class
 from jam_dagster.privacy import (
     REPLACE_ONE,
     Draws,
@@ -77,19 +76,6 @@ def marginals(result: MechanismResult) -> list[np.ndarray]:
     return list(result.model.marginals(cliques).values())
 
 
-def check_sensitivities(transcript: Transcript) -> None:
-    """Check that a certificate would find what the selections were made for, lost ones too."""
-    workload = Workload.all_k_way(DOMAIN, 2)
-    made = mechanism_class(transcript.mechanism)
-    sensitivities = list(
-        islice(made.sensitivities(transcript, DOMAIN, workload, transcript.neighbours), 100)
-    )
-    for call in transcript.calls:
-        if "/select" in call.step:
-            number = int(call.step.split("/")[0].removeprefix("round-"))
-            assert sensitivities[number - 1] == call.sensitivity, call.step
-
-
 def steps_of(case: Case, relation: Neighbours) -> list[str]:
     whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO))
     return [call.step for call in whole.transcript.calls]
@@ -107,7 +93,6 @@ def test_any_draw_may_be_lost(case: Case, relation: Neighbours) -> None:
         assert account.spent <= RHO, step
         assert transcript.rho_spent == pytest.approx(account.spent), step
         assert [call.lost for call in transcript.calls].count(True) == 1, step
-        check_sensitivities(transcript)
         # A measurement that is lost leaves its round without one, and is not made again.
         without = [one.index for one in transcript.rounds if one.measurement is None]
         assert len(without) == step.endswith("/measure"), step
@@ -152,5 +137,4 @@ def test_a_release_may_be_closed_before_any_draw(case: Case, relation: Neighbour
             result = run(case, relation, MemoryStore(), account)
             assert result.transcript.ended == "closed"
             assert result.transcript.rho_spent == pytest.approx(account.spent)
-            check_sensitivities(result.transcript)
         measured = measured or last.endswith("/measure")

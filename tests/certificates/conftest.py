@@ -42,6 +42,7 @@ from jam_dagster.mechanisms import (
     sample_rows,
     sampling_generator,
 )
+from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.privacy.shares import EVALUATION
@@ -141,6 +142,16 @@ def copied(folder: Path, tmp_path: Path) -> Released:
     """Copy a release, to be tampered with."""
     shutil.copytree(folder, tmp_path / "copy")
     return Released(tmp_path / "copy")
+
+
+def fitted(made: Released, transcript: Transcript) -> FittedModel:
+    """Fit a model to what a forged transcript says was measured, whatever its draws say."""
+    given, domain = transcript.parameters, Domain.load(made.folder / "domain.yaml")
+    settings = {name: given[name] for name in ("iterations", "tolerance")}
+    estimator = make_estimator(given["estimator"], domain, transcript.records, **settings)
+    for measurement in transcript.measurements:
+        estimator.add(measurement)
+    return estimator.model.recalibrated()
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.certificates import issue
-from jam_dagster.certificates.refitting import Refit
+from jam_dagster.certificates.refitting import Nearness, Refit
 from jam_dagster.errors import LedgerIntegrityError
-from jam_dagster.mechanisms import load_model
+from jam_dagster.mechanisms import Model, load_model
 from jam_dagster.privacy import Kind, Ledger
 from tests.certificates.conftest import Released, bend, certified_again, copied
 
@@ -82,7 +82,8 @@ def test_a_model_of_another_processor_is_certified_as_its_own(
     (made.folder / "certificate.json").unlink()
 
     class Elsewhere(Refit):
-        closest = (0.0, "Nehalem")
+        def closest(self, model: Model) -> Nearness:
+            return Nearness(0.0, 0, "Nehalem")
 
     monkeypatch.setattr(issue, "Refit", Elsewhere)
     assert certified_again(made, was).made_with == {**was.made_with, "blas": "Nehalem"}

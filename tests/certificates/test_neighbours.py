@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, Unle
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from jam_dagster.tables.sources.dialect import Dialect
-from tests.battery.mechanisms import Case, every_mechanism_that_samples
+from tests.battery.mechanisms import QUICK_CASES, Case, aim, every_mechanism_that_samples, marked
 
 RELATIONS = [Neighbours(relation, k) for relation in ("replace_one", "add_remove") for k in (1, 3)]
 
@@ -82,8 +83,16 @@ def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Cer
     return certificate
 
 
-def failed(folder: Path) -> dict[str, str]:
-    return {one.name: one.message for one in verify(folder) if not one.passed}
+def failed(folder: Path, **given: Any) -> dict[str, str]:
+    return {one.name: one.message for one in verify(folder, **given) if not one.passed}
+
+
+def put(folder: Path, certificate: Certificate, transcript: Transcript) -> None:
+    """Put another transcript in place, with a certificate that fits it."""
+    transcript.save(folder / "transcript")
+    path = folder / "transcript" / "transcript.json"
+    hashed = FileHash("transcript/transcript.json", sha256_of(path))
+    replace(certificate, files={**certificate.files, "transcript": hashed}).save(folder)
 
 
 @pytest.mark.slow
@@ -108,21 +117,41 @@ def test_a_run_under_every_relation_certifies(
 
 
 @pytest.mark.slow
-@every_mechanism_that_samples
+@pytest.mark.parametrize("case", marked(case for case in QUICK_CASES if case.make().samples))
 def test_a_wrong_sensitivity_of_any_draw_is_found(case: Case, tmp_path: Path) -> None:
     """Also where transcript and certificate agree on it, and the noise is the right one for it."""
+    public = CsvSource(str(tmp_path / "public.csv"))
     certificate = certified(tmp_path, case.make(), Neighbours())
     transcript = Transcript.load(tmp_path / "transcript")
     for number, draw in enumerate(certificate.draws):
         halved = replace(draw.call, sensitivity=draw.call.sensitivity / 2)
         forged = [*certificate.draws]
         forged[number] = replace(draw, call=halved)
-        replace(transcript, calls=tuple(one.call for one in forged)).save(tmp_path / "transcript")
-        path = tmp_path / "transcript" / "transcript.json"
-        hashed = FileHash("transcript/transcript.json", sha256_of(path))
-        files = {**certificate.files, "transcript": hashed}
-        replace(certificate, draws=tuple(forged), files=files).save(tmp_path)
-        assert f"{halved.step} has another sensitivity" in failed(tmp_path)["the draws"]
+        calls = tuple(one.call for one in forged)
+        put(tmp_path, replace(certificate, draws=tuple(forged)), replace(transcript, calls=calls))
+        assert re.search(
+            f"{halved.step} has (the|another) sensitivity",
+            failed(tmp_path, public=public)["the draws"],
+        )
+
+
+def test_a_decision_that_the_fit_does_not_make(tmp_path: Path) -> None:
+    """The last one changes no price, and no model."""
+    certificate = certified(tmp_path, aim().make(), Neighbours())
+    transcript = Transcript.load(tmp_path / "transcript")
+    *others, last = transcript.decisions
+    put(tmp_path, certificate, replace(transcript, decisions=(*others, not last)))
+    (name,) = failed(tmp_path)
+    assert name == "the model, refitted"
+    assert "1 of the run's decisions are not those of this fit" in failed(tmp_path)[name]
+    # A fit on another processor may have come to it.
+    elsewhere = {**certificate.made_with, "blas": "Zen"}
+    put(
+        tmp_path,
+        replace(certificate, made_with=elsewhere),
+        Transcript.load(tmp_path / "transcript"),
+    )
+    assert failed(tmp_path) == {}
 
 
 @pytest.mark.slow
@@ -155,4 +184,4 @@ def test_a_model_of_public_records_is_refitted_where_these_are_given(tmp_path: P
     assert (table.passed, table.checked) == (True, True)
     # Another table has other records.
     pd.DataFrame({"a": [0], "b": [0], "c": [0]}).to_csv(tmp_path / "other.csv", index=False)
-    assert not refitted(public=CsvSource(str(tmp_path / "other.csv"))).passed
+    assert "the draws" in failed(tmp_path, public=CsvSource(str(tmp_path / "other.csv")))

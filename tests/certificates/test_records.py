@@ -11,11 +11,10 @@ from jam_dagster.certificates import Entry
 from jam_dagster.certificates.facts import COUNTED
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.errors import LedgerIntegrityError
-from jam_dagster.mechanisms import Transcript, refit
+from jam_dagster.mechanisms import Transcript
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Neighbours
-from jam_dagster.tables import Domain
-from tests.certificates.conftest import Released, certified_again, copied
+from tests.certificates.conftest import Released, certified_again, copied, fitted
 from tests.certificates.test_verification import ISSUED
 
 WORDS = "the number of records is not the one that the ledger has"
@@ -30,7 +29,7 @@ def with_records(made: Released, records: int) -> Transcript:
     """Say that the private table had another number of records, and make all else follow."""
     transcript = replace(Transcript.load(made.folder / "transcript"), records=records)
     transcript.save(made.folder / "transcript")
-    made.sample_from(refit(transcript, Domain.load(made.folder / "domain.yaml")), transcript)
+    made.sample_from(fitted(made, transcript), transcript)
     return transcript
 
 

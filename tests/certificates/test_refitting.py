@@ -14,11 +14,17 @@ import pytest
 
 from jam_dagster.certificates import refitting, verify
 from jam_dagster.certificates.issue import environment
-from jam_dagster.certificates.refitting import PROCESSORS, REFIT_TOLERANCE, Refit, distance
+from jam_dagster.certificates.refitting import (
+    PROCESSORS,
+    REFIT_TOLERANCE,
+    Nearness,
+    Refit,
+    distance,
+)
 from jam_dagster.mechanisms import FittedModel, TiltedModel, Transcript, WeightedTable
 from jam_dagster.models.graphical import kernels
 from jam_dagster.models.weighted.support import Support
-from jam_dagster.tables import Domain, EncodedTable
+from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.certificates.conftest import Released
 
 needs_openblas = pytest.mark.skipif(
@@ -30,9 +36,9 @@ needs_openblas = pytest.mark.skipif(
 def refit_of(made: Released, **made_with: str) -> Refit:
     return Refit(
         Transcript.load(made.folder / "transcript"),
-        Domain.load(made.folder / "domain.yaml"),
+        domain := Domain.load(made.folder / "domain.yaml"),
+        Workload.specified(domain, made.certificate.specification["workload"]),
         None,
-        FittedModel.load(made.folder / "model"),
         made_with,
     )
 
@@ -47,8 +53,8 @@ def test_what_decides_a_fit_is_in_the_certificate(made: Released) -> None:
 def test_a_model_that_is_the_same_here_is_fitted_nowhere_else(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refitting, "_distance_elsewhere", lambda *_: pytest.fail("not needed"))
-    assert refit_of(made).closest == (0.0, "")
+    monkeypatch.setattr(refitting, "_nearness_elsewhere", lambda *_: pytest.fail("not needed"))
+    assert refit_of(made).closest(FittedModel.load(made.folder / "model")) == (0.0, 0, "")
 
 
 def test_the_recorded_processor_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +112,7 @@ def test_a_module_beside_a_release_is_not_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", "."]))
     monkeypatch.setattr(sys, "path", ["", ".", *sys.path])
-    assert math.isinf(refitting._distance_elsewhere(b"no work", {}, 300.0))
+    assert refitting._nearness_elsewhere(b"no work", {}, 300.0) is None
     assert not (tmp_path / "ran").exists()
 
 
@@ -115,11 +121,10 @@ def test_a_module_beside_a_release_is_not_run(
 def test_a_fit_in_another_process_is_as_far_as_in_this_one(made: Released) -> None:
     import pickle
 
-    refit = refit_of(made)
-    work = pickle.dumps((refit.transcript, refit.domain, None, refit.model))
-    assert refitting._distance_elsewhere(work, {}, 300.0) == 0.0
-    assert math.isinf(refitting._distance_elsewhere(b"no work", {}, 300.0))
-    assert math.isinf(refitting._distance_elsewhere(work, {}, 1e-3))
+    work = pickle.dumps((refit_of(made)._given, FittedModel.load(made.folder / "model")))
+    assert refitting._nearness_elsewhere(work, {}, 300.0) == (0.0, 0, "")
+    assert refitting._nearness_elsewhere(b"no work", {}, 300.0) is None
+    assert refitting._nearness_elsewhere(work, {}, 1e-3) is None
 
 
 def test_a_model_of_another_processor_passes_and_says_so(
@@ -129,11 +134,11 @@ def test_a_model_of_another_processor_passes_and_says_so(
     monkeypatch.setattr(refitting, "distance", lambda *_: 0.07)
     asked: list[str] = []
 
-    def elsewhere(work: bytes, variables: dict[str, str], seconds: float) -> float:
+    def elsewhere(work: bytes, variables: dict[str, str], seconds: float) -> Nearness:
         asked.append(variables["OPENBLAS_CORETYPE"])
-        return REFIT_TOLERANCE / 2 if asked[-1] == "Nehalem" else 0.07
+        return Nearness(REFIT_TOLERANCE / 2 if asked[-1] == "Nehalem" else 0.07, 0)
 
-    monkeypatch.setattr(refitting, "_distance_elsewhere", elsewhere)
+    monkeypatch.setattr(refitting, "_nearness_elsewhere", elsewhere)
     monkeypatch.setattr(
         refitting,
         "_other_processors",
@@ -144,6 +149,6 @@ def test_a_model_of_another_processor_passes_and_says_so(
     assert "of 1e-06 allowed; fitted as on a processor of the kind Nehalem" in found.message
     assert asked[-1] == "Nehalem"
 
-    monkeypatch.setattr(refitting, "_distance_elsewhere", lambda *_: 0.07)
+    monkeypatch.setattr(refitting, "_nearness_elsewhere", lambda *_: None)
     (found,) = (one for one in verify(made.folder) if one.name == "the model, refitted")
     assert not found.passed

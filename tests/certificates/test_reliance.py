@@ -14,10 +14,11 @@ import pytest
 from jam_dagster.certificates import released_files, reliance
 from jam_dagster.certificates.issue import run_files_digest, sha256_of
 from jam_dagster.certificates.refitting import Refit
-from jam_dagster.mechanisms import Measurement, Transcript, load_model, refit
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms import Measurement, Transcript, load_model, replay
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.tables import Domain, EncodedTable
-from tests.certificates.conftest import Released, copied
+from tests.certificates.conftest import Released, copied, fitted
 
 ANOTHER_MODEL = "its model is not the one that its transcript gives on this machine"
 
@@ -72,7 +73,7 @@ def put(made: Released, source: str, *, transcript: bool) -> None:
         for one in genuine.rounds
     )
     forged = replace(genuine, rounds=rounds)
-    refit(forged, Domain.load(made.folder / "domain.yaml")).save(made.folder / "model")
+    fitted(made, forged).save(made.folder / "model")
     if transcript:
         forged.save(made.folder / "transcript")
 
@@ -111,17 +112,20 @@ def test_public_measurements_that_the_public_table_does_not_have(made: Released)
     }
 
 
-def test_a_model_that_cannot_be_fitted_again(made: Released) -> None:
-    made.rewrite("transcript/transcript.json", lambda it: it["parameters"].update(iterations=10**9))
-    *_, fault = faults(made)
-    assert fault.startswith("its model cannot be fitted again (")
+def test_a_model_whose_mechanism_is_gone(made: Released, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(name: str) -> None:
+        raise SpecificationError(f"no mechanism {name}")
+
+    monkeypatch.setattr(replay, "mechanism_class", gone)
+    (made.folder / "certificate.json").unlink()
+    assert faults(made) == ["its model cannot be fitted again (no mechanism jam_pgm)"]
 
 
 def test_settings_that_the_release_was_not_reserved_with(made: Released) -> None:
     """The fit follows from them, and the ledger has no digest of the transcript."""
     made.rewrite("transcript/transcript.json", lambda it: it["parameters"].update(iterations=7))
     transcript = Transcript.load(made.folder / "transcript")
-    refit(transcript, Domain.load(made.folder / "domain.yaml")).save(made.folder / "model")
+    fitted(made, transcript).save(made.folder / "model")
     assert faults(made) == ["it has other settings than its specification"]
     said = specified(made)
     invented = {**said, "mechanism": {**said["mechanism"], "iterations": 7}}

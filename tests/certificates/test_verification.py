@@ -24,7 +24,7 @@ from jam_dagster.certificates import (
 from jam_dagster.certificates.certificate import seal_of
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms import JamPgm, Transcript, refit
+from jam_dagster.mechanisms import JamPgm, Replay, Transcript
 from jam_dagster.mechanisms.loops import rows
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Ledger, NoiseCall
@@ -271,7 +271,7 @@ def test_a_changed_count_in_the_transcript(made: Released) -> None:
 def test_a_transcript_that_served_another_workload(made: Released) -> None:
     made.rewrite("transcript/transcript.json", lambda it: it.update(workload_digest="0" * 64))
     made.forge()
-    assert made.failed(ledger=False) == {"the transcript"}
+    assert made.failed(ledger=False) == {"the transcript", "the draws"}
 
 
 @pytest.mark.parametrize("name", ["calls", "neighbours", "workload_digest"])
@@ -323,11 +323,11 @@ def refused(made: Released, name: str) -> str:
 def test_a_fit_without_end_is_not_begun(
     made: Released, setting: str, asked: object, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JamPgm, "refit", pytest.fail)
+    monkeypatch.setattr(JamPgm, "draw", pytest.fail)
     made.rewrite("transcript/transcript.json", lambda it: it["parameters"].update({setting: asked}))
     made.forge(lambda it: replace(it, parameters={**it.parameters, setting: asked}))
     message = refused(made, "the model, refitted")
-    assert f"The transcript's {setting} must be" in message
+    assert f"{setting} must be" in message
     assert limit in message
 
 
@@ -495,9 +495,9 @@ def test_a_model_is_refitted_once(made: Released, monkeypatch: pytest.MonkeyPatc
 
     def counted(*given: Any) -> Any:
         fits.append(given)
-        return refit(*given)
+        return Replay(*given)
 
-    monkeypatch.setattr(refitting, "refit", counted)
+    monkeypatch.setattr(refitting, "Replay", counted)
 
     assert made.failed() == set()
     assert len(fits) == 1

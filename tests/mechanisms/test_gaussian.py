@@ -165,7 +165,7 @@ def test_it_samples_nothing_and_says_where_its_place_is(private, workload):
 def test_the_model_is_stored_and_made_again(domain, private, workload, tmp_path):
     made, _ = run(private, workload, 0.5, SeededNoise(4))
     made.model.save(tmp_path)
-    for again in (load_model(tmp_path), refit(made.transcript, domain)):
+    for again in (load_model(tmp_path), refit(made.transcript, domain, workload)):
         assert isinstance(again, MeasuredAnswers)
         for clique in workload.downward_closure():
             np.testing.assert_array_equal(again.marginal(clique), made.model.marginal(clique))

@@ -68,7 +68,7 @@ def test_without_the_public_table_nothing_is_trained_again(
 ) -> None:
     made, _ = run("gem_pub", private, public, workload, [3, 0, 5], 0.9)
     with pytest.raises(DomainError, match="needs a public table"):
-        refit(made.transcript, domain)
+        refit(made.transcript, domain, workload)
     with pytest.raises(DomainError, match="needs a public table"):
         run("gem_pub", private, None, workload, [], 0.9)
 
@@ -79,7 +79,7 @@ def test_a_transcript_of_other_settings_is_refused(domain, private, public, work
     del settings["width"]
     object.__setattr__(made.transcript, "parameters", settings)
     with pytest.raises(InputError, match="record the width"):
-        refit(made.transcript, domain)
+        refit(made.transcript, domain, workload)
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_public_tables_that_lack_attributes_are_trained_on(
     made, _ = run("gem_pub", private, part, workload, [0, 0, 0], 0.9, **settings)
     known = made.model.marginal(("a", "b")) / made.model.total
     np.testing.assert_allclose(known, public.marginal(("a", "b")) / public.records, atol=0.02)
-    again = refit(made.transcript, domain, part)
+    again = refit(made.transcript, domain, workload, part)
     np.testing.assert_array_equal(again.tables[2], made.model.tables[2])
 
 

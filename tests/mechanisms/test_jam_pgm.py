@@ -217,7 +217,7 @@ def test_refit_from_the_transcript_equals_the_model(
     taken = [r.iterations for r in result.transcript.rounds]
     assert min(taken) > 0
     assert Transcript.load(tmp_path).to_frame()["iterations"].tolist() == taken
-    again = refit(Transcript.load(tmp_path), domain)
+    again = refit(Transcript.load(tmp_path), domain, workload)
     for q in CLOSURE:
         np.testing.assert_array_equal(again.marginal(q), result.model.marginal(q))
 
@@ -234,7 +234,7 @@ def test_refit_over_another_domain_is_refused(domain, private, public, workload)
         domain, private, public, workload, Draws(SeededNoise(0), UnledgeredAccount(1.0)), rounds=1
     )
     with pytest.raises(DomainError, match="another domain"):
-        refit(result.transcript, Domain.from_sizes({"a": 2}))
+        refit(result.transcript, Domain.from_sizes({"a": 2}), workload)
 
 
 class Crash(BaseException):
@@ -377,7 +377,7 @@ def test_several_public_tables_have_a_copy_of_the_candidates_each(
     assert again.picks == {"private": 1, "public": 2}
     for clique in CLOSURE:
         np.testing.assert_array_equal(
-            refit(again, domain).marginal(clique), result.model.marginal(clique)
+            refit(again, domain, workload, tables).marginal(clique), result.model.marginal(clique)
         )
 
 

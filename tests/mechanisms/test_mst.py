@@ -115,7 +115,7 @@ def test_a_transcript_of_another_version_says_what_helps(domain, private, worklo
     transcript = run(private, workload, [BC, 0], 0.9)[0].transcript
     parameters = {name: value for name, value in transcript.parameters.items() if name != setting}
     with pytest.raises(InputError, match=f"record the {setting} .* Load the model that was stored"):
-        refit(replace(transcript, parameters=parameters), domain)
+        refit(replace(transcript, parameters=parameters), domain, workload)
 
 
 def test_what_cannot_start_is_refused():

@@ -10,6 +10,7 @@ import pytest
 from jam_dagster.errors import PrivacyLabelError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.privacy import NoiseCall
+from jam_dagster.privacy.noise.calls import RECORDS
 from jam_dagster.reports.history import (
     PartitionRelease,
     budget_over_partitions,
@@ -64,7 +65,7 @@ def test_what_was_lost_measured_nothing() -> None:
 
 def test_what_counted_rows_is_spent() -> None:
     one = release("2026-02", "private")
-    counting = NoiseCall("records", "discrete Gaussian", 0.005, 1.0, 11.0, 1)
+    counting = NoiseCall("records", "discrete Gaussian", 0.005, 1.0, 11.0, 1, subject=RECORDS)
     spent = one.transcript.rho_spent + 0.005
     one = replace(one, transcript=replace(one.transcript, calls=(counting,), rho_spent=spent))
     assert one.uses["number of rows"] == pytest.approx(0.1)

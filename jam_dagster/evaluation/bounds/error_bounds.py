@@ -15,15 +15,16 @@ import numpy as np
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
-from jam_dagster.mechanisms.loops.graphical import estimator_of
+from jam_dagster.mechanisms.context import Selection
 from jam_dagster.mechanisms.loops.scores import l1_distance, lowest_score
-from jam_dagster.mechanisms.loops.selections import Selection, SelectionRule
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
-from jam_dagster.mechanisms.registry import check_domain, known_classes, refit
+from jam_dagster.mechanisms.registry import check_domain, known_classes
+from jam_dagster.mechanisms.replay import Replay, refit
 from jam_dagster.models.base import Model, answerable
 from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
+from jam_dagster.privacy.noise.calls import RECORDS
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
 RELEASED_CELLS = 2**26
@@ -35,7 +36,8 @@ SHARES = {"selections": 0.45, "measurements": 0.45, "records": 0.1}
 
 def has_bounds(transcript: Transcript) -> bool:
     """Return whether a release's mechanism gives bounds."""
-    return _rule_of(transcript) is not None
+    found = known_classes().get(transcript.mechanism)
+    return found is not None and found.bounds_errors
 
 
 def known_bounds(
@@ -81,7 +83,8 @@ def error_bounds(
     DomainError
         If `domain` is not the transcript's.
     InputError
-        If `workload` is not the run's. Its weights count too: a round chose by them.
+        If `workload` is not the run's (its weights count too: a round chose by them), or the
+        transcript is not what its mechanism does.
 
     Notes
     -----
@@ -128,13 +131,13 @@ def error_bounds(
     ``sigma sqrt(2 log(1 / failure))``; without any other bound the error is the sum of both
     tables' records.
     """
-    rule = _rule_for(transcript, domain, workload)
+    _check_bounded(transcript, domain, workload)
     if not 0.0 < confidence < 1.0:
         raise SpecificationError(
             f"confidence must be between 0 and 1, both excluded, got {confidence!r}."
         )
     failure = {name: (1 - confidence) * share for name, share in SHARES.items()}
-    released = refit(transcript, domain) if released is None else released
+    released = refit(transcript, domain, workload) if released is None else released
     closure = workload.downward_closure()
     pairs = _pairs(closure)
     answers = _Released(released, transcript.records, closure)
@@ -144,7 +147,7 @@ def error_bounds(
     for whole, part in pairs:
         worth[whole] = max(worth[whole], worth[part])
     selected, rounds, was_candidate = _bound_by_selections(
-        rule, transcript, domain, workload, closure, answers, failure["selections"], worth
+        transcript, domain, workload, closure, answers, failure["selections"], worth
     )
     for whole, part in reversed(pairs):
         was_candidate[part] |= was_candidate[whole]
@@ -170,8 +173,8 @@ def error_bounds(
     return ErrorBounds(found, confidence, transcript.records)
 
 
-def _rule_for(transcript: Transcript, domain: Domain, workload: Workload) -> SelectionRule:
-    """Return the rule by which the run of this domain and workload selected."""
+def _check_bounded(transcript: Transcript, domain: Domain, workload: Workload) -> None:
+    """Raise unless the run was of this domain and workload, and gives bounds."""
     check_domain(transcript, domain)
     if transcript.workload_digest != workload.digest:
         raise InputError(
@@ -179,20 +182,12 @@ def _rule_for(transcript: Transcript, domain: Domain, workload: Workload) -> Sel
             f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}) with other "
             "marginals or weights; give the run's workload."
         )
-    rule = _rule_of(transcript)
-    if rule is None:
-        known = [name for name, one in known_classes().items() if one.selection_rule is not None]
+    if not has_bounds(transcript):
+        known = [name for name, one in known_classes().items() if one.bounds_errors]
         raise SpecificationError(
             f"Error bounds need rounds that select by weighted L1 errors, as those of "
             f"{', '.join(known)}; this transcript is of {transcript.mechanism}."
         )
-    return rule
-
-
-def _rule_of(transcript: Transcript) -> SelectionRule | None:
-    """Return the selections of a transcript's rounds; None if its mechanism gives none."""
-    found = known_classes().get(transcript.mechanism)
-    return None if found is None else found.selection_rule
 
 
 def _pairs(closure: Sequence[Clique]) -> list[tuple[int, int]]:
@@ -250,7 +245,6 @@ def _summed(measurement: Measurement, clique: Clique) -> np.ndarray:
 
 
 def _bound_by_selections(
-    rule: SelectionRule,
     transcript: Transcript,
     domain: Domain,
     workload: Workload,
@@ -267,42 +261,40 @@ def _bound_by_selections(
     bounds = np.full(len(closure), np.inf)
     rounds: list[int | None] = [None] * len(closure)
     was_candidate = np.zeros(len(closure), dtype=bool)
-    estimator = estimator_of(transcript, domain)
-    selections = rule.selections(transcript, domain, workload)
-    for done, selection in zip(transcript.rounds, selections, strict=True):
-        if selection is not None and len(selection.cliques) != done.candidates:
-            raise InputError(
-                f"Round {done.index + 1} of this transcript chose from {done.candidates} "
-                f"marginals, this workload has {len(selection.cliques)} then; give the run's "
-                "workload."
-            )
-        numbers = [number_of[clique] for clique in selection.cliques] if selection else []
+    attempts: list[Selection] = []
+
+    def bound(done: Round) -> None:
+        if not attempts:
+            return
+        selection = attempts[-1]
+        attempts.clear()
+        numbers = [number_of[clique] for clique in selection.cliques]
         was_candidate[numbers] = True
         if done.measurement is None:
-            continue
-        if selection is not None:
-            part = failure * (done.rho_select + done.rho_measure) / transcript.rho_budget
-            chosen = selection.cliques.index(done.clique)
-            possible = possible_cells(domain, done.clique)
-            seen = _error_seen(done.measurement, possible, estimator.model, part / 2)
-            now = _errors_then(transcript, done, selection, chosen, seen, part / 2)
-            # The other terms only add to it: a bound that is no better already is skipped.
-            better = now < np.minimum(bounds, worth)[numbers]
-            wanted = {
-                clique: error
-                for clique, error, answer in zip(
-                    selection.cliques, now.tolist(), better, strict=True
-                )
-                if answer
-            }
-            for block in marginal_blocks(estimator.model, answerable(estimator.model, wanted)):
-                answers = released.marginals(list(block))
-                for clique in filter(answers.__contains__, block):
-                    number, answer = number_of[clique], block[clique]
-                    bound = wanted[clique] + l1_distance(answer, answers[clique])
-                    if bound < bounds[number]:
-                        bounds[number], rounds[number] = bound, done.index
-        estimator.add(done.measurement)
+            return
+        part = failure * (done.rho_select + done.rho_measure) / transcript.rho_budget
+        chosen = selection.cliques.index(done.clique)
+        possible = possible_cells(domain, done.clique)
+        seen = _error_seen(done.measurement, possible, selection.model, part / 2)
+        now = _errors_then(transcript, done, selection, chosen, seen, part / 2)
+        # The other terms only add to it: a bound that is no better already is skipped.
+        better = now < np.minimum(bounds, worth)[numbers]
+        wanted = {
+            clique: error
+            for clique, error, answer in zip(selection.cliques, now.tolist(), better, strict=True)
+            if answer
+        }
+        for block in marginal_blocks(selection.model, answerable(selection.model, wanted)):
+            answers = released.marginals(list(block))
+            for clique in filter(answers.__contains__, block):
+                number, answer = number_of[clique], block[clique]
+                error = wanted[clique] + l1_distance(answer, answers[clique])
+                if error < bounds[number]:
+                    bounds[number], rounds[number] = error, done.index
+
+    replay = Replay(transcript, domain, workload)
+    replay.on_selection, replay.on_round = attempts.append, bound
+    replay.run()
     return bounds, rounds, was_candidate
 
 
@@ -355,12 +347,7 @@ def _without_anything(transcript: Transcript, failure: float) -> float:
     """Bound the distance of two tables by their numbers of records alone."""
     most = float(transcript.records)
     if not transcript.neighbours.records_public:
-        sigma = [
-            call.scale
-            for call in transcript.calls
-            if call.step.startswith("records") and call.scale is not None
-        ]
-        if not sigma:
-            return math.inf
-        most += sigma[-1] * math.sqrt(2 * math.log(1 / failure))
+        counted = [one.scale for one in transcript.calls if one.subject == RECORDS]
+        sigma = max((one for one in counted if one is not None), default=math.inf)
+        most += sigma * math.sqrt(2 * math.log(1 / failure))
     return transcript.records + most

@@ -15,13 +15,11 @@ from jam_dagster.mechanisms.context import (
     Live,
 )
 from jam_dagster.mechanisms.loops.settings import check_settings
-from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.base import Model
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 
@@ -107,10 +105,3 @@ class IterativeMechanism(OrdinaryMechanism, ABC):
             public_of(self, public)
         live = Live(self, Inputs(private, public, workload, draws), on_round)
         return live.result(self.draw(live))
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return no sensitivity: without rounds that select there is none."""
-        return ()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.loops.base import IterativeMechanism
-from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Transcript
-from jam_dagster.models.graphical.estimator import Estimator, EstimatorName, Weighting
-from jam_dagster.models.graphical.fit import make_estimator
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
+from jam_dagster.models.graphical.estimator import EstimatorName, Weighting
 from jam_dagster.models.graphical.junction_tree import (
     BYTES_PER_CELL,
     LARGEST_TREE_CELLS,
@@ -20,11 +18,7 @@ from jam_dagster.models.graphical.junction_tree import (
 )
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
-from jam_dagster.models.measurement import Measurement
-from jam_dagster.tables import Clique, Domain, MarginalSource
-
-if TYPE_CHECKING:
-    pass
+from jam_dagster.tables import Clique, Domain
 
 
 def alpha_setting(default: float) -> float:
@@ -91,26 +85,3 @@ class GraphicalMechanism(IterativeMechanism, ABC):
         """Return the settings as plain values, and how measurements are weighted if not alike."""
         weighting = {} if self.weighting == "alike" else {"weighting": self.weighting}
         return super().parameters() | weighting
-
-    @classmethod
-    def fitted(cls, transcript: Transcript, domain: Domain) -> Iterable[Measurement]:
-        """Return the measurements as the fits took them."""
-        return transcript.measurements
-
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> FittedModel:
-        """Rebuild the model of a transcript: the same fits in the same order."""
-        estimator = estimator_of(transcript, domain)
-        for measurement in cls.fitted(transcript, domain):
-            estimator.add(measurement)
-        return estimator.model.recalibrated()
-
-
-def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
-    """Return the estimator that a transcript's model was fitted with, without measurements."""
-    settings = recorded_settings(GraphicalMechanism, transcript)
-    weighting = transcript.parameters.get("weighting", "alike")
-    name = settings.pop("estimator")
-    return make_estimator(name, domain, transcript.records, weighting=weighting, **settings)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jam_dagster.mechanisms.context import Selection
 from jam_dagster.mechanisms.loops.scores import error_scores
 from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.fit import make_estimator
@@ -126,6 +127,9 @@ class GraphicalFit:
             return None
         weighed = np.ones(len(candidates)) if weights is None else np.array(weights)
         cells = self.cells(candidates)
+        if self._ctx.on_selection is not None:
+            penalties = penalty * cells
+            self._ctx.on_selection(Selection(candidates, weighed, penalties, self.current))
         return self._ctx.select(
             candidates,
             lambda: error_scores(self.errors(candidates), cells, penalty, weighed),

@@ -15,8 +15,7 @@ import numpy as np
 
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.queries import QueryMechanism
-from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.adam_step import check_size
@@ -111,18 +110,6 @@ class MixtureMechanism(QueryMechanism):
         records = ctx.records
         with ctx.stage("fit"):
             return Training(self, ctx.domain, public, records)
-
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> ProductMixture:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        mechanism = cls(**recorded_settings(cls, transcript))
-        tables = mechanism.public_tables(domain, public)
-        training = Training(mechanism, domain, tables, transcript.records)
-        for measurement in transcript.measurements:
-            training.add(measurement)
-        return training.released
 
 
 class Training:

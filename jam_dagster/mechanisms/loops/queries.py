@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -15,15 +14,12 @@ from jam_dagster.mechanisms.loops.base import IterativeMechanism, check_countabl
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.scores import error_scores
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Transcript
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
 from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.tables import Clique, Domain, Workload
-
-if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
 
 
 class QueryFit(Protocol):
@@ -133,10 +129,3 @@ class QueryMechanism(IterativeMechanism, ABC):
                 ctx.fit(fit, measured)
                 times[chosen] += measured is not None
         return fit.released
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return the required sensitivity of each selection: a marginal's, in L1."""
-        return repeat(neighbours.error_score())

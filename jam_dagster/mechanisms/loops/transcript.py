@@ -247,7 +247,7 @@ class Transcript:
             described = {k: v for k, v in vars(r).items() if k not in ("measurement", "seconds")}
             if not r.table:
                 del described["table"]
-            described["measured"] = r.measurement is not None
+            described["measured"] = None if r.measurement is None else r.measurement.step
             if r.measurement is None:
                 described["l1_residual"] = described["loss"] = None
             rounds.append(described)
@@ -301,14 +301,15 @@ class Transcript:
         rounds = []
         for described in listed:
             clique = tuple(described.pop("clique"))
-            measurement = None
-            if described.pop("measured"):
+            measurement, step = None, described.pop("measured")
+            if step is not None:
                 measurement = Measurement(
                     clique,
                     described["source"],
                     stored.pop(f"round_{described['index']}"),
                     described["sigma"],
                     described["index"],
+                    step,
                 )
             else:
                 described["l1_residual"] = described["loss"] = math.nan

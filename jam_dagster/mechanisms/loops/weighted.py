@@ -14,8 +14,6 @@ from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.queries import QueryMechanism
-from jam_dagster.mechanisms.loops.settings import recorded_settings
-from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.weighted.fit import HistogramFit
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import (
@@ -74,18 +72,6 @@ class HistogramMechanism(QueryMechanism):
             return support, log_frequencies(counts)
         support = Support.of_domain(domain)
         return support, np.zeros(support.size)
-
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> WeightedTable:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        mechanism = cls(**recorded_settings(cls, transcript))
-        support, log_start = mechanism.weighed(domain, public)
-        fitted = mechanism.weigh(support, log_start, transcript.records)
-        for measurement in transcript.measurements:
-            fitted.add(measurement)
-        return fitted.released
 
 
 class _Weights:

@@ -8,12 +8,15 @@ from typing import Any, Final, Literal
 SELECTION: Final = "exponential mechanism"
 """The mechanism that chooses a candidate."""
 
+RECORDS: Final = "the number of records"
+"""The subject of the draw that measures n."""
+
 DrawKind = Literal["exponential mechanism", "discrete Gaussian", "Gaussian"]
 
 
 @dataclass(frozen=True)
 class NoiseCall:
-    """One draw and its parameters, which do not depend on the outcome.
+    """One draw, its parameters, and what it is of.
 
     Parameters
     ----------
@@ -32,6 +35,9 @@ class NoiseCall:
         Number of candidates, counts or values.
     lost : bool
         Whether it was charged and its outcome never stored; it counts as spent.
+    subject : str
+        The name of what was measured, or of the chosen candidate, as the ledger's digest covers it;
+        empty for means of errors and for a lost choice.
     """
 
     step: str
@@ -41,6 +47,7 @@ class NoiseCall:
     scale: float | None
     cells: int
     lost: bool = False
+    subject: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -85,7 +85,7 @@ def test_no_noise_is_expected_where_nobody_can_be(domain, private):
 def test_public_records_are_needed_and_asked_for(domain, private, public):
     made, _ = run("pmw_pub", private, public, [0])
     with pytest.raises(DomainError, match="needs a public table"):
-        refit(made.transcript, domain)
+        refit(made.transcript, domain, Workload.all_k_way(domain, 1))
     with pytest.raises(DomainError, match="pmw_pub needs a public table"):
         run("pmw_pub", private, None, [0])
     other = Domain.from_sizes({"a": 2, "b": 3, "c": 3})
