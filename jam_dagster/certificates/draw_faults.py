@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jam_dagster.privacy import exponential_epsilon, gaussian_sigma
-from jam_dagster.privacy.noise.calls import RECORDS, SELECTION
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def draw_faults(certificate: Certificate) -> Iterator[str]:
     """Yield the faults of a release's draws, in sentences.
 
     Every scale must match its rho, and every sensitivity of a measurement or an evaluation follow
-    from the neighbours. What a choice may cost and how far its scores move, the mechanism says: see
-    `jam_dagster.mechanisms.replay`.
+    from the neighbours. How far scores and values move, and what all draws may cost, the mechanism
+    says: see `jam_dagster.mechanisms.replay`.
     """
     for one in certificate.draws:
         call, wanted = one.call, _sensitivity(one, certificate)
@@ -52,16 +52,14 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
         return neighbours.mean_errors_l2(certificate.records, call.cells)
     if draw.share != MECHANISM:
         return None
-    if call.kind == SELECTION:
-        return call.sensitivity
-    if call.kind == "discrete Gaussian":
+    if call.kind == COUNTS:
         return neighbours.records if call.subject == RECORDS else neighbours.marginal_l2
-    return None
+    return call.sensitivity if call.kind in (SELECTION, "Gaussian") else None
 
 
 def _noisier(call: NoiseCall) -> float:
     """Return the relative excess of a draw's noise over the noise for its rho."""
     assert call.scale is not None  # noqa: S101  # the caller has looked
     if call.kind == SELECTION:
-        return exponential_epsilon(call.rho) / call.scale - 1.0
+        return exponential_epsilon(call.rho / call.choices) / call.scale - 1.0
     return call.scale / gaussian_sigma(call.sensitivity, call.rho) - 1.0

@@ -11,14 +11,15 @@ import numpy as np
 
 from jam_dagster.certificates.facts import COUNTED, RAN, STORED
 from jam_dagster.mechanisms.loops.transcript import subject_of
-from jam_dagster.privacy.noise.calls import RECORDS, SELECTION
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
+from jam_dagster.privacy.shares import EVALUATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jam_dagster.certificates.facts import Entry, PaidDraw
-    from jam_dagster.mechanisms import Measurement, Transcript
+    from jam_dagster.mechanisms import Transcript
     from jam_dagster.privacy import NoiseCall
 
 _TABLES = ("synthetic", "public")
@@ -50,7 +51,7 @@ def compare_outcomes(
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
     faults = [*_records_faults(transcript, entries), *_measurement_faults(transcript)]
-    compared, measured = 0, {one.step: one for one in transcript.measurements}
+    compared, values = 0, values_of(transcript)
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)
         entry = digests.pop(place, None)
@@ -61,7 +62,10 @@ def compare_outcomes(
         if entry is None:
             faults.append(f"the ledger has no digest of the outcome of {call.step}")
             continue
-        wanted = outcome_digest(call, measured.get(call.step), transcript.records, errors)
+        given = values.get(call.step)
+        if draw.share == EVALUATION:
+            given = None if errors is None else np.array(means_in(errors), dtype=np.float64)
+        wanted = outcome_digest(call, given)
         if wanted is None:
             faults.append(f"no file of the release records the outcome of {call.step}")
         elif wanted != entry.digest:
@@ -94,6 +98,14 @@ def _records_faults(transcript: Transcript, entries: Sequence[Entry]) -> Iterato
         yield "the number of records is the outcome of no draw"
 
 
+def values_of(transcript: Transcript) -> dict[str, np.ndarray]:
+    """Return what draws gave, by their steps; see `_measurement_faults` for what none gave."""
+    values = {one.step: one.values for one in transcript.measurements if one.source == "private"}
+    records = np.array([float(transcript.records)])
+    values |= {one.step: records for one in transcript.calls if one.subject == RECORDS}
+    return values | dict(transcript.values)
+
+
 def _measurement_faults(transcript: Transcript) -> Iterator[str]:
     """Yield the measurements that no draw gave or chose: a fit takes nothing else."""
     drawn = {(one.step, one.subject): one for one in transcript.calls if not one.lost}
@@ -105,7 +117,7 @@ def _measurement_faults(transcript: Transcript) -> Iterator[str]:
         subject = subject_of(one.clique, one.source, one.table)
         if one.source == "private":
             call = drawn.pop((measured.step, subject), None)
-            if call is None or call.kind == SELECTION:
+            if call is None or call.kind != COUNTS:
                 yield f"{called} records a measurement that was never drawn"
             elif measured.sigma != call.scale:
                 yield f"{called} records other noise than was drawn"
@@ -114,35 +126,23 @@ def _measurement_faults(transcript: Transcript) -> Iterator[str]:
         elif measured.sigma != 0.0:
             yield f"{called} records noise of public counts"
         chosen[subject] -= one.source == "public"
+    for step in transcript.values.keys() - {one.step for one in drawn.values()}:
+        yield f"the transcript has values of {step}, which was never drawn"
 
 
-def outcome_digest(
-    call: NoiseCall,
-    measured: Measurement | None,
-    records: int,
-    errors: Mapping[str, Any] | None,
-) -> str | None:
-    """Return the required digest of an outcome; None if no released file has it.
+def outcome_digest(call: NoiseCall, values: np.ndarray | None) -> str | None:
+    """Return the required digest of the outcome of a draw that gave values, or of a choice.
 
-    It is of a choice, of the number of records, of the means in a file of errors, or of what the
-    draw `measured`.
+    None if no released file has the values.
     """
     if call.kind == SELECTION:
         return choice_digest(call.subject, call.rho)
-    if call.kind == "Gaussian":
-        return None if errors is None else _of_means(call, errors)
-    if call.subject == RECORDS:
-        return values_digest(np.array([float(records)]), call.scale or 0.0, call.rho)
-    if measured is None:
+    if values is None:
         return None
-    return values_digest(measured.values, measured.sigma, call.rho, call.subject)
+    subject = "" if call.subject == RECORDS else call.subject
+    return values_digest(values, call.scale or 0.0, call.rho, subject)
 
 
 def means_in(errors: Mapping[str, Any]) -> list[float]:
     """Return the released means in a file of workload errors."""
     return [errors[name]["mean"] for name in _TABLES if errors.get(name) is not None]
-
-
-def _of_means(call: NoiseCall, errors: Mapping[str, Any]) -> str:
-    means = np.array(means_in(errors), dtype=np.float64)
-    return values_digest(means, call.scale or 0.0, call.rho)

@@ -321,11 +321,19 @@ def _noisy_errors(
     errors_of = partial(_mean_errors, tuple(judged.values()), workload, records)
     rho = draws.total
     sensitivity = draws.neighbours.mean_errors_l2(records, means=len(judged))
-    paid = {"l2_sensitivity": sensitivity, "rho": rho}
-    if encode is None:
-        means, _ = draws.means(MEANS_STEP, errors_of(private), **paid)
-    else:
-        means, _ = draws.means_of(MEANS_STEP, lambda: errors_of(encode()), size=len(judged), **paid)
+    # What is in memory is evaluated before the charge, and what is still to be read after it.
+    exact = errors_of(private) if encode is None else np.empty(0)
+
+    def compute() -> np.ndarray:
+        return exact if encode is None else errors_of(encode())
+
+    means, _ = draws.values(
+        MEANS_STEP,
+        compute,
+        size=len(judged),
+        rho=rho,
+        sensitivity=sensitivity,
+    )
     return noisy_errors(means.tolist(), draws.calls[-1], judged["synthetic"], workload, records)
 
 

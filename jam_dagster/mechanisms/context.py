@@ -28,6 +28,7 @@ from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_o
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.privacy.accounting import gaussian_sigma
+from jam_dagster.privacy.noise.calls import COUNTS, SELECTION, NoiseCall
 from jam_dagster.tables import (
     Clique,
     Domain,
@@ -133,8 +134,8 @@ class Context(ABC):
 
     Attributes
     ----------
-    done, decisions
-        The rounds and the decisions so far.
+    done, decisions, noisy
+        The rounds, the decisions and the noisy values so far.
     on_round, on_selection
         Called after each round, and before each choice by the error of a graphical model; a lost
         choice is followed by another of the round.
@@ -156,11 +157,13 @@ class Context(ABC):
         self.ended = ""
         self.done: list[Round] = []
         self.decisions: list[bool] = []
+        self.noisy: dict[str, np.ndarray] = {}
         self.model: Callable[[], Model] | None = None
         self.on_round: OnRound | None = None
         self.on_selection: Callable[[Selection], None] | None = None
         self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
         self.making: Making | None = None
+        self._inner = 0.0
 
     @cached_property
     def records(self) -> int:
@@ -198,25 +201,26 @@ class Context(ABC):
 
     @abstractmethod
     def _select(
-        self,
-        step: str,
-        scores: Callable[[], np.ndarray],
-        size: int,
-        rho: float,
-        sensitivity: float,
-        named: Callable[[int], str],
-    ) -> int | None:
-        """Return the chosen place; None for a lost draw or an ended run."""
+        self, call: NoiseCall, scores: Callable[[], np.ndarray], named: Callable[[int], str]
+    ) -> list[int] | None:
+        """Return the chosen places; None for a lost draw or an ended run."""
 
     @abstractmethod
-    def _measure(self, step: str, clique: Clique, rho: float) -> tuple[np.ndarray, float] | None:
+    def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:
         """Return noisy counts and sigma; None for a lost draw or an ended run."""
 
-    def rounds(self, most: int | None = None) -> Iterator[int]:
+    @abstractmethod
+    def _values(
+        self, call: NoiseCall, compute: Callable[[], np.ndarray]
+    ) -> tuple[np.ndarray, float] | None:
+        """Return noisy values and sigma; None for a lost draw or an ended run."""
+
+    def rounds(self, most: int | None = None, *, again: bool = True) -> Iterator[int]:
         """Yield the number of each round, from 0, until all are made or the run ends.
 
-        A round ends with its measurement, be it lost. One whose choice was lost begins again: the
-        lost draw stays spent, and the round pays with the rest.
+        A round ends with its measurement, be it lost. One whose choice was lost begins `again`: the
+        lost draw stays spent, and the round pays with the rest. Where rounds measure nothing, it
+        does not.
         """
         _ = self.records
         for index in count() if most is None else range(most):
@@ -226,6 +230,8 @@ class Context(ABC):
                 yield index
                 if not self.has_ended() and sum(making.draws.values()) == before:
                     raise AssertionError(f"round {index + 1} made no draw")
+                if not again:
+                    break
             self.close_round()
             if self.has_ended():
                 return
@@ -299,19 +305,78 @@ class Context(ABC):
         -------
         The candidate; None for a lost draw or an ended run.
         """
+        chosen = self.select_many(
+            *(candidates, scores),
+            choices=1,
+            rho=rho,
+            sensitivity=sensitivity,
+            named=named,
+        )
+        return chosen[0] if chosen else None
+
+    def select_many(
+        self,
+        candidates: Sequence[Choice],
+        scores: Callable[[], np.ndarray],
+        *,
+        choices: int,
+        rho: float,
+        sensitivity: float,
+        named: Callable[[Any], str] = subject_of,
+    ) -> list[Choice]:
+        """Choose several candidates from the same scores, independently, in one draw.
+
+        They may be the same. Each costs an equal part of `rho`; there are none for a lost draw or
+        an ended run.
+        """
         if self.has_ended():
-            return None
+            return []
         self.round.rho_select = rho
         self.round.candidates = self.round.candidates or len(candidates)
-        place = self._select(
-            self.round.step("select"),
-            scores,
-            len(candidates),
-            rho,
-            sensitivity,
-            lambda at: named(candidates[at]),
-        )
-        return None if place is None else candidates[place]
+        step, size = self.round.step("select"), len(candidates)
+        call = NoiseCall(step, SELECTION, rho, sensitivity, None, size, choices=choices)
+        places = self._select(call, scores, lambda at: named(candidates[at]))
+        return [candidates[place] for place in places or []]
+
+    def values(
+        self,
+        name: str,
+        compute: Callable[[], np.ndarray],
+        *,
+        size: int,
+        rho: float,
+        sensitivity: float,
+    ) -> np.ndarray | None:
+        """Release real-valued statistics with Gaussian noise.
+
+        Parameters
+        ----------
+        name
+            What they are: the draw's name, and within a round the second part of it.
+        compute
+            Returns them, shape ``(size,)``. It alone may look at private data.
+        size
+            How many there are.
+        rho
+            What all of them may cost together.
+        sensitivity
+            How far one person moves them, in L2.
+
+        Returns
+        -------
+        The noisy values; None for a lost draw or an ended run.
+        """
+        _ = self.records
+        if self.has_ended():
+            return None
+        step = name if self.making is None else self.making.step(name)
+        rho = min(rho, self.remaining)
+        call = NoiseCall(step, "Gaussian", rho, sensitivity, None, size, subject=name)
+        drawn = self._values(call, compute)
+        if drawn is None:
+            return None
+        self.noisy[step] = drawn[0]
+        return drawn[0]
 
     def measure(self, clique: Clique, rho: float, *, among: int = 0) -> Measurement | None:
         """Measure a private marginal with discrete Gaussian noise, which ends the round.
@@ -334,7 +399,12 @@ class Context(ABC):
             return None
         making = self.round
         step = making.step("measure")
-        drawn = self._measure(step, clique, min(rho, self.remaining))
+        call = NoiseCall(
+            *(step, COUNTS, min(rho, self.remaining), self.neighbours.marginal_l2),
+            *(None, self.domain.size(clique)),
+            subject=subject_of(clique),
+        )
+        drawn = self._measure(call, clique)
         if self.has_ended():
             return None
         making.clique, making.rho_measure = clique, rho
@@ -434,10 +504,12 @@ class Context(ABC):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Record the duration of a stage of the run."""
-        started = time.monotonic()
+        """Record the duration of a stage of the run, without those within it."""
+        started, outer, self._inner = time.monotonic(), self._inner, 0.0
         yield
-        self.seconds[name] += time.monotonic() - started
+        took = time.monotonic() - started
+        self.seconds[name] += took - self._inner
+        self._inner = outer + took
 
 
 class Live(Context):
@@ -491,25 +563,48 @@ class Live(Context):
             yield {clique: self._held[clique] for clique in cliques}
 
     def _select(
-        self,
-        step: str,
-        scores: Callable[[], np.ndarray],
-        size: int,
-        rho: float,
-        sensitivity: float,
-        named: Callable[[int], str],
-    ) -> int | None:
-        values = representable(self._on_private(scores), sensitivity)
+        self, call: NoiseCall, scores: Callable[[], np.ndarray], named: Callable[[int], str]
+    ) -> list[int] | None:
+        def held() -> np.ndarray:
+            return representable(self._on_private(scores), call.sensitivity)
+
         return self._unless_lost(
             "select",
-            lambda: self._draws.select(step, values, rho=rho, sensitivity=sensitivity, named=named),
+            lambda: self._draws.select_many(
+                *(call.step, held),
+                size=call.cells,
+                choices=call.choices,
+                rho=call.rho,
+                sensitivity=call.sensitivity,
+                named=named,
+            ),
         )
 
-    def _measure(self, step: str, clique: Clique, rho: float) -> tuple[np.ndarray, float] | None:
-        (counted,) = self._on_private(lambda: list(self.counts([clique])))
+    def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:
+        def counted() -> np.ndarray:
+            (block,) = self._on_private(lambda: list(self.counts([clique])))
+            counts: np.ndarray = block[clique]
+            return counts
+
         return self._unless_lost(
             "measure",
-            lambda: self._draws.measure(step, counted[clique], rho=rho, subject=subject_of(clique)),
+            lambda: self._draws.measure(
+                *(call.step, counted), size=call.cells, rho=call.rho, subject=call.subject
+            ),
+        )
+
+    def _values(
+        self, call: NoiseCall, compute: Callable[[], np.ndarray]
+    ) -> tuple[np.ndarray, float] | None:
+        return self._unless_lost(
+            "measure",
+            lambda: self._draws.values(
+                *(call.step, lambda: self._on_private(compute)),
+                size=call.cells,
+                rho=call.rho,
+                sensitivity=call.sensitivity,
+                subject=call.subject,
+            ),
         )
 
     def _on_private(self, compute: Callable[[], Any]) -> Any:
@@ -561,6 +656,7 @@ class Live(Context):
             neighbours=self.neighbours,
             calls=draws.calls,
             decisions=tuple(self.decisions),
+            values=self.noisy,
             workload_digest=self.workload.digest,
             noise=draws.noise_name,
             releasable=draws.releasable,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.settings import recorded_settings
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.mechanisms.registry import check_domain, mechanism_class
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
-from jam_dagster.privacy.noise.calls import RECORDS, SELECTION, DrawKind, NoiseCall
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, NoiseCall
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model
@@ -70,7 +72,7 @@ class Replay(Context):
         found = mechanism_class(transcript.mechanism)
         self._mechanism = found(**recorded_settings(found, transcript))
         self._transcript, self._next, self._units = transcript, 0, 0
-        self._values = {one.step: one for one in transcript.measurements}
+        self._measured = {one.step: one for one in transcript.measurements}
         self._lacks_tables, self.differing = False, 0
         super().__init__(
             domain,
@@ -128,7 +130,7 @@ class Replay(Context):
 
     def _recorded(self, step: str, clique: Clique) -> Measurement:
         """Return a measurement of the transcript."""
-        found = self._values.get(step)
+        found = self._measured.get(step)
         if found is None or found.clique != clique:
             raise ReplayError(f"no round records what {step} gave")
         if found.values.shape != self.domain.project(clique).shape:
@@ -159,10 +161,8 @@ class Replay(Context):
             step = "records" if attempt == 1 else f"records-{attempt}"
             # What it may cost is the release's to say.
             price = self._coming(step).rho
-            call = self._take(step, "discrete Gaussian", price, sensitivity, 1)
-            if call.subject != RECORDS:
-                raise ReplayError(f"{step} measured something else than the number of records")
-            lost = call.lost
+            call = NoiseCall(step, COUNTS, price, sensitivity, None, 1, subject=RECORDS)
+            lost = self._take(call).lost
         return self._transcript.records
 
     def _coming(self, step: str) -> NoiseCall:
@@ -171,23 +171,24 @@ class Replay(Context):
             raise ReplayError(f"{step} was never drawn")
         return calls[self._next]
 
-    def _take(
-        self, step: str, kind: DrawKind, rho: float, sensitivity: float, cells: int
-    ) -> NoiseCall:
+    def _take(self, asked: NoiseCall) -> NoiseCall:
         """Return the next draw of the transcript, once it is known to be the one that was asked."""
+        step = asked.step
         call = self._coming(step)
         if call.step != step:
             raise ReplayError(f"{step} was not drawn, and {call.step} was")
         # A float may have lost a unit of what was charged for a lost draw.
-        if not math.isclose(call.rho, rho, rel_tol=_CLOSE, abs_tol=2 / UNITS_PER_RHO):
-            raise ReplayError(f"{step} cost rho {call.rho:.6g} in place of {rho:.6g}")
-        for what, was, wanted in (("kind", call.kind, kind), ("size", call.cells, cells)):
-            if was != wanted:
-                raise ReplayError(f"{step} has the {what} {was} in place of {wanted}")
-        if not math.isclose(call.sensitivity, sensitivity, rel_tol=_CLOSE):
+        if not math.isclose(call.rho, asked.rho, rel_tol=_CLOSE, abs_tol=2 / UNITS_PER_RHO):
+            raise ReplayError(f"{step} cost rho {call.rho:.6g} in place of {asked.rho:.6g}")
+        if not math.isclose(call.sensitivity, asked.sensitivity, rel_tol=_CLOSE):
             raise ReplayError(
-                f"{step} has the sensitivity {call.sensitivity:g} in place of {sensitivity:g}"
+                f"{step} has the sensitivity {call.sensitivity:g} in place of {asked.sensitivity:g}"
             )
+        for name, called in _ASKED.items():
+            was, wanted = getattr(call, name), getattr(asked, name)
+            # What was chosen is the outcome of a selection.
+            if was != wanted and not (name == "subject" and call.kind == SELECTION):
+                raise ReplayError(f"{step} has the {called} {was!r} in place of {wanted!r}")
         self._next += 1
         self._units += units_up(math.nextafter(call.rho, math.inf) if call.lost else call.rho)
         return call
@@ -200,42 +201,52 @@ class Replay(Context):
         return bool(self.ended)
 
     def _select(
-        self,
-        step: str,
-        scores: Callable[[], np.ndarray],
-        size: int,
-        rho: float,
-        sensitivity: float,
-        named: Callable[[int], str],
-    ) -> int | None:
+        self, call: NoiseCall, scores: Callable[[], np.ndarray], named: Callable[[int], str]
+    ) -> list[int] | None:
         if self._is_closed():
             return None
+        places = {named(place): place for place in range(call.cells)}
         # Only the tables can say how many public candidates there were.
-        cells = self._coming(step).cells if self._lacks_tables else size
-        call = self._take(step, SELECTION, rho, sensitivity, cells)
-        if call.lost:
+        known = not self._lacks_tables
+        made = self._take(call if known else replace(call, cells=self._coming(call.step).cells))
+        if made.lost:
             return None
-        for place in range(size):
-            if named(place) == call.subject:
-                return place
-        raise ReplayError(f"{step} chose what was no candidate: {call.subject}")
+        names = [made.subject] if call.choices == 1 else parse_json(made.subject)
+        if len(names) != call.choices or not places.keys() >= set(names):
+            raise ReplayError(f"{call.step} chose what was no candidate: {made.subject}")
+        return [places[name] for name in names]
 
-    def _measure(self, step: str, clique: Clique, rho: float) -> tuple[np.ndarray, float] | None:
+    def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:
+        made = self._given(call)
+        if made is None:
+            return None
+        found = self._recorded(call.step, clique)
+        if found.source != "private" or found.sigma != made.scale:
+            raise ReplayError(f"{call.step} gave other noise than its round records")
+        return found.values, found.sigma
+
+    def _values(
+        self, call: NoiseCall, compute: Callable[[], np.ndarray]
+    ) -> tuple[np.ndarray, float] | None:
+        made = self._given(call)
+        if made is None:
+            return None
+        found = self._transcript.values.get(call.step)
+        if found is None or found.shape != (call.cells,) or made.scale is None:
+            raise ReplayError(f"the transcript lacks the values that {call.step} gave")
+        return found, made.scale
+
+    def _given(self, call: NoiseCall) -> NoiseCall | None:
+        """Return a draw that gave something; None for a lost one, or an ended run."""
         if self._is_closed():
             return None
-        cells = self.domain.size(clique)
-        call = self._take(step, "discrete Gaussian", rho, self.neighbours.marginal_l2, cells)
-        if call.subject != subject_of(clique):
-            raise ReplayError(f"{step} measured another marginal: {call.subject}")
-        if call.lost:
-            # The last one may have been lost because the release was closed, before its round was.
-            if len(self.done) == len(self._transcript.rounds):
-                self._is_closed()
-            return None
-        found = self._recorded(step, clique)
-        if found.source != "private" or found.sigma != call.scale:
-            raise ReplayError(f"{step} gave other noise than its round records")
-        return found.values, found.sigma
+        made = self._take(call)
+        if not made.lost:
+            return made
+        # The last one may have been lost because the release was closed, before its round was.
+        if len(self.done) == len(self._transcript.rounds):
+            self._is_closed()
+        return None
 
     def _finish(self) -> None:
         """Raise ReplayError if draws, rounds or decisions are left, or differ."""
@@ -248,6 +259,8 @@ class Replay(Context):
                 f"the transcript has {len(transcript.rounds)} rounds, and the mechanism makes "
                 f"{len(self.done)}"
             )
+        if self.noisy.keys() != transcript.values.keys():
+            raise ReplayError("the transcript has values that the mechanism does not ask for")
         if len(self.decisions) != len(transcript.decisions):
             raise ReplayError("the transcript has decisions that the mechanism does not make")
         ended = self.ended or "all rounds"
@@ -260,6 +273,9 @@ class Replay(Context):
                 if not _same(getattr(one, name), getattr(was, name)):
                     raise ReplayError(f"round {one.index + 1} records another {name} than it had")
 
+
+_ASKED = {"kind": "kind", "cells": "size", "choices": "number of choices", "subject": "subject"}
+"""What a draw is asked for besides its price and its sensitivity, with its name for readers."""
 
 _COMPARED = (
     *("index", "clique", "source", "table", "candidates", "size_limit_mb"),

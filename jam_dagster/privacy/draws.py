@@ -30,7 +30,13 @@ from jam_dagster.privacy.accounting import (
     units_up,
 )
 from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
-from jam_dagster.privacy.noise.calls import RECORDS, SELECTION, DrawKind, NoiseCall
+from jam_dagster.privacy.noise.calls import (
+    COUNTS,
+    RECORDS,
+    SELECTION,
+    NoiseCall,
+    subject_of_choices,
+)
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 from jam_dagster.privacy.outcome_store import MemoryStore, Outcome, OutcomeStore
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -138,8 +144,9 @@ class Draws:
     def select(
         self,
         step: str,
-        scores: np.ndarray,
+        scores: Callable[[], np.ndarray],
         *,
+        size: int,
         rho: float,
         sensitivity: float,
         named: Callable[[int], str] = str,
@@ -151,7 +158,10 @@ class Draws:
         step
             The name of this draw within its release.
         scores
-            Shape ``(m,)``; the higher, the likelier.
+            Returns the scores, shape ``(size,)``; the higher, the likelier. A stored outcome does
+            without.
+        size
+            How many candidates there are.
         rho
             What the choice may cost; the mechanism runs with ``eps = sqrt(8 rho)``.
         sensitivity
@@ -176,28 +186,64 @@ class Draws:
         ReleaseClosedError
             If the account is closed, or was closed before the outcome was journalled.
         """
-        # Invalid scores must fail before the charge.
-        scores = check_values(scores, name="scores")
+        (chosen,) = self.select_many(
+            *(step, scores),
+            size=size,
+            choices=1,
+            rho=rho,
+            sensitivity=sensitivity,
+            named=named,
+        )
+        return chosen
+
+    def select_many(
+        self,
+        step: str,
+        scores: Callable[[], np.ndarray],
+        *,
+        size: int,
+        choices: int,
+        rho: float,
+        sensitivity: float,
+        named: Callable[[int], str] = str,
+    ) -> list[int]:
+        """Choose several indices from the same scores, each as `select` does, and charge them once.
+
+        They are independent, and may be the same. Each costs an equal part of `rho`.
+        """
         check_sensitivity(sensitivity)
-        stored = self._open(step, rho, SELECTION, sensitivity, scores.size)
+        call = NoiseCall(step, SELECTION, rho, sensitivity, None, size, choices=choices)
+        stored = self._recalled(call)
         if stored is None:
-            index = self._noise.select(scores, rho, sensitivity, step)
-            stored = {"index": int(index), "rho": rho}
+            # Invalid scores must fail before the charge.
+            values = check_values(scores(), name="scores")
+            if values.size != size:
+                raise SpecificationError(f"{step} has {values.size} scores of {size} candidates")
+            self._pay(call)
+            # One choice keeps the name of its draw, and so its seed.
+            steps = [step] if choices == 1 else [f"{step}/{at + 1}" for at in range(choices)]
+            made = [self._noise.select(values, rho / choices, sensitivity, one) for one in steps]
+            stored = {"index": [int(index) for index in made], "rho": rho}
             self._store.put(step, stored)
-        chosen = int(stored["index"])
-        if not 0 <= chosen < scores.size:
+        chosen = [int(index) for index in stored["index"]]
+        if len(chosen) != choices or not all(0 <= index < size for index in chosen):
             raise LedgerIntegrityError(
                 f"the stored outcome of {step} chooses a candidate that does not exist: it was "
                 "changed after it was drawn. Restore the stored outcomes from a copy"
             )
-        subject = named(chosen)
+        subject = subject_of_choices([named(index) for index in chosen])
         self._account.confirm(step, choice_digest(subject, float(stored["rho"])))
-        self._calls[step] = replace(self._calls[step], subject=subject)
-        self._note(step, exponential_epsilon(rho))
+        self._note(step, exponential_epsilon(rho / choices), subject)
         return chosen
 
     def measure(
-        self, step: str, counts: np.ndarray, *, rho: float, subject: str = ""
+        self,
+        step: str,
+        counts: Callable[[], np.ndarray],
+        *,
+        size: int,
+        rho: float,
+        subject: str = "",
     ) -> tuple[np.ndarray, float]:
         """Measure a marginal with discrete Gaussian noise.
 
@@ -206,7 +252,9 @@ class Draws:
         step
             The name of this draw within its release.
         counts
-            The marginal, integer counts of any shape.
+            Returns the marginal, integer counts of any shape. A stored outcome does without.
+        size
+            How many cells it has.
         rho
             What the measurement may cost; with replace-one neighbours, where a marginal moves by
             sqrt 2 in L2, the noise has ``sigma^2 = 1 / rho``.
@@ -223,8 +271,9 @@ class Draws:
         BudgetExceededError, LostDrawError, LedgerIntegrityError, ReleaseClosedError
             As for `select`.
         """
-        counts = check_counts(counts)
-        return self._measure(step, counts, self.neighbours.marginal_l2, rho, subject)
+        sensitivity = self.neighbours.marginal_l2
+        call = NoiseCall(step, COUNTS, rho, sensitivity, None, size, subject=subject)
+        return self._measured(call, counts)
 
     def records(self, records: int) -> int:
         """Return the number of rows, measured where it is private.
@@ -251,139 +300,116 @@ class Draws:
         if self.neighbours.records_public:
             self._account.publish_records(records)
             return records
-        counts = np.array([records], dtype=np.int64)
+        counts, sensitivity = np.array([records], dtype=np.int64), self.neighbours.records
         for attempt in count(1):
             step = "records" if attempt == 1 else f"records-{attempt}"
             rho = self.records_share * self.remaining
+            call = NoiseCall(step, COUNTS, rho, sensitivity, None, 1, subject=RECORDS)
             try:
-                sensitivity = self.neighbours.records
-                noisy, _ = self._measure(step, counts, sensitivity, rho, RECORDS, least=1.0)
+                noisy, _ = self._measured(call, lambda: counts, least=1.0)
             except LostDrawError:
                 continue
             return int(noisy[0])
         raise AssertionError("unreachable")
 
-    def _measure(
-        self,
-        step: str,
-        counts: np.ndarray,
-        l2_sensitivity: float,
-        rho: float,
-        subject: str,
-        *,
-        least: float = -math.inf,
+    def _measured(
+        self, call: NoiseCall, counts: Callable[[], np.ndarray], *, least: float = -math.inf
     ) -> tuple[np.ndarray, float]:
-        stored = self._open(step, rho, "discrete Gaussian", l2_sensitivity, counts.size, subject)
+        stored = self._recalled(call)
         if stored is None:
-            values, sigma = self._noise.gaussian_counts(counts, l2_sensitivity, rho, step)
-            stored = {"values": values, "sigma": float(sigma), "rho": rho}
+            # Invalid counts must fail before the charge.
+            exact = check_counts(counts())
+            self._pay(call)
+            step, sensitivity = call.step, call.sensitivity
+            values, sigma = self._noise.gaussian_counts(exact, sensitivity, call.rho, step)
+            stored = {"values": values, "sigma": float(sigma), "rho": call.rho}
             self._store.put(step, stored)
-        # The digest covers the released values.
-        released = np.maximum(np.asarray(stored["values"], dtype=np.float64), least)
-        sigma = float(stored["sigma"])
-        # The digest of n names nothing.
-        self._confirm(step, released, sigma, stored, "" if subject == RECORDS else subject)
-        return released, sigma
+        return self._released(call, stored, least=least)
 
-    def means(
-        self, step: str, values: np.ndarray, *, l2_sensitivity: float, rho: float
-    ) -> tuple[np.ndarray, float]:
-        """Release real-valued statistics with Gaussian noise.
-
-        Parameters
-        ----------
-        step
-            The name of this draw within its release.
-        values
-            Shape ``(k,)``.
-        l2_sensitivity
-            How far one person's replacement moves the vector, in L2.
-        rho
-            What the release of the whole vector may cost.
-
-        Returns
-        -------
-        tuple of ndarray and float
-            Noisy values, shape ``(k,)``, and their sigma.
-
-        Raises
-        ------
-        BudgetExceededError, LostDrawError, LedgerIntegrityError, ReleaseClosedError
-            As for `select`.
-        """
-        values = check_values(values, name="values")
-        return self.means_of(
-            step, lambda: values, size=values.size, l2_sensitivity=l2_sensitivity, rho=rho
-        )
-
-    def means_of(
+    def values(
         self,
         step: str,
         compute: Callable[[], np.ndarray],
         *,
         size: int,
-        l2_sensitivity: float,
         rho: float,
+        sensitivity: float,
+        subject: str = "",
     ) -> tuple[np.ndarray, float]:
-        """Release real-valued statistics as `means` does, but compute them after the charge.
+        """Release real-valued statistics with Gaussian noise.
 
         Where it depends on private values whether `compute` fails, the charge pays for that answer:
         it stays, and the draw is lost.
 
         Parameters
         ----------
-        step, l2_sensitivity, rho
-            As for `means`.
+        step
+            The name of this draw within its release.
         compute
-            Returns the values, shape ``(size,)``; a stored outcome does without.
+            Returns the values, shape ``(size,)``, after the charge. A stored outcome does without.
         size
             How many values there are.
+        rho
+            What the release of the whole vector may cost.
+        sensitivity
+            How far one person's replacement moves the vector, in L2.
+        subject
+            What they are, which the ledger's digest covers.
+
+        Returns
+        -------
+        tuple of ndarray and float
+            Noisy values, shape ``(size,)``, and their sigma.
+
+        Raises
+        ------
+        BudgetExceededError, LostDrawError, LedgerIntegrityError, ReleaseClosedError
+            As for `select`.
         """
-        check_sensitivity(l2_sensitivity)
-        stored = self._open(step, rho, "Gaussian", l2_sensitivity, size)
+        check_sensitivity(sensitivity)
+        call = NoiseCall(step, "Gaussian", rho, sensitivity, None, size, subject=subject)
+        stored = self._recalled(call)
         if stored is None:
+            self._pay(call)
             values = check_values(compute(), name="values")
-            noisy, sigma = self._noise.gaussian_values(values, l2_sensitivity, rho, step)
+            noisy, sigma = self._noise.gaussian_values(values, sensitivity, rho, step)
             stored = {"values": noisy, "sigma": float(sigma), "rho": rho}
             self._store.put(step, stored)
-        released, sigma = np.asarray(stored["values"]), float(stored["sigma"])
-        self._confirm(step, released, sigma, stored)
+        return self._released(call, stored)
+
+    def _released(
+        self, call: NoiseCall, stored: Outcome, *, least: float = -math.inf
+    ) -> tuple[np.ndarray, float]:
+        """Confirm noisy values by the digest of what is released, and return them with sigma."""
+        released = np.maximum(np.asarray(stored["values"], dtype=np.float64), least)
+        sigma, paid = float(stored["sigma"]), float(stored["rho"])
+        # The digest of n names nothing.
+        subject = "" if call.subject == RECORDS else call.subject
+        self._account.confirm(call.step, values_digest(released, sigma, paid, subject))
+        self._note(call.step, sigma, call.subject)
         return released, sigma
 
-    def _confirm(
-        self, step: str, values: np.ndarray, sigma: float, stored: Outcome, subject: str = ""
-    ) -> None:
+    def _note(self, step: str, scale: float, subject: str) -> None:
+        call = self._calls[step]
+        self._calls[step] = replace(call, scale=scale, lost=False, subject=subject)
+
+    def _recalled(self, call: NoiseCall) -> Outcome | None:
+        """Return the stored outcome of a draw; None if it is still to be paid for."""
+        stored = self._store.get(call.step)
+        if stored is None or self._is_lost(call.step):
+            return None
         paid = float(stored["rho"])
-        self._account.confirm(step, values_digest(values, sigma, paid, subject))
-        self._note(step, sigma)
+        self._calls[call.step] = replace(call, rho=paid, lost=True)
+        self._units_of[call.step] = units_up(paid)
+        return stored
 
-    def _note(self, step: str, scale: float) -> None:
-        self._calls[step] = replace(self._calls[step], scale=scale, lost=False)
-
-    def _open(
-        self,
-        step: str,
-        rho: float,
-        kind: DrawKind,
-        sensitivity: float,
-        cells: int,
-        subject: str = "",
-    ) -> Outcome | None:
-        """Return the stored outcome of a step, or None once it is paid for and may be drawn."""
-        stored = self._store.get(step)
-        if stored is not None and not self._is_lost(step):
-            paid = float(stored["rho"])
-            self._calls[step] = NoiseCall(
-                step, kind, paid, sensitivity, None, cells, lost=True, subject=subject
-            )
-            self._units_of[step] = units_up(paid)
-            return stored
+    def _pay(self, call: NoiseCall) -> None:
+        """Charge a draw, which may be made then; raise LostDrawError if it was charged before."""
+        step, rho = call.step, call.rho
         charged = self._charge(step, rho)
         repeats = charged is None or self._repeats(charged, rho)
         paid = rho if charged is None or repeats else charged
-        self._calls[step] = NoiseCall(
-            step, kind, paid, sensitivity, None, cells, lost=True, subject=subject
-        )
+        self._calls[step] = replace(call, rho=paid, lost=True)
         if charged is not None and not repeats:
             # The amount came through a float, which may have lost a unit of what was charged.
             self._units_of[step] = units_up(math.nextafter(charged, math.inf))
@@ -392,7 +418,6 @@ class Draws:
                 "it counts as spent and cannot be drawn again."
             )
         self._units_of[step] = units_up(rho)
-        return None
 
     def _is_lost(self, step: str) -> bool:
         """Return whether a stored outcome may be anybody's: it was paid for, and never confirmed.

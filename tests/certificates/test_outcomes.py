@@ -119,18 +119,18 @@ def test_exact_counts_in_place_of_what_was_drawn(made: Released) -> None:
 
 
 def test_digests_that_were_invented_too(made: Released) -> None:
-    from jam_dagster.certificates.outcome_faults import outcome_digest
+    from jam_dagster.certificates.outcome_faults import outcome_digest, values_of
 
     invent(made, exact(made))
     transcript = Transcript.load(made.folder / "transcript")
     calls = {one.step: one for one in transcript.calls}
-    measured = {one.step: one for one in transcript.measurements}
+    values = values_of(transcript)
 
     def fitting(entry: Entry) -> Entry:
         if entry.kind != STORED or entry.step not in calls:
             return entry
-        call, values = calls[entry.step], measured.get(entry.step)
-        return replace(entry, digest=outcome_digest(call, values, transcript.records, None) or "")
+        call, given = calls[entry.step], values.get(entry.step)
+        return replace(entry, digest=outcome_digest(call, given) or "")
 
     made.forge(lambda it: replace(it, entries=tuple(map(fitting, it.entries))))
     assert made.failed(ledger=False) - BY_CHANCE == set()
@@ -436,7 +436,7 @@ def change_draw(made: Released, step: str, change: Callable[[dict[str, Any]], No
 
 
 def choose(content: dict[str, Any], index: int) -> None:
-    scalars = {**json.loads(str(content["scalars"])), "index": index}
+    scalars = {**json.loads(str(content["scalars"])), "index": [index]}
     content["scalars"] = np.array(json.dumps(scalars))
 
 
@@ -452,7 +452,7 @@ def test_a_stored_draw_that_was_swapped_is_refused_and_named(
         if "values" in content:
             content["values"] = content["values"] + 1
         else:
-            choose(content, 0 if json.loads(str(content["scalars"]))["index"] else 1)
+            choose(content, 0 if json.loads(str(content["scalars"]))["index"] != [0] else 1)
 
     made.move_in(monkeypatch)
     before = drawn(made)

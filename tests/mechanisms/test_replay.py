@@ -14,13 +14,13 @@ import pytest
 from jam_dagster.errors import PrivateStepError, ReleaseClosedError
 from jam_dagster.mechanisms import MechanismResult, Transcript
 from jam_dagster.mechanisms import replay as module
-from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.context import Context, Live
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.replay import Replay, ReplayError, refit
 from jam_dagster.models.base import Model
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.privacy.noise.calls import SELECTION
+from jam_dagster.privacy.noise.calls import RECORDS, SELECTION
 from jam_dagster.tables import Workload
 from tests.battery.mechanisms import Case, aim, every_mechanism, mwem_pgm, tilt
 from tests.battery.test_interruptions import RHO, Forgetful, StoppedError, run
@@ -123,6 +123,17 @@ FORGERIES: dict[str, Callable[[MechanismResult, int], Transcript]] = {
 }
 
 
+FOUND = {
+    "sensitivity": "has the sensitivity",
+    "cost": "cost rho",
+    "drawn": "round-077/measure was",
+    "size": "has the size",
+    "kind": "has the kind",
+    "subject": "has the subject|no candidate",
+}
+"""What is found first; that a draw was not lost may be found anywhere."""
+
+
 @every_mechanism
 @pytest.mark.parametrize("what", FORGERIES)
 def test_a_draw_that_the_mechanism_does_not_make_is_found(case: Case, what: str) -> None:
@@ -134,7 +145,7 @@ def test_a_draw_that_the_mechanism_does_not_make_is_found(case: Case, what: str)
         if what == "size" and call.kind == SELECTION and case.name == NO_TABLES:
             # How many public candidates there were, only their tables can say.
             continue
-        with pytest.raises(ReplayError):
+        with pytest.raises(ReplayError, match=FOUND.get(what, "")):
             again(case, FORGERIES[what](result, place))
 
 
@@ -199,3 +210,25 @@ def test_private_data_are_reached_only_within_draws(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "mechanism_class", lambda name: Peeking)
     with pytest.raises(ReplayError, match="outside a draw"):
         refit(result.transcript, DOMAIN, WORKLOAD)
+
+
+@every_mechanism
+@pytest.mark.parametrize("relation", RELATIONS[:2], ids=Neighbours.describe)
+def test_private_data_are_looked_at_once_a_draw(
+    case: Case, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that goes on from what is stored looks at none."""
+    looked: list[str] = []
+    compute = Live._on_private
+
+    def counted(self: Live, thunk: Callable[[], Any]) -> Any:
+        looked.append(case.name)
+        return compute(self, thunk)
+
+    monkeypatch.setattr(Live, "_on_private", counted)
+    store = MemoryStore()
+    calls = run(case, relation, store, UnledgeredAccount(RHO)).transcript.calls
+    assert len(looked) == len([call for call in calls if call.subject != RECORDS])
+    looked.clear()
+    run(case, relation, store, UnledgeredAccount(RHO))
+    assert looked == []

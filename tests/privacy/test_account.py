@@ -104,14 +104,15 @@ def test_an_unledgered_account_holds_a_positive_amount(rho):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda draws: draws.select("a", np.array([1.0, np.nan]), rho=0.001, sensitivity=4.0),
-        lambda draws: draws.select("a", np.array([]), rho=0.001, sensitivity=4.0),
-        lambda draws: draws.select("a", np.ones(2), rho=0.001, sensitivity=0.0),
-        lambda draws: draws.measure("a", np.array([0.5]), rho=0.001),
-        lambda draws: draws.means("a", np.array([np.inf]), l2_sensitivity=1.0, rho=0.001),
-        lambda draws: draws.means("a", np.ones(2), l2_sensitivity=-1.0, rho=0.001),
-        lambda draws: draws.measure("a", np.array([1]), rho=0.0),
-        lambda draws: draws.measure("a", np.array([1]), rho=math.nan),
+        lambda draws: draws.select(
+            "a", lambda: np.array([1.0, np.nan]), size=2, rho=0.001, sensitivity=4.0
+        ),
+        lambda draws: draws.select("a", lambda: np.array([]), size=0, rho=0.001, sensitivity=4.0),
+        lambda draws: draws.select("a", lambda: np.ones(2), size=2, rho=0.001, sensitivity=0.0),
+        lambda draws: draws.measure("a", lambda: np.array([0.5]), size=1, rho=0.001),
+        lambda draws: draws.values("a", lambda: np.ones(2), size=2, sensitivity=-1.0, rho=0.001),
+        lambda draws: draws.measure("a", lambda: np.array([1]), size=1, rho=0.0),
+        lambda draws: draws.measure("a", lambda: np.array([1]), size=1, rho=math.nan),
     ],
 )
 def test_what_cannot_be_drawn_is_not_charged(account, draw):

@@ -64,10 +64,12 @@ class Recorder:
 
 
 def each_draw(draws, step):
-    yield lambda: draws.measure(step, COUNTS, rho=0.1)
+    yield lambda: draws.measure(step, lambda: COUNTS, size=COUNTS.size, rho=0.1)
     # So many candidates that two draws do not agree by chance.
-    yield lambda: draws.select(step, np.linspace(1.0, 2.0, 10_000), rho=0.1, sensitivity=4)
-    yield lambda: draws.means(step, np.array([0.1]), l2_sensitivity=0.01, rho=0.1)
+    yield lambda: draws.select(
+        step, lambda: np.linspace(1.0, 2.0, 10_000), size=10000, rho=0.1, sensitivity=4
+    )
+    yield lambda: draws.values(step, lambda: np.array([0.1]), size=1, sensitivity=0.01, rho=0.1)
 
 
 @pytest.mark.parametrize("kind", range(3))
@@ -131,20 +133,24 @@ def test_an_outcome_that_the_ledger_never_confirmed_is_nobodys(tmp_path, puts):
     account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
     store = Store()
     with pytest.raises(Killed):
-        Draws(ExactNoise(), account, store).measure("a", COUNTS, rho=1e-3)
+        Draws(ExactNoise(), account, store).measure("a", lambda: COUNTS, size=COUNTS.size, rho=1e-3)
     MemoryStore.put(store, "a", {"values": COUNTS * 0.0, "sigma": 1.0, "rho": 1e-3})
 
     draws = Draws(ExactNoise(), account, store)
     with pytest.raises(LostDrawError):
-        draws.measure("a", COUNTS, rho=1e-3)
+        draws.measure("a", lambda: COUNTS, size=COUNTS.size, rho=1e-3)
     assert draws.spent == pytest.approx(account.spent) == pytest.approx(1e-3)
     assert [call.lost for call in draws.calls] == [True]
     assert not account.confirmed("a")
     # What the ledger has a digest of is handed out.
     kept = MemoryStore()
-    values, _ = Draws(ExactNoise(), account, kept).measure("b", COUNTS, rho=1e-3)
+    values, _ = Draws(ExactNoise(), account, kept).measure(
+        "b", lambda: COUNTS, size=COUNTS.size, rho=1e-3
+    )
     assert account.confirmed("b")
-    again, _ = Draws(ExactNoise(), account, kept).measure("b", COUNTS, rho=1e-3)
+    again, _ = Draws(ExactNoise(), account, kept).measure(
+        "b", lambda: COUNTS, size=COUNTS.size, rho=1e-3
+    )
     np.testing.assert_array_equal(again, values)
 
 
@@ -199,7 +205,7 @@ def test_the_price_is_recognised_at_any_size(rho):
     account = UnledgeredAccount(3 * rho)
     account.charge("s", rho)
     draws = Draws(SeededNoise(0), account)
-    draws.select("s", np.zeros(2), rho=rho, sensitivity=1)
+    draws.select("s", lambda: np.zeros(2), size=2, rho=rho, sensitivity=1)
     assert draws.spent == pytest.approx(rho, abs=1e-14)
 
 
@@ -229,8 +235,8 @@ def test_all_that_remains_can_always_be_charged(rho):
     draws = Draws(SeededNoise(0), account)
     for i in range(300):
         share = draws.remaining * rng.uniform(0.001, 0.05)
-        draws.select(f"s{i}", np.zeros(2), rho=share, sensitivity=1)
-    draws.select("last", np.zeros(2), rho=draws.remaining, sensitivity=1)
+        draws.select(f"s{i}", lambda: np.zeros(2), size=2, rho=share, sensitivity=1)
+    draws.select("last", lambda: np.zeros(2), size=2, rho=draws.remaining, sensitivity=1)
     assert 0 <= account.remaining <= 1e-14 * max(1, rho)
     assert draws.remaining <= 1e-14 * max(1, rho)
 
@@ -244,7 +250,9 @@ def test_a_repeat_divides_what_remains_as_the_first_run_did(rho):
         seen = []
         for i in range(20):
             seen.append(draws.remaining)
-            draws.select(f"s{i}", np.zeros(2), rho=draws.remaining / 7, sensitivity=1)
+            draws.select(
+                f"s{i}", lambda: np.zeros(2), size=2, rho=draws.remaining / 7, sensitivity=1
+            )
         remaining.append(seen)
     assert remaining[0] == remaining[1]
 

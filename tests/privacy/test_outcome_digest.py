@@ -78,9 +78,11 @@ def test_digests_of_all_kinds_of_draws(ledger: Ledger, account: LedgerAccount) -
     draws = Draws(ExactNoise(), account, MemoryStore(), neighbours=Neighbours("add_remove"))
     records = draws.records(3)
     scores = np.array([0.0, 5.0, 9.0])
-    chosen = draws.select("a", scores, rho=1e-3, sensitivity=4.0, named=lambda i: f"c{i}")
-    values, sigma = draws.measure("c", np.array([[1, 2]]), rho=1e-3, subject="m")
-    means, spread = draws.means("e", np.array([0.5]), l2_sensitivity=0.1, rho=1e-3)
+    chosen = draws.select(
+        "a", lambda: scores, size=scores.size, rho=1e-3, sensitivity=4.0, named=lambda i: f"c{i}"
+    )
+    values, sigma = draws.measure("c", lambda: np.array([[1, 2]]), size=2, rho=1e-3, subject="m")
+    means, spread = draws.values("e", lambda: np.array([0.5]), size=1, sensitivity=0.1, rho=1e-3)
     measured = draws.calls[0]
     assert measured.scale is not None
     assert [digest for *_, digest in stored(ledger)] == [
@@ -115,4 +117,4 @@ def test_a_digest_covers_values_shape_noise_price_and_subject() -> None:
 
 def test_research_journals_nothing() -> None:
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
-    assert draws.measure("s", np.array([1]), rho=0.1)[0].shape == (1,)
+    assert draws.measure("s", lambda: np.array([1]), size=1, rho=0.1)[0].shape == (1,)

@@ -136,6 +136,8 @@ class Transcript:
         Every paid draw of the run, in order, lost ones included.
     decisions
         What the run decided by the state of a fit, in order.
+    values
+        The noisy values that were no marginals, by the names of their draws.
     workload_digest
         Digest of the run's workload, including its weights.
     search
@@ -161,6 +163,7 @@ class Transcript:
     search: Mapping[str, Any] | None = None
     chunk_rows: int | None = None
     decisions: tuple[bool, ...] = ()
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         picks = " and ".join(f"{count} {source}" for source, count in self.picks.items())
@@ -257,6 +260,8 @@ class Transcript:
         description["neighbours"] = self.neighbours.to_dict()
         description["calls"] = [call.to_dict() for call in self.calls]
         description["rounds"] = rounds
+        description["values"] = list(self.values)
+        tables |= {f"values_{at}": noisy for at, noisy in enumerate(self.values.values())}
         for name in _SAMPLING:
             if description[name] is None:
                 del description[name]
@@ -315,6 +320,8 @@ class Transcript:
                 described["l1_residual"] = described["loss"] = math.nan
             described["seconds"] = math.nan
             rounds.append(Round(clique=clique, measurement=measurement, **described))
+        listed = description.pop("values")
+        values = {step: stored.pop(f"values_{at}") for at, step in enumerate(listed)}
         if stored:
             raise InputError(
                 f"{directory / 'measurements.npz'} holds {min(stored)}, which no round measured: "
@@ -328,6 +335,7 @@ class Transcript:
             neighbours=neighbours,
             calls=calls,
             decisions=decisions,
+            values=values,
             **description,
         )
 
@@ -359,7 +367,7 @@ def sampling_seed(transcript: Transcript) -> int:
 
 
 def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._Hash:
-    """Return the SHA-256 of `prefix` and of all measurements of a transcript, in order.
+    """Return the SHA-256 of `prefix`, all measurements of a transcript and its values, in order.
 
     Measurements are differentially private or public, so their hash may be released.
     """
@@ -367,4 +375,7 @@ def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._H
     for measurement in transcript.measurements:
         hashed.update(repr((measurement.clique, measurement.source)).encode())
         hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
+    for step, values in transcript.values.items():
+        hashed.update(repr((step, values.shape)).encode())
+        hashed.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
     return hashed

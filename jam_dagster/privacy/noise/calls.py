@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+from jam_dagster.privacy.ledger.key import canonical_json
+
 SELECTION: Final = "exponential mechanism"
 """The mechanism that chooses a candidate."""
+
+COUNTS: Final = "discrete Gaussian"
+"""The mechanism that measures counts."""
 
 RECORDS: Final = "the number of records"
 """The subject of the draw that measures n."""
@@ -36,8 +42,10 @@ class NoiseCall:
     lost : bool
         Whether it was charged and its outcome never stored; it counts as spent.
     subject : str
-        The name of what was measured, or of the chosen candidate, as the ledger's digest covers it;
-        empty for means of errors and for a lost choice.
+        The name of what was measured, or of the chosen candidates, as the ledger's digest covers
+        it; empty for means of errors and for a lost choice.
+    choices : int
+        How many independent choices were made from the same scores, at equal parts of the charge.
     """
 
     step: str
@@ -48,7 +56,13 @@ class NoiseCall:
     cells: int
     lost: bool = False
     subject: str = ""
+    choices: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return asdict(self)
+
+
+def subject_of_choices(names: Sequence[str]) -> str:
+    """Return the subject of a draw that chose these candidates, in order."""
+    return names[0] if len(names) == 1 else canonical_json(list(names))

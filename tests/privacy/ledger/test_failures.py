@@ -218,12 +218,12 @@ def test_a_session_killed_while_it_commits_charges_nothing(server):
     store = MemoryStore()
     draws = Draws(make_noise("exact"), account, store)
     with pytest.raises(BudgetError, match="lost while an entry was being committed"):
-        draws.select("a", np.ones(3), rho=0.001, sensitivity=4.0)
+        draws.select("a", lambda: np.ones(3), size=3, rho=0.001, sensitivity=4.0)
     assert store.get("a") is None
     with psycopg.connect(url) as raw:
         raw.execute("DROP TRIGGER die ON jam_ledger.events")
     assert account.charged("a") is None
-    draws.select("a", np.ones(3), rho=0.001, sensitivity=4.0)
+    draws.select("a", lambda: np.ones(3), size=3, rho=0.001, sensitivity=4.0)
     ledger.verify()
 
 
@@ -240,7 +240,7 @@ def test_a_commit_whose_answer_was_lost_counts_as_spent(server):
         store = MemoryStore()
         draws = Draws(make_noise("exact"), account, store)
         with pytest.raises(BudgetError, match="may have been recorded"):
-            draws.measure("a", np.ones(3, dtype=int), rho=0.001)
+            draws.measure("a", lambda: np.ones(3, dtype=int), size=3, rho=0.001)
         killer.join()
     finally:
         server.execute("ALTER SYSTEM RESET synchronous_standby_names")
@@ -248,7 +248,7 @@ def test_a_commit_whose_answer_was_lost_counts_as_spent(server):
     assert store.get("a") is None
     assert account.charged("a") == pytest.approx(0.001)
     with pytest.raises(LostDrawError):
-        draws.measure("a", np.ones(3, dtype=int), rho=0.001)
+        draws.measure("a", lambda: np.ones(3, dtype=int), size=3, rho=0.001)
     assert ledger.balance("people").spent == pytest.approx(0.001)
     ledger.verify()
 

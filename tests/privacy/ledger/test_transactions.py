@@ -39,8 +39,8 @@ def test_a_private_round_takes_four_connections(
         lambda *args, **options: opened.append(args) or connect(*args, **options),
     )
     rho = made.remaining / 2
-    made.select("select", np.array([0.0, 1.0]), rho=rho, sensitivity=4.0)
-    made.measure("measure", COUNTS, rho=min(rho, made.remaining))
+    made.select("select", lambda: np.array([0.0, 1.0]), size=2, rho=rho, sensitivity=4.0)
+    made.measure("measure", lambda: COUNTS, size=COUNTS.size, rho=min(rho, made.remaining))
     assert len(opened) == 4
 
 
@@ -52,7 +52,7 @@ def test_a_draw_that_another_process_has_charged_meanwhile_is_lost_and_not_drawn
     assert release is not None
     release.account("mechanism").charge("s", 0.001)
     with pytest.raises(LostDrawError, match="s was charged"):
-        made.measure("s", COUNTS, rho=0.002)
+        made.measure("s", lambda: COUNTS, size=COUNTS.size, rho=0.002)
     assert made.spent == pytest.approx(0.001)
     assert [event.kind for event in ledger.events()].count(Kind.CHARGED) == 1
 
@@ -65,7 +65,7 @@ def test_a_share_that_an_officer_has_closed_meanwhile_pays_for_nothing(
     assert release is not None
     release.close("withdrawn")
     with pytest.raises(ReleaseClosedError):
-        made.measure("s", COUNTS, rho=0.002)
+        made.measure("s", lambda: COUNTS, size=COUNTS.size, rho=0.002)
 
 
 def test_a_ledger_that_was_moved_or_replaced_meanwhile_pays_for_nothing(
@@ -78,7 +78,7 @@ def test_a_ledger_that_was_moved_or_replaced_meanwhile_pays_for_nothing(
         copy.write_bytes(ledger.file.read_bytes())
         copy.replace(ledger.file)
         with pytest.raises(BudgetError, match="replaced by another file"):
-            made.measure("s", COUNTS, rho=0.002)
+            made.measure("s", lambda: COUNTS, size=COUNTS.size, rho=0.002)
     Ledger(ledger.place).move(ledger.file.with_name("moved.db"))
     with pytest.raises(BudgetError, match="has moved"):
-        made.measure("s", COUNTS, rho=0.002)
+        made.measure("s", lambda: COUNTS, size=COUNTS.size, rho=0.002)
