@@ -17,7 +17,7 @@ HALVES = '''"""Halves: the independent attributes, by somebody else."""
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms import Independent, LineStyle
+from jam_dagster.mechanisms import Independent
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class Halves(Independent):
     title: ClassVar[str] = "Halves"
     summary: ClassVar[str] = "each attribute, by somebody else"
     page: ClassVar[str] = "https://tiny.example/halves"
-    line_style: ClassVar[LineStyle] = LineStyle("#4f6fd0", "star")
 '''
 """The module of a mechanism that works."""
 

@@ -58,7 +58,7 @@ def test_a_check_that_was_not_made_is_told(run: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*FAMILIES, *gate(*OTHERS)])
 def test_every_mechanism_is_planned(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "COMPARED", ())
+    monkeypatch.setattr(planner, "compared", lambda: ())
     asked = ("plan", *TABLES, *chosen(name), "--epsilon", "1")
     answer = json.loads(run(*asked, "--json").stdout)
 

@@ -38,7 +38,7 @@ PAID = ("--ledger", "ledger.db", "--dataset", "people")
 @pytest.fixture(autouse=True)
 def _one_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let others than the mechanism asked for take no time."""
-    monkeypatch.setattr(planner, "COMPARED", ("public_prior",))
+    monkeypatch.setattr(planner, "compared", lambda: ("public_prior",))
 
 
 def files() -> dict[str, str]:

@@ -17,6 +17,7 @@ from jam_dagster.benchmark.line_styles import Line, line_styles
 from jam_dagster.benchmark.measures import levels, main_runs, means, sweep
 from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
 from jam_dagster.errors import InputError
+from jam_dagster.mechanisms.registry import known_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +111,13 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
     mixture = levels(frame, BEST_MIXTURE)
     bounds = [{"panel": one, "x": None, "bound": bound} for one, bound in mixture.items()]
     reweighted = runs[runs["split"].isin(mixture)]
-    if "pmw_pub" not in set(reweighted["mechanism"]):
+    # Mechanisms that weight the records of one public table can come no nearer than these.
+    weighting = [
+        name
+        for name, one in known_classes().items()
+        if one.uses_public and not one.takes_named_public
+    ]
+    if not reweighted["mechanism"].isin(weighting).any():
         reweighted = reweighted.iloc[:0]
     public = {one: error for one, error in levels(frame, PUBLIC_TABLE).items() if error > 0}
     names = {error: split for split, error in public.items()}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from jam_dagster.mechanisms.base import Shape
 from jam_dagster.mechanisms.registry import known_classes
 
-_SPARE = ("#4f6fd0", "#b0693f", "#9c4f8a", "#3f8a6a", "#8f7a45", "#c05046")
-_SHAPES: tuple[Shape, ...] = (
+Shape = Literal[
     "circle",
     "square",
     "triangle-up",
@@ -21,7 +19,14 @@ _SHAPES: tuple[Shape, ...] = (
     "star",
     "triangle-left",
     "saltire",
+]
+_SHAPES: tuple[Shape, ...] = get_args(Shape)
+_COLOURS = (
+    *("#0072b2", "#b5466f", "#d55e00", "#15919b", "#a87900", "#6b7785", "#7a5c6e"),
+    *("#7a7a00", "#009e73", "#a8563a", "#8b8a12", "#4d8a2c", "#8a5fbf", "#c2609a"),
+    *("#d1495b", "#4f6fd0", "#b0693f", "#9c4f8a", "#3f8a6a", "#8f7a45", "#c05046"),
 )
+"""Their contrast is 3 or more on white and on the dark background of pages."""
 
 
 class Line(NamedTuple):
@@ -36,18 +41,25 @@ class Line(NamedTuple):
 def line_styles(named: Iterable[tuple[str, str]]) -> list[Line]:
     """Return the styles of lines, each with its title and mechanism, in the order of legends.
 
-    A mechanism under its own name has its fixed style, which stays reserved even without runs; a
-    further line of it stands beside it, in the same colour with another marker.
+    A mechanism under its own name has a style by its rank, which stays reserved even without runs;
+    a further line of it stands beside it, in the same colour with another marker.
     """
     known = known_classes()
-    own: dict[str, Line] = {}
     taken: set[tuple[str, Shape, bool]] = set()
+
+    def free(title: str, colour: int, shape: int, public: bool) -> Line:
+        """Return a line in the nearest style that is not taken."""
+        colours = (_COLOURS[(colour + at) % len(_COLOURS)] for at in range(len(_COLOURS)))
+        shapes = [_SHAPES[(shape + at) % len(_SHAPES)] for at in range(len(_SHAPES))]
+        looks = ((*look, public) for look in itertools.product(colours, shapes))
+        look = next(look for look in looks if look not in taken)
+        taken.add(look)
+        return Line(title, *look)
+
+    own: dict[str, Line] = {}
     for name, one in known.items():
-        look = (*one.line_style, one.uses_public)
-        # A mechanism of another package may have a style that is taken.
-        if look not in taken:
-            own[name] = Line(one.title, *look)
-            taken.add(look)
+        alike = sum(known[other].uses_public == one.uses_public for other in own)
+        own[name] = free(one.title, len(own), alike, one.uses_public)
     ranks = {name: rank for rank, name in enumerate(known)}
 
     def place(pair: tuple[str, str]) -> tuple[int, bool, str]:
@@ -57,14 +69,12 @@ def line_styles(named: Iterable[tuple[str, str]]) -> list[Line]:
     lines = []
     for title, name in sorted(set(named), key=place):
         line = own.get(name)
-        if line is None or line.title != title:
-            public = name in known and known[name].uses_public
-            colour, shape = (_SPARE[0], _SHAPES[0]) if line is None else line[1:3]
-            colours = dict.fromkeys([colour, *_SPARE, *(one.colour for one in own.values())])
-            begin = _SHAPES.index(shape)
-            looks = itertools.product(colours, _SHAPES[begin:] + _SHAPES[:begin])
-            look = next((*one, public) for one in looks if (*one, public) not in taken)
-            line = Line(title, *look)
-            taken.add(line[1:])
-        lines.append(line)
+        if line is None:
+            lines.append(free(title, len(own), 0, public=False))
+        elif line.title == title:
+            lines.append(line)
+        else:
+            lines.append(
+                free(title, _COLOURS.index(line.colour), _SHAPES.index(line.shape), line.public)
+            )
     return lines

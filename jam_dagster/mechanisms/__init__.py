@@ -2,7 +2,6 @@
 
 from jam_dagster.mechanisms.aim import Aim
 from jam_dagster.mechanisms.base import (
-    LineStyle,
     Mechanism,
     MechanismResult,
     OnRound,
@@ -52,7 +51,6 @@ __all__ = [
     "GemPub",
     "Independent",
     "JamPgm",
-    "LineStyle",
     "MeasuredAnswers",
     "Measurement",
     "Mechanism",

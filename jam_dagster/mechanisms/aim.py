@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import (
     attributes_of,
@@ -102,7 +101,8 @@ class Aim(GraphicalMechanism):
     )
     rank: ClassVar[int] = 20
     page: ClassVar[str] = "aim.md"
-    line_style: ClassVar[LineStyle] = LineStyle("#d55e00", "square")
+    compared: ClassVar[bool] = True
+    pace: ClassVar[float] = 0.2
     weighting: ClassVar[Weighting] = "noise"
     bounds_errors: ClassVar[bool] = True
 

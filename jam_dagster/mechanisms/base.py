@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
@@ -15,36 +15,6 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
 
 OnRound = Callable[[Round], None]
-
-Shape = Literal[
-    "circle",
-    "cross",
-    "diamond",
-    "saltire",
-    "square",
-    "star",
-    "triangle-down",
-    "triangle-left",
-    "triangle-right",
-    "triangle-up",
-]
-
-
-class LineStyle(NamedTuple):
-    """The style of a mechanism's line in the figures of a benchmark.
-
-    Attributes
-    ----------
-    colour
-        Colour of the line and its markers, as ``#rrggbb``, unique among mechanisms. Its contrast is
-        3 or more on white and on the dark background of pages.
-    shape
-        Shape of the markers, unique among mechanisms with the same `Mechanism.uses_public`, so that
-        lines differ without colour.
-    """
-
-    colour: str
-    shape: Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +42,8 @@ class OrdinaryMechanism:
     chooses_source: ClassVar[bool] = False
     takes_named_public: ClassVar[bool] = True
     bounds_errors: ClassVar[bool] = False
+    compared: ClassVar[bool] = False
+    pace: ClassVar[float] = 5.0
     reads_values: ClassVar[bool] = True
 
     def parameters(self) -> dict[str, Any]:
@@ -113,8 +85,11 @@ class Mechanism(Protocol):
     """Its page in the documentation, from ``docs/mechanisms``, such as ``aim.md``, with an anchor
     on a shared page: ``without_public_data.md#mst``. A mechanism of another package gives a URL."""
 
-    line_style: ClassVar[LineStyle]
-    """The style of its line in the figures of a benchmark."""
+    compared: ClassVar[bool]
+    """Whether a plan tries it beside whichever mechanism is asked for."""
+
+    pace: ClassVar[float]
+    """Seconds that a run takes for each hundred marginals, roughly; plans begin with it."""
 
     chooses_source: ClassVar[bool]
     """Whether a round may choose to take a marginal from the public table, for free, in place of

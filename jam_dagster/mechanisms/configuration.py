@@ -84,7 +84,7 @@ def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> Non
     if public is None and mechanism.uses_public:
         raise SpecificationError(
             f"{mechanism.name} learns from a public table, and there is none: give public, or "
-            "choose a mechanism without one, such as aim."
+            f"choose a mechanism without one, such as {recommended(public=False)}."
         )
     if public is None and not declared:
         raise SpecificationError(
@@ -92,10 +92,12 @@ def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> Non
             "attributes and their values."
         )
     if isinstance(public, PublicSources) and not mechanism.takes_named_public:
+        taking = [one for one in known_classes().values() if one.uses_public]
+        others = [one.name for one in taking if one.takes_named_public and one.samples]
         raise SpecificationError(
             f"{mechanism.name} weights the records of one public table with all attributes, and "
             "accepts no named tables, which may lack attributes: give one table without a name, or "
-            "choose jam_pgm or gem_pub."
+            f"choose one of {', '.join(others)}."
         )
 
 

@@ -12,7 +12,6 @@ from typing import ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.mechanisms.loops.base import (
     IterativeMechanism,
@@ -44,7 +43,6 @@ class Gaussian(IterativeMechanism):
     summary: ClassVar[str] = "answers a workload, marginal by marginal; samples no table"
     rank: ClassVar[int] = 60
     page: ClassVar[str] = "without_public_data.md#gaussian"
-    line_style: ClassVar[LineStyle] = LineStyle("#7a5c6e", "circle")
     uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = False
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import public_of
 from jam_dagster.mechanisms.loops.mixture import MixtureMechanism, threshold_setting
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
@@ -62,7 +61,6 @@ class Gem(MixtureMechanism):
     title: ClassVar[str] = "GEM"
     summary: ClassVar[str] = "trains a network that holds a mixture of products"
     rank: ClassVar[int] = 110
-    line_style: ClassVar[LineStyle] = LineStyle("#8a5fbf", "diamond")
 
     def averaging(self) -> float:
         """Return beta."""
@@ -120,7 +118,6 @@ class GemPub(Gem):
     title: ClassVar[str] = "GEM^Pub"
     summary: ClassVar[str] = "as GEM, trained on public tables first"
     rank: ClassVar[int] = 120
-    line_style: ClassVar[LineStyle] = LineStyle("#c2609a", "diamond")
     uses_public: ClassVar[bool] = True
 
     def public_tables(self, domain: Domain, public: MarginalSource | None) -> PublicTables:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import attributes_of, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
@@ -44,7 +43,6 @@ class Independent(GraphicalMechanism):
     summary: ClassVar[str] = "each attribute by itself, without relations"
     rank: ClassVar[int] = 50
     page: ClassVar[str] = "without_public_data.md#independent"
-    line_style: ClassVar[LineStyle] = LineStyle("#6b7785", "cross")
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return the number of attributes that the workload names."""

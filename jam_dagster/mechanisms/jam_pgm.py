@@ -12,7 +12,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import (
     check_countable,
@@ -76,7 +75,8 @@ class JamPgm(GraphicalMechanism):
     )
     rank: ClassVar[int] = 10
     page: ClassVar[str] = "jam_pgm.md"
-    line_style: ClassVar[LineStyle] = LineStyle("#0072b2", "circle")
+    compared: ClassVar[bool] = True
+    pace: ClassVar[float] = 7.0
     uses_public: ClassVar[bool] = True
     chooses_source: ClassVar[bool] = True
 

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
@@ -75,7 +74,6 @@ class Mst(GraphicalMechanism):
     summary: ClassVar[str] = "each attribute, then a tree of pairs"
     rank: ClassVar[int] = 40
     page: ClassVar[str] = "without_public_data.md#mst"
-    line_style: ClassVar[LineStyle] = LineStyle("#a87900", "triangle-down")
     weighting: ClassVar[Weighting] = "noise"
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:

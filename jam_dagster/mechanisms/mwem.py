@@ -12,7 +12,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
 from jam_dagster.mechanisms.pmw_pub import iterate_setting, passes_setting
 from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
@@ -50,7 +49,6 @@ class Mwem(HistogramMechanism):
     title: ClassVar[str] = "MWEM"
     summary: ClassVar[str] = "weighs all records of a small domain"
     rank: ClassVar[int] = 80
-    line_style: ClassVar[LineStyle] = LineStyle("#a8563a", "triangle-up")
     uses_public: ClassVar[bool] = False
 
     def weigh(

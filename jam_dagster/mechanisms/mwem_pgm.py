@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import (
@@ -74,7 +73,6 @@ class MwemPgm(GraphicalMechanism):
     )
     rank: ClassVar[int] = 30
     page: ClassVar[str] = "without_public_data.md#mwempgm"
-    line_style: ClassVar[LineStyle] = LineStyle("#15919b", "saltire")
     bounds_errors: ClassVar[bool] = True
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:

@@ -12,7 +12,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
 from jam_dagster.models.weighted.entropy_projection import EntropyProjection
@@ -54,7 +53,6 @@ class Pep(HistogramMechanism):
     title: ClassVar[str] = "PEP"
     summary: ClassVar[str] = "as PEP^Pub, over all records of a small domain"
     rank: ClassVar[int] = 90
-    line_style: ClassVar[LineStyle] = LineStyle("#8b8a12", "triangle-right")
     uses_public: ClassVar[bool] = False
 
     def weigh(
@@ -80,6 +78,5 @@ class PepPub(Pep):
         "weighs public records too, and stays as close to their frequencies as the answers allow"
     )
     rank: ClassVar[int] = 100
-    line_style: ClassVar[LineStyle] = LineStyle("#4d8a2c", "triangle-right")
     uses_public: ClassVar[bool] = True
     takes_named_public: ClassVar[bool] = False

@@ -12,7 +12,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
 from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
@@ -71,7 +70,6 @@ class PmwPub(HistogramMechanism):
     title: ClassVar[str] = "PMW^Pub"
     summary: ClassVar[str] = "weighs the records of the public table"
     rank: ClassVar[int] = 70
-    line_style: ClassVar[LineStyle] = LineStyle("#009e73", "triangle-up")
     uses_public: ClassVar[bool] = True
     takes_named_public: ClassVar[bool] = False
 

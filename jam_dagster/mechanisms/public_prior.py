@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import IterativeMechanism, public_of
 from jam_dagster.models.tilted.model import TiltedModel
@@ -32,7 +31,8 @@ class PublicPriorAlone(IterativeMechanism):
     summary: ClassVar[str] = "a network of the public table, which costs nothing"
     rank: ClassVar[int] = 65
     page: ClassVar[str] = "tilt.md#public-prior"
-    line_style: ClassVar[LineStyle] = LineStyle("#7a7a00", "cross")
+    compared: ClassVar[bool] = True
+    pace: ClassVar[float] = 0.2
     uses_public: ClassVar[bool] = True
     samples: ClassVar[bool] = True
     reads_values: ClassVar[bool] = False

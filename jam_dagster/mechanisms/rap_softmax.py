@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.mixture import MixtureMechanism
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.models.mixture.adam_step import free_logits
@@ -42,7 +41,6 @@ class RapSoftmax(MixtureMechanism):
     title: ClassVar[str] = "RAP^softmax"
     summary: ClassVar[str] = "trains the mixture of products itself"
     rank: ClassVar[int] = 130
-    line_style: ClassVar[LineStyle] = LineStyle("#d1495b", "star")
 
     def trainer(self, domain: Domain, public: PublicTables | None) -> MixtureTrainer:
         """Return free logits."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms.discovery import Registration, found_mechanisms
 from jam_dagster.mechanisms.loops.settings import settings_of
+from jam_dagster.models.storage import GRAPHICAL, KINDS
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -59,15 +59,6 @@ MECHANISMS: Mapping[str, Registration] = _Registry()
 """Every mechanism by name, with its origin: those of jam-dagster by rank, then those of other
 packages from entry points of the group ``jam_dagster.mechanisms``. Looking up a name that two
 packages provide raises SpecificationError."""
-
-MODELS: Mapping[str, str] = {
-    "graphical": "graphical.model.FittedModel",
-    "answers": "measured_answers.MeasuredAnswers",
-    "weighted_table": "weighted.model.WeightedTable",
-    "product_mixture": "mixture.model.ProductMixture",
-    "tilted": "tilted.model.TiltedModel",
-}
-"""Kind of a stored model to module and class."""
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
@@ -166,13 +157,13 @@ def load_model(directory: Path | UPath) -> Model:
         raise InputError(f"{directory} holds no model.json; give a folder from save().")
     text = read_text_bytes(path)
     try:
-        kind = parse_json(text).get("kind", "graphical")
-        place = MODELS[kind]
-    except (ValueError, KeyError, AttributeError) as damaged:
+        # The mechanisms' modules, of other packages too, load the models'.
+        known_classes()
+        kind = KINDS[parse_json(text).get("kind", GRAPHICAL)]
+    except (ValueError, KeyError, AttributeError, TypeError) as damaged:
         raise InputError(
             f"The model in {directory} is damaged, or of an unknown kind; "
             "refit it from its transcript, or restore the folder."
         ) from damaged
-    module, _, kept = place.rpartition(".")
-    model: Model = getattr(import_module(f"jam_dagster.models.{module}"), kept).load(directory)
+    model: Model = kind.load(directory)
     return model

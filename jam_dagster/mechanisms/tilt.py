@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.mechanisms.loops.base import (
     IterativeMechanism,
@@ -119,7 +118,8 @@ class Tilt(IterativeMechanism):
     )
     rank: ClassVar[int] = 15
     page: ClassVar[str] = "tilt.md"
-    line_style: ClassVar[LineStyle] = LineStyle("#b5466f", "star")
+    compared: ClassVar[bool] = True
+    pace: ClassVar[float] = 0.7
     uses_public: ClassVar[bool] = True
     samples: ClassVar[bool] = True
 

@@ -76,6 +76,10 @@ class Kept:
         return tuple(map(self.domain.canonical, self.cliques))
 
 
+KINDS: dict[str, type[Any]] = {}
+"""The class of each kind of model, so far as their modules are loaded."""
+
+
 class StoredModel(ABC):
     """A model that is stored in a folder: ``model.json``, and an archive of arrays."""
 
@@ -84,6 +88,14 @@ class StoredModel(ABC):
 
     archive: ClassVar[str]
     """The name of the archive."""
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Have `load_model` find the class, once its module is loaded."""
+        super().__init_subclass__(**given)
+        if hasattr(cls, "archive"):
+            known = KINDS.setdefault(cls.kind or GRAPHICAL, cls)
+            if known.__qualname__ != cls.__qualname__:
+                raise TypeError(f"{known!r} and {cls!r} are models of the kind {cls.kind!r}")
 
     if TYPE_CHECKING:
 

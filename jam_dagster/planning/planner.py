@@ -43,15 +43,8 @@ if TYPE_CHECKING:
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
 
-COMPARED = ("tilt", "jam_pgm", "aim", "public_prior")
-"""The mechanisms that are tried once each, whichever is asked for."""
-
 QUICK = {"tolerance": 0.3}
 """Settings of the others: looser fits err about a hundredth more, in half the time."""
-
-_PACE = {"public_prior": 0.2, "aim": 0.2, "tilt": 0.7, "jam_pgm": 7.0}
-_OTHER_PACE = 5.0
-"""Seconds that a run takes for each hundred marginals, on two cores of 2020 or so."""
 
 _ROUNDS = 30
 _ROWS_A_SECOND = 30_000
@@ -273,12 +266,18 @@ def _startable(
     return sorted(tried, key=lambda epsilon: (epsilon != asked, epsilon))
 
 
+def compared() -> list[str]:
+    """Return the mechanisms that are tried whichever is asked for, the quickest first."""
+    found = {name: one for name, one in known_classes().items() if one.compared}
+    return sorted(found, key=lambda name: found[name].pace)
+
+
 def _startable_others(
     request: PlanRequest, domain: Domain, workload: Workload
 ) -> dict[str, ReleaseSpec]:
     """Return the release by each other mechanism that is compared, and can start."""
     found = {}
-    for name in COMPARED:
+    for name in compared():
         if name == request.spec.mechanism.name:
             continue
         quick = QUICK if "tolerance" in MechanismSpec(name).build().parameters() else {}
@@ -387,7 +386,7 @@ def _trial_seconds(spec: ReleaseSpec, workload: Workload, records: int) -> float
     hundreds = len(workload.cliques) / 100
     rows = min(records, MOST_SAMPLED) / _ROWS_A_SECOND
     settings = spec.mechanism.build().parameters()
-    pace = _PACE.get(spec.mechanism.name, _OTHER_PACE)
+    pace = spec.mechanism.build().pace
     pace *= (settings.get("rounds") or _ROUNDS) / _ROUNDS
     pace *= 0.5 if settings.get("tolerance") == QUICK["tolerance"] else 1.0
     return 1.0 + hundreds * (pace + rows)

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.base import IterativeMechanism, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
@@ -42,7 +41,6 @@ class Linked(GraphicalMechanism):
     title: ClassVar[str] = "Linked"
     summary: ClassVar[str] = "measures marginals of dependent pairs"
     page: ClassVar[str] = "https://tiny.example/linked"
-    line_style: ClassVar[LineStyle] = LineStyle("#4f6fd0", "star")
     rank: ClassVar[int] = 900
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
@@ -109,7 +107,6 @@ class Sampled(IterativeMechanism):
     title: ClassVar[str] = "Sampled"
     summary: ClassVar[str] = "finds records for sampled queries"
     page: ClassVar[str] = "https://tiny.example/sampled"
-    line_style: ClassVar[LineStyle] = LineStyle("#4f6fd0", "star")
     rank: ClassVar[int] = 901
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:

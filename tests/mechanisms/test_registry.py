@@ -39,7 +39,7 @@ def test_every_class_says_what_people_read_about_it(name: str) -> None:
     assert is_dataclass(found)
     for attribute in Mechanism.__annotations__:
         assert hasattr(found, attribute), f"{found.__name__} states no {attribute}: see `Mechanism`"
-    for attribute in ("title", "rank", "line_style", "summary"):
+    for attribute in ("title", "rank", "summary"):
         same = [
             one.name
             for one in known_classes().values()
@@ -62,14 +62,6 @@ def test_a_mechanism_of_another_package_is_found_by_name(tmp_path: Path) -> None
         assert answer["page"] == "https://tiny.example/halves"
     assert list(MECHANISMS) == OWN
     assert title_of("halves") == "halves"
-
-
-def test_a_look_that_is_taken_is_not_given_twice(tmp_path: Path) -> None:
-    same = HALVES.replace('LineStyle("#4f6fd0", "star")', 'LineStyle("#6b7785", "cross")')
-    with known(install(tmp_path, place="tiny_alike:Halves", source=same)):
-        first, second = line_styles([("Halves", "halves"), ("Independent", "independent")])
-    assert (first.title, first.colour, first.shape) == ("Independent", "#6b7785", "cross")
-    assert (second.colour, second.shape) != (first.colour, first.shape)
 
 
 def test_a_name_that_is_taken_is_refused_with_both_packages(tmp_path: Path) -> None:

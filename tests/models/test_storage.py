@@ -21,15 +21,14 @@ from jam_dagster.mechanisms import (
     WeightedTable,
     load_model,
 )
-from jam_dagster.mechanisms.registry import MODELS
 from jam_dagster.models.base import labelled_counts
-from jam_dagster.models.storage import MOST_TIMES_PACKED, MOST_UNPACKED, read_arrays
+from jam_dagster.models.storage import KINDS, MOST_TIMES_PACKED, MOST_UNPACKED, read_arrays
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3})
 RNG = np.random.default_rng(0)
-KINDS: dict[str, Model] = {
+EXAMPLES: dict[str, Model] = {
     "graphical": FittedModel(DOMAIN, 6.0, {("a", "b"): RNG.normal(size=(2, 3))}),
     "answers": MeasuredAnswers(
         DOMAIN, 6.0, [Measurement(("a", "b"), "private", RNG.normal(size=(2, 3)), 1.0, 0)]
@@ -45,18 +44,18 @@ KINDS: dict[str, Model] = {
     ),
 }
 
-every_kind = pytest.mark.parametrize("kind", MODELS)
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def stored(kind: str, folder: Path) -> Path:
-    KINDS[kind].save(folder)
+    EXAMPLES[kind].save(folder)
     (arrays,) = folder.glob("*.npz")
     return arrays
 
 
 @every_kind
 def test_a_marginal_has_labels_where_they_are_asked_for(kind: str) -> None:
-    model = KINDS[kind]
+    model = EXAMPLES[kind]
     plain, shown = model.marginal(("b", "a")), model.marginal(("b", "a"), labelled=True)
     assert list(shown) == ["count"]
     np.testing.assert_array_equal(shown["count"].to_numpy().reshape(plain.shape), plain)
@@ -102,7 +101,7 @@ def test_arrays_that_are_cut_off_are_refused(kind: str, tmp_path: Path) -> None:
 def test_a_byte_that_is_wrong_is_refused_or_does_not_matter(kind: str, tmp_path: Path) -> None:
     arrays = stored(kind, tmp_path)
     whole = arrays.read_bytes()
-    wanted = KINDS[kind].marginal(("a", "b"))
+    wanted = EXAMPLES[kind].marginal(("a", "b"))
     refused = 0
     for place in range(0, len(whole), 5):
         spoiled = bytearray(whole)

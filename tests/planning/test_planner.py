@@ -62,7 +62,7 @@ def plan() -> Plan:
 @pytest.fixture(autouse=True)
 def _no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other mechanisms take time; they are in `plan`."""
-    monkeypatch.setattr(planning, "COMPARED", ())
+    monkeypatch.setattr(planning, "compared", lambda: ())
 
 
 # --- the two halves
@@ -195,7 +195,7 @@ def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
 def test_no_trial_after_the_first_starts_that_would_end_too_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "COMPARED", ("public_prior",))
+    monkeypatch.setattr(planning, "compared", lambda: ("public_prior",))
     made = make_plan(request(epsilons=(2.0,), seconds=0.0))
     # Of the mechanism that is named alone, no other is tried.
     assert list(made.mechanisms) == ["jam_pgm"]
@@ -208,7 +208,7 @@ def test_no_trial_after_the_first_starts_that_would_end_too_late(
 def test_others_are_not_tried_where_they_would_end_too_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "COMPARED", ("public_prior",))
+    monkeypatch.setattr(planning, "compared", lambda: ("public_prior",))
     asked = {"mechanism": None, "settings": None, "seeds": 1}
 
     made = make_plan(request(**asked, seconds=0.0))
