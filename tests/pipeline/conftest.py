@@ -49,6 +49,8 @@ DOMAIN = Domain.from_dict(
     }
 )
 
+RESOURCE_INIT_FAILURE = dg.DagsterEventType.RESOURCE_INIT_FAILURE
+
 AS_DAGSTER_WARNS = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
     pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
@@ -196,10 +198,11 @@ def together(definitions: dg.Definitions, names: Iterable[str | dg.AssetKey]) ->
 
 
 def failure(result: dg.ExecuteInProcessResult) -> str:
-    """Return everything that the event log tells of the failed steps."""
+    """Return everything that the event log tells of the failed steps, and of their resources."""
     assert not result.success
-    failures = [event for event in result.all_events if event.is_step_failure]
-    return "\n".join(str(event.step_failure_data.error) for event in failures)
+    steps = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    made = [event for event in result.all_events if event.event_type is RESOURCE_INIT_FAILURE]
+    return "\n".join(map(str, [*steps, *(event.engine_event_data.error for event in made)]))
 
 
 def check_of(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jam_dagster.errors import InputError, SourceError
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
-from jam_dagster.pipeline.storage.formats import ErrorFormat, RunFormat, errors_hash
+from jam_dagster.pipeline.assets.previous_release import run_of
 from jam_dagster.release.run import ReleaseErrors
 from jam_dagster.reports.history import PartitionRelease
 
@@ -35,13 +36,12 @@ def history_of(
     dataset, release = run.release.key.dataset, run.release.key.release
     found = []
     for one in graph.spec.partitions.up_to(partition, MOST_PARTITIONS)[:-1]:
-        folders = (store.beside(key, one, RunFormat.suffix) for key in graph.run_keys())
-        folder = next((path for path in folders if (path / RunFormat.marker).exists()), None)
-        if folder is not None:
-            made = RunFormat().read(folder)
-            key = made.release.key
-            its = (key.dataset, key.release, key.partition) == (dataset, release, one)
-            if not its or not engine.funding.has_made(made):
+        asset = next((key for key in graph.run_keys() if store.holds(key, one)), None)
+        if asset is not None:
+            made = run_of(step, asset, one)
+            key = made and made.release.key
+            its = key and (key.dataset, key.release, key.partition) == (dataset, release, one)
+            if made is None or not its or not engine.funding.has_made(made):
                 step.context.log.warning(
                     f"The report leaves out partition {one}: its run is not the one that was made."
                 )
@@ -59,9 +59,8 @@ def _errors(step: ReleaseStep, partition: str, run: ReleaseRun) -> WorkloadError
     """Return the released errors of an earlier partition's run."""
     if step.graph.spec.evaluation_mode != "private":
         return None
-    store = step.store("workload_error")
-    path = store.beside(step.graph.key("workload_error"), partition, ErrorFormat.suffix)
-    error = ErrorFormat().read(path) if path.exists() else None
-    if not isinstance(error, ReleaseErrors) or error.run != run.digest:
+    try:
+        error = step.load("workload_error", partition, ReleaseErrors)
+    except (InputError, SourceError):
         return None
-    return error if step.is_kept(run.release.key, "workload_error", errors_hash(error)) else None
+    return error if error.run == run.digest else None

@@ -7,7 +7,7 @@ again gets it from there, whatever became of the partition before in the meantim
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import numpy as np
@@ -23,8 +23,9 @@ from jam_dagster.pipeline.assets.descriptions import (
 )
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS
-from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat, TableFormat
+from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat
 from jam_dagster.pipeline.storage.store_place import StorePlace
+from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import EncodedTable, encode
 from jam_dagster.tables.codes.encode import encode_chunks
 from jam_dagster.tables.sources.table_file import TableFile
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.assets.step import ReleaseStep
     from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.privacy import Ledger
-    from jam_dagster.release.run import ReleaseRun
     from jam_dagster.tables import Domain, MarginalSource
 
 LOOK_AGAIN_AFTER = 3.0
@@ -132,8 +132,7 @@ def _check_reliance(
     public = archive.public()
     if public is None:
         # Before the release had this setting, or in the store of another mechanism.
-        codes = step.store(PUBLIC_CODES).table(graph.key(PUBLIC_CODES), before)
-        public = cast("EncodedTable", codes)
+        public = step.load(PUBLIC_CODES, before, EncodedTable)
     store = step.store(MECHANISM_RUN)
     faults = reliance_faults(
         ledger,
@@ -202,21 +201,21 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
     graph = step.graph
     store, partition = step.store(MECHANISM_RUN), step.partition
     name = f"Partition {partition} of release {graph.spec.release}"
-    files = store.beside(graph.key("synthetic_records"), before, TableFormat.suffix)
+    records = graph.key("synthetic_records")
     # It may have been made by another mechanism.
-    folders = [store.beside(key, before, RunFormat.suffix) for key in graph.run_keys()]
-    folders = [folder for folder in folders if (folder / RunFormat.marker).exists()]
-    if not (files.exists() and folders):
+    keys = [key for key in graph.run_keys() if store.holds(key, before)]
+    if not (store.holds(records, before) and keys):
         raise InputError(
             f"{name} needs the release of {before}: materialize it first. Nothing was charged."
         )
     with store.guarded(f"reading the release of {before}"):
-        table = TableFile(files)
+        table = store.load(records, before, TableFile)
         mark = table.attrs.get(RUN_ATTRIBUTE)
-        made = ((RunFormat().read(folder), folder) for folder in folders)
-        of_table = (one for one in made if mark == one[0].digest)
-        run, folder = next(of_table, (None, None))
-    if run is None or folder is None or run.release.key.partition != before:
+        made = {key: run_of(step, key, before) for key in keys}
+        of_table = (key for key, one in made.items() if one is not None and mark == one.digest)
+        asset = next(of_table, None)
+        run = None if asset is None else made[asset]
+    if run is None or asset is None or run.release.key.partition != before:
         raise InputError(
             f"{name} needs the release of {before}, whose stored synthetic_records do not match its"
             f" last run: materialize synthetic_records of {before} first. Nothing was charged."
@@ -241,7 +240,15 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
                 f" not leave, nor may what is drawn on it: materialize {before} as it is configured"
                 f" now first. Nothing was charged."
             )
-    return run, table, folder
+    return run, table, store.beside(asset, before, RunFormat.suffix)
+
+
+def run_of(step: ReleaseStep, asset: dg.AssetKey, partition: str) -> ReleaseRun | None:
+    """Return a run that is in the store; None if it is not what was written."""
+    try:
+        return step.store(MECHANISM_RUN).load(asset, partition, ReleaseRun)
+    except InputError:
+        return None
 
 
 def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: TableFile, before: str) -> None:

@@ -34,9 +34,10 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
-from jam_dagster.release.place import archive_name, public_hash
+from jam_dagster.release.place import archive_name
 from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
+from jam_dagster.tables.codes.table import digest_of
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     DOMAIN,
@@ -386,7 +387,7 @@ def test_an_archive_that_somebody_made_up_is_not_what_a_partition_was_drawn_on(
     forged = EncodedTable(codes.domain, tuple(column[::-1] // 2 for column in codes.columns))
     CodesFormat().write(forged, CodesFormat().path(UPath(ours / "public")))
     described = json.loads((theirs / "release.json").read_text())
-    described["key"]["partition"], described["public"] = FEBRUARY, public_hash(forged)
+    described["key"]["partition"], described["public"] = FEBRUARY, digest_of({"": forged})
     (ours / "release.json").write_text(json.dumps(described))
     nothing = replace(made.transcript, rounds=(), calls=())
     invented = replace(made, transcript=nothing, release=replace(made.release, key=key))
@@ -425,7 +426,7 @@ def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Mont
     others = EncodedTable(codes.domain, tuple(column[::-1] for column in codes.columns))
     CodesFormat().write(others, UPath(path))
     refused = failure(january.run(FEBRUARY, ["jam_pgm"]))
-    assert "public_discretized of release people is not what its step made" in refused
+    assert "people/public_discretized in the store of releases is not what its step" in refused
     CodesFormat().write(codes, UPath(path))
     (release,) = (one for one in january.bench.ledger.releases() if one.key.partition == JANUARY)
     january.bench.ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")

@@ -132,7 +132,7 @@ def test_checks_by_themselves_believe_nothing_that_was_changed(drawn: Bench) -> 
     TableFormat().write(others, path)
     refused = launched()
     assert not refused.success
-    assert "synthetic_records of release people is not what was made" in failure(refused)
+    assert "people/synthetic_records in the store of releases is not what" in failure(refused)
 
 
 # The evaluation's share ------------------------------------------------------------------------

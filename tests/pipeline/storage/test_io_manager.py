@@ -15,7 +15,8 @@ from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
 from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat, TableFormat
-from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource, check_stores
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource, check_stores
 from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseKey
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
