@@ -14,6 +14,7 @@ from jam_dagster.certificates.public_faults import public_faults
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError, JamError
+from jam_dagster.privacy import Kind
 from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.privacy.shares import MECHANISM
 
@@ -48,6 +49,9 @@ def reliance_faults(
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:
         yield f"it was withdrawn on {withdrawn.on}: {withdrawn.reason}"
+    newest = newest_edition(ledger, key)
+    if newest not in ("", key.edition):
+        yield f"it is edition {key.edition}, and edition {newest} was drawn later"
     yield from _setting_faults(key, transcript, model, specification)
     journalled = "" if model.domain.restricted else content
     yield from _payment_faults(ledger, key, transcript, journalled)
@@ -59,6 +63,22 @@ def reliance_faults(
                 yield "its model is not the one that its transcript gives on this machine"
     except InputError as error:
         yield f"its model cannot be fitted again ({error})"
+
+
+def newest_edition(ledger: Ledger, key: ReleaseKey) -> str:
+    """Return the edition that ended last, of those of a release and partition that stand.
+
+    It is empty if none has ended.
+    """
+    same = [
+        event
+        for event in ledger.events(key.dataset)
+        if event.key and (event.key.release, event.key.partition) == (key.release, key.partition)
+    ]
+    withdrawn = {event.key for event in same if event.kind is Kind.WITHDRAWN}
+    # A run that is made again from its draws is as old as it was.
+    ended = dict.fromkeys(event.key for event in same if event.kind is Kind.RAN)
+    return next((one.edition for one in reversed(ended) if one and one not in withdrawn), "")
 
 
 def _setting_faults(

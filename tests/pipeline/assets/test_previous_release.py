@@ -416,6 +416,45 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> N
 
 
 @pytest.mark.slow
+def test_an_older_edition_that_is_put_back_is_not_drawn_on_and_in_no_history(
+    january: Months, tmp_path: Path
+) -> None:
+    folder, kept = january.bench.releases / "people", tmp_path / "first"
+    shutil.copytree(folder, kept / "releases")
+    shutil.copytree(january.bench.closed / "people", kept / "closed")
+    second = PrivacySpec(epsilon=2.0, edition="2")
+    assert january.run(JANUARY, UP_TO_SYNTHETIC, privacy=second).success
+
+    def put_back(name: str, target: Path) -> None:
+        # The draws of the second edition stay.
+        shutil.copytree(kept / name, target, dirs_exist_ok=True)
+
+    put_back("releases", folder)
+    before = january.bench.events()
+    refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert "is not what its step wrote" in refused
+    # A restored private store has the hashes of then, and the ledger knows the later edition.
+    put_back("closed", january.bench.closed / "people")
+    refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert "it is edition 1, and edition 2 was drawn later" in refused
+    assert january.bench.events() == before
+    result = january.run(JANUARY, UP_TO_SYNTHETIC, privacy=second)
+    assert result.success, failure(result)
+    result = january.run(FEBRUARY, privacy=second)
+    assert result.success, failure(result)
+    report = folder / "release_report" / f"{FEBRUARY}.html"
+    row = f'<th scope="row" class="name">{JANUARY}</th>'
+    assert row in report.read_text()
+    run = next(folder.glob(f"*/{JANUARY}.run"))
+    shutil.rmtree(run)
+    shutil.copytree(next((kept / "releases").glob(f"*/{JANUARY}.run")), run)
+    hashes = Path(run.parent.name, f"{JANUARY}.sha256")
+    shutil.copy(kept / "closed" / hashes, january.bench.closed / "people" / hashes)
+    assert january.run(FEBRUARY, ["release_report"], privacy=second).success
+    assert row not in report.read_text()
+
+
+@pytest.mark.slow
 def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Months) -> None:
     """A run may leave the steps before out, as a re-execution from a failure does."""
     assert january.run(FEBRUARY, GIVEN).success
