@@ -108,6 +108,12 @@ def open_plain(root: Path | UPath, path: Path | UPath) -> BinaryIO:
     return os.fdopen(file, "rb")
 
 
+def read_plain(root: Path | UPath, path: Path | UPath) -> bytes:
+    """Return the content of a file, as `open_plain` opens it."""
+    with open_plain(root, path) as file:
+        return file.read()
+
+
 def _not_plain(path: Path) -> InputError:
     return InputError(
         f"{path} is a link or a device, and files of a release are neither: somebody who can write "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.issue import released_files, run_files_digest, sha256_of
 from jam_dagster.certificates.table import run_digest
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import read_plain, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import WorkloadErrors
@@ -100,7 +100,8 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
     """Read what `write_run` wrote; its digest is of the very bytes that were read."""
-    release = ReleaseIdentity.from_dict(parse_json((folder / RUN_FILE).read_text())["release"])
+    described = parse_json(read_plain(folder, folder / RUN_FILE))
+    release = ReleaseIdentity.from_dict(described["release"])
     with TemporaryDirectory(prefix="jam-") as copied:
         read = Path(copied)
         _copy(folder, read)
@@ -159,7 +160,7 @@ def _copy(source: Path | UPath, target: Path | UPath) -> None:
             beside = target / path.parent.name
             _unlink(beside)
             beside.mkdir(parents=True, exist_ok=True)
-            write_whole(beside / path.name, path.read_bytes())
+            write_whole(beside / path.name, read_plain(source, path))
             copied.add(path.name)
     for stale in _files(target).values():
         if stale.name not in copied:

@@ -267,6 +267,19 @@ def test_no_partition_leads_out(tmp_path: Path, partition: str) -> None:
     assert all(Path(inside).resolve() in path.parents for path in files)
 
 
+@pytest.mark.parametrize("suffix", ["", ".csv"])
+def test_nothing_lies_beside_an_asset_behind_a_link(tmp_path: Path, suffix: str) -> None:
+    """A certificate's folder has no suffix, and files of it are written and read by themselves."""
+    store = ReleaseStore(UPath(tmp_path / "open").absolute(), private=False)
+    key = dg.AssetKey(["people", "release_certificate"])
+    (tmp_path / "open" / "people").mkdir(parents=True)
+    (tmp_path / "definitions").mkdir()
+    planted = tmp_path / "open" / "people" / f"release_certificate{suffix}"
+    planted.symlink_to(tmp_path / "definitions")
+    with pytest.raises(InputError, match="is a link or a device"):
+        store.beside(key, "", suffix)
+
+
 @pytest.mark.parametrize("value", ["table", "codes", "run"])
 def test_nothing_is_read_or_written_through_a_link(tmp_path: Path, value: str) -> None:
     """Who may write among releases could let a step read private rows, or remove other files."""
