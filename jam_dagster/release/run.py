@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -95,7 +96,8 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
         _copy(Path(made), folder)
     content = {"release": run.release.to_dict(), "content": written}
     write_whole(marker, json.dumps(content, indent=1).encode())
-    object.__setattr__(run, "folder", folder)
+    if run.folder is None:
+        object.__setattr__(run, "folder", folder)
 
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
@@ -132,7 +134,18 @@ def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
 
 
 def _written(run: ReleaseRun, folder: Path) -> str:
-    """Write the files of a run, and return their digest."""
+    """Write the files of a run, and return their digest.
+
+    They are copied if they are in the run's folder as they were: a model that is read and saved
+    again may have other bytes.
+    """
+    if run.folder is not None:
+        _copy(run.folder, folder)
+        with suppress(FileNotFoundError):
+            if _content(folder) == run.content:
+                return run.content
+        for path in _files(folder).values():
+            path.unlink(missing_ok=True)
     run.model.save(folder / "model")
     run.transcript.save(folder / "transcript")
     return _content(folder)

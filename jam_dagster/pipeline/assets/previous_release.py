@@ -14,8 +14,7 @@ import numpy as np
 
 from jam_dagster.certificates.reliance import reliance_faults
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
-from jam_dagster.errors import InputError, PrivateStepError
-from jam_dagster.mechanisms import release_rows
+from jam_dagster.errors import InputError
 from jam_dagster.pipeline.assets.descriptions import (
     MECHANISM_RUN,
     PUBLIC_CODES,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.pipeline.assets.step import ReleaseStep
-    from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.privacy import Ledger
     from jam_dagster.tables import Domain, MarginalSource
 
@@ -73,7 +71,6 @@ def public_table(
     quotable = graph.tells_data("public_discretized")
     if quotable:
         metadata["previous_run"] = run.digest
-    _check_sampled(graph, run, table, before)
     codes = _encoded(table, first.domain, private=not quotable)
     return graph.spec.previous.table(codes, first), metadata
 
@@ -249,29 +246,6 @@ def run_of(step: ReleaseStep, asset: dg.AssetKey, partition: str) -> ReleaseRun 
         return step.store(MECHANISM_RUN).load(asset, partition, ReleaseRun)
     except InputError:
         return None
-
-
-def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: TableFile, before: str) -> None:
-    """Raise unless a synthetic table is what is sampled from the model of its run.
-
-    The mark on a table stays when its values are replaced, and private values that were put there
-    would become public ones.
-    """
-    try:
-        same, start = len(table) == run.transcript.records, 0
-        codes = _encoded(table, run.model.domain, private=True)
-        for chunk in release_rows(run.model, run.transcript) if same else ():
-            rows = slice(start, start + chunk.codes.records)
-            found = EncodedTable(codes.domain, tuple(column[rows] for column in codes.columns))
-            same, start = same and _same(found, chunk.codes), rows.stop
-    except (InputError, PrivateStepError):
-        same = False
-    if not same:
-        raise InputError(
-            f"synthetic_records of partition {before} of release {graph.spec.release} are not what"
-            f" its run made: the file was changed since. Materialize synthetic_records of {before}"
-            f" first, which costs nothing. Nothing was charged."
-        )
 
 
 def _encoded(table: TableFile, domain: Domain, *, private: bool) -> EncodedTable:

@@ -244,6 +244,8 @@ def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months:
     # Not even if somebody carries it over.
     for name in ("jam_pgm", "synthetic_records"):
         (closed / name).rename(open_ / name)
+    assert "has no hash" in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+    months.bench.vouch(f"jam_pgm/{JANUARY}.run", f"synthetic_records/{JANUARY}.parquet")
     refused = failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
     assert "made with seeded noise and may not leave" in refused
     assert months.bench.kinds() == []
@@ -262,6 +264,7 @@ def test_a_release_over_a_domain_from_private_data_is_no_public_table(months: Mo
         shutil.copytree(
             months.bench.closed / "people" / name, months.bench.releases / "people" / name
         )
+    months.bench.vouch(f"jam_pgm/{JANUARY}.run", f"synthetic_records/{JANUARY}.parquet")
     refused = failure(months.run(FEBRUARY, GIVEN))
     assert "over a domain from private data and may not leave" in refused
 
@@ -304,6 +307,7 @@ def test_a_table_of_another_run_is_no_release(january: Months) -> None:
     frame = pd.read_parquet(table)
     frame.attrs = {}
     frame.to_parquet(table)
+    january.bench.vouch(f"synthetic_records/{JANUARY}.parquet")
     assert "do not match its last run" in failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
 
 
@@ -316,7 +320,7 @@ def test_values_that_were_put_into_a_release_do_not_become_public(january: Month
         changed.attrs = marked
         changed.to_parquet(table)
         refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
-        assert "are not what its run made" in refused
+        assert "people/synthetic_records in the store of releases is not what its step" in refused
         assert "SENTINEL" not in refused
     spent = january.bench.events()
     assert january.run(JANUARY, ["synthetic_records"]).success
@@ -359,6 +363,11 @@ def test_invented_outcomes_of_the_release_before_are_refused(
         table = decode(sample_rows(model, forged.transcript, rng), rng)
         mark(forged, table)
         table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
+        assert "is not what its step wrote" in failure(
+            months.run(FEBRUARY, up_to_synthetic("mwem_pgm"))
+        )
+        # Nor is it enough that the private store has the hashes of it.
+        months.bench.vouch(f"mwem_pgm/{JANUARY}.run", f"synthetic_records/{JANUARY}.parquet")
         for assets in (up_to_synthetic("mwem_pgm"), ["domain", "private_records"]):
             assert named in failure(months.run(FEBRUARY, assets))
     # What was read is compared, whatever lies there by then.
@@ -494,6 +503,7 @@ def test_a_run_of_another_partition_is_no_release(february: Months) -> None:
     shutil.copytree(folder / "jam_pgm" / f"{JANUARY}.run", folder / "jam_pgm" / f"{FEBRUARY}.run")
     tables = folder / "synthetic_records"
     shutil.copy(tables / f"{JANUARY}.parquet", tables / f"{FEBRUARY}.parquet")
+    february.bench.vouch(f"jam_pgm/{FEBRUARY}.run", f"synthetic_records/{FEBRUARY}.parquet")
     assert "do not match its last run" in failure(february.run(MARCH, UP_TO_SYNTHETIC))
 
 
