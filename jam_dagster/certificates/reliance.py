@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Certificate
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.mechanisms import Model, Transcript
-    from jam_dagster.privacy import Ledger, ReleaseKey
+    from jam_dagster.privacy import Event, Ledger, ReleaseKey
     from jam_dagster.tables import MarginalSource
 
 
@@ -70,15 +70,31 @@ def newest_edition(ledger: Ledger, key: ReleaseKey) -> str:
 
     It is empty if none has ended.
     """
+    newest = _newest(ledger.events(key.dataset), key.release, key.partition)
+    return "" if newest is None else newest.edition
+
+
+def ancestor(ledger: Ledger, key: ReleaseKey, partition: str) -> ReleaseKey | None:
+    """Return which release of an earlier partition a release was drawn on: the newest of then."""
+    journal = ledger.events(key.dataset)
+    paid = (n for n, one in enumerate(journal) if one.key == key and one.kind in _PAYMENTS)
+    return _newest(journal[: next(paid, 0)], key.release, partition)
+
+
+_PAYMENTS = (Kind.CHARGED, Kind.COUNTED)
+
+
+def _newest(journal: Sequence[Event], release: str, partition: str) -> ReleaseKey | None:
+    """Return the edition that ended last in a journal, and is not withdrawn in it."""
     same = [
-        event
-        for event in ledger.events(key.dataset)
-        if event.key and (event.key.release, event.key.partition) == (key.release, key.partition)
+        one
+        for one in journal
+        if one.key and (one.key.release, one.key.partition) == (release, partition)
     ]
-    withdrawn = {event.key for event in same if event.kind is Kind.WITHDRAWN}
+    withdrawn = {one.key for one in same if one.kind is Kind.WITHDRAWN}
     # A run that is made again from its draws is as old as it was.
-    ended = dict.fromkeys(event.key for event in same if event.kind is Kind.RAN)
-    return next((one.edition for one in reversed(ended) if one and one not in withdrawn), "")
+    ended = dict.fromkeys(one.key for one in same if one.kind is Kind.RAN)
+    return next((key for key in reversed(ended) if key not in withdrawn), None)
 
 
 def _setting_faults(

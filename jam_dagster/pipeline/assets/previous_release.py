@@ -7,13 +7,16 @@ again gets it from there, whatever became of the partition before in the meantim
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import numpy as np
 
-from jam_dagster.certificates.reliance import reliance_faults
+from jam_dagster.certificates.reliance import ancestor, reliance_faults
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
+from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError
 from jam_dagster.pipeline.assets.descriptions import (
     MECHANISM_RUN,
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.pipeline.assets.step import ReleaseStep
-    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy import Ledger, ReleaseKey
     from jam_dagster.tables import Domain, MarginalSource
 
 LOOK_AGAIN_AFTER = 3.0
@@ -144,7 +147,7 @@ def _check_reliance(
             graph.key("release_certificate"), before, CertificateFormat.suffix
         ),
     )
-    fault = next(faults, None)
+    fault = next(chain(faults, _ancestor_faults(step, run.release.key, ledger)), None)
     if fault is not None:
         raise InputError(
             f"Partition {step.partition} of release {graph.spec.release} is drawn on"
@@ -152,6 +155,25 @@ def _check_reliance(
             f" {before} again, which costs nothing, or draw it as another edition first. Nothing"
             f" was charged."
         )
+
+
+def _ancestor_faults(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iterator[str]:
+    """Yield which of the releases that a release was drawn on, one on the other, is withdrawn."""
+    graph, found = step.graph, key
+    while (before := graph.before(found.partition)) is not None:
+        folder = step.store(MECHANISM_RUN).beside(
+            graph.key(MECHANISM_RUN), found.partition, RunFormat.suffix
+        )
+        # Before the release had this setting, partitions were drawn on the given table.
+        earlier = ancestor(ledger, found, before)
+        if earlier is None or not StorePlace(step.archive, found, folder).keeps_public:
+            return
+        found = earlier
+        if (withdrawn := withdrawal_in(ledger, found)) is not None:
+            yield (
+                f"it was drawn, by itself or by others, on the release of {before}, edition"
+                f" {found.edition}, which was withdrawn on {withdrawn.on}: {withdrawn.reason}"
+            )
 
 
 def drawn_on(step: ReleaseStep, domain: Domain) -> tuple[str, bool]:

@@ -425,6 +425,25 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> N
 
 
 @pytest.mark.slow
+def test_nothing_is_drawn_on_what_was_drawn_on_a_withdrawn_release(february: Months) -> None:
+    ledger = february.bench.ledger
+    (first,) = (one.key for one in ledger.releases() if one.key.partition == JANUARY)
+    ledger.withdraw(first, "0" * 64, reason="the public table was not public")
+    before = february.bench.events()
+    refused = failure(february.run(MARCH, UP_TO_SYNTHETIC))
+    assert (
+        f"it was drawn, by itself or by others, on the release of {JANUARY}, edition 1" in refused
+    )
+    assert "the public table was not public" in refused
+    assert february.bench.events() == before
+    # A new edition of January's, and of February's drawn on that one, stand.
+    second = PrivacySpec(epsilon=1.0, edition="2")
+    for month in (JANUARY, FEBRUARY, MARCH):
+        result = february.run(month, UP_TO_SYNTHETIC, privacy=second)
+        assert result.success, failure(result)
+
+
+@pytest.mark.slow
 def test_an_older_edition_that_is_put_back_is_not_drawn_on_and_in_no_history(
     january: Months, tmp_path: Path
 ) -> None:
