@@ -114,6 +114,11 @@ class ReleaseStore(dg.UPathIOManager):
             base = self.make_safe_partition_path(base, partition)
         return self.plain(base.with_name(base.name + suffix))
 
+    @property
+    def keeps_hashes(self) -> bool:
+        """Whether a private store keeps the hashes of what is written here."""
+        return self._hashes is not None
+
     def kept_hash(self, key: dg.AssetKey, partition: str, suffix: str) -> str | None:
         """Return the SHA-256 of a file of an asset as it was written, empty if none is kept.
 

@@ -138,6 +138,11 @@ def check_stores(private: object, releasable: object) -> None:
             "releasable_io_manager is a ReleaseStoreResource with private=True; what may leave"
             f" goes to a store of its own, without it. {NOTHING_DONE}"
         )
+    if not open_.keeps_hashes:
+        raise SpecificationError(
+            f"{RELEASABLE_STORE} keeps no hashes in {PRIVATE_STORE}: make it a"
+            f" ReleaseStoreResource itself, not an IO manager that opens one. {NOTHING_DONE}"
+        )
     one, other = _place(closed), _place(open_)
     shorter = min(len(one[1]), len(other[1]))
     if one[0] == other[0] and one[1][:shorter] == other[1][:shorter]:

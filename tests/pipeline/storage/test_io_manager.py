@@ -407,10 +407,8 @@ def test_variables_in_the_root_are_shown_by_name(
 
 
 def stores(private: str, releasable: str) -> tuple[ReleaseStore, ReleaseStore]:
-    return (
-        ReleaseStoreResource(root=private, private=True).open(),
-        ReleaseStoreResource(root=releasable).open(),
-    )
+    closed = ReleaseStoreResource(root=private, private=True).open()
+    return closed, ReleaseStoreResource(root=releasable).open(closed)
 
 
 @pytest.mark.parametrize(
@@ -445,6 +443,8 @@ def test_each_store_is_what_it_is_called(tmp_path: Path) -> None:
     private, releasable = stores(f"{tmp_path}/private", f"{tmp_path}/releases")
     with pytest.raises(SpecificationError, match=r"private_io_manager is .* without private=True"):
         check_stores(releasable, private)
+    with pytest.raises(SpecificationError, match="keeps no hashes in private_io_manager"):
+        check_stores(private, ReleaseStoreResource(root=f"{tmp_path}/releases").open())
     other = ReleaseStoreResource(root=f"{tmp_path}/other", private=True).open()
     with pytest.raises(SpecificationError, match=r"releasable_io_manager is .* with private=True"):
         check_stores(private, other)
