@@ -277,6 +277,27 @@ def test_what_was_changed_before_it_was_certified_is_refused(
     assert all(one.passed for one in verify(Path("out"), ledger=Ledger("ledger.db")))
 
 
+@pytest.mark.slow
+def test_no_exact_errors_are_left_of_a_release_that_is_not_certified(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certify, restricted = Engine.certify, Path("out", "restricted")
+    exact = synthesize(*RELEASE, "--report", "--evaluate", "exact")
+
+    def changed(*given: Any, **more: Any) -> Any:
+        assert {path.name for path in restricted.glob("*.*")} == {"errors.json", "report.html"}
+        given[3]["table"].write_bytes(b"sex")
+        return certify(*given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "certify", changed)
+        result = run(*exact)
+    assert "is not the file that was made" in " ".join(result.output.split())
+    assert list(restricted.glob("*.*")) == []
+    assert run(*exact).exit_code == 0
+    assert (restricted / "errors.json").exists()
+
+
 # A repeat reads no private table. What a crash between the last draw and the end of a run leaves
 # are the draws alone.
 @pytest.mark.parametrize(

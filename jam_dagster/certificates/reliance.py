@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Certificate
@@ -14,6 +14,7 @@ from jam_dagster.certificates.public_faults import public_faults
 from jam_dagster.certificates.refitting import Refit
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError, JamError
+from jam_dagster.privacy import Kind
 from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.tables import Workload
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.mechanisms import Model, Transcript
-    from jam_dagster.privacy import Ledger, ReleaseKey
+    from jam_dagster.privacy import Event, Ledger, ReleaseKey
     from jam_dagster.tables import MarginalSource
 
 
@@ -49,6 +50,9 @@ def reliance_faults(
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:
         yield f"it was withdrawn on {withdrawn.on}: {withdrawn.reason}"
+    newest = newest_edition(ledger, key)
+    if newest not in ("", key.edition):
+        yield f"it is edition {key.edition}, and edition {newest} was drawn later"
     settings = list(_setting_faults(key, transcript, model, specification))
     yield from settings
     journalled = "" if model.domain.restricted else content
@@ -64,6 +68,38 @@ def reliance_faults(
                 yield "its model is not the one that its transcript gives on this machine"
     except InputError as error:
         yield f"its model cannot be fitted again ({error})"
+
+
+def newest_edition(ledger: Ledger, key: ReleaseKey) -> str:
+    """Return the edition that ended last, of those of a release and partition that stand.
+
+    It is empty if none has ended.
+    """
+    newest = _newest(ledger.events(key.dataset), key.release, key.partition)
+    return "" if newest is None else newest.edition
+
+
+def ancestor(ledger: Ledger, key: ReleaseKey, partition: str) -> ReleaseKey | None:
+    """Return which release of an earlier partition a release was drawn on: the newest of then."""
+    journal = ledger.events(key.dataset)
+    paid = (n for n, one in enumerate(journal) if one.key == key and one.kind in _PAYMENTS)
+    return _newest(journal[: next(paid, 0)], key.release, partition)
+
+
+_PAYMENTS = (Kind.CHARGED, Kind.COUNTED)
+
+
+def _newest(journal: Sequence[Event], release: str, partition: str) -> ReleaseKey | None:
+    """Return the edition that ended last in a journal, and is not withdrawn in it."""
+    same = [
+        one
+        for one in journal
+        if one.key and (one.key.release, one.key.partition) == (release, partition)
+    ]
+    withdrawn = {one.key for one in same if one.kind is Kind.WITHDRAWN}
+    # A run that is made again from its draws is as old as it was.
+    ended = dict.fromkeys(one.key for one in same if one.kind is Kind.RAN)
+    return next((key for key in reversed(ended) if key not in withdrawn), None)
 
 
 def _setting_faults(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from jam_dagster.errors import InputError
 
@@ -70,10 +71,54 @@ def check_plain(root: Path, path: Path) -> None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise InputError(
-                f"{one} is a link or a device, and files of a release are neither: somebody who "
-                "can write there put it there. Remove it, and look at who can."
-            )
+            raise _not_plain(one)
+
+
+def open_plain(root: Path | UPath, path: Path | UPath) -> BinaryIO:
+    """Open a file below a root for reading, through no link that is below the root.
+
+    Each folder is opened from the one that holds it, so a link that is put there meanwhile is not
+    followed either. On an object store there are no links.
+
+    Raises
+    ------
+    InputError
+        If the path leads through a link, or to a device or a pipe.
+    """
+    if not (isinstance(path, Path) and isinstance(root, Path)):
+        return path.open("rb")
+    *leading, name = path.relative_to(root).parts
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in leading:
+            within = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = within
+        # A pipe without a writer would be waited for.
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+            raise _not_plain(path) from None
+        raise
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise _not_plain(path)
+    return os.fdopen(file, "rb")
+
+
+def read_plain(root: Path | UPath, path: Path | UPath) -> bytes:
+    """Return the content of a file, as `open_plain` opens it."""
+    with open_plain(root, path) as file:
+        return file.read()
+
+
+def _not_plain(path: Path) -> InputError:
+    return InputError(
+        f"{path} is a link or a device, and files of a release are neither: somebody who can write "
+        "there put it there. Remove it, and look at who can."
+    )
 
 
 def check_folder(folder: Path) -> None:

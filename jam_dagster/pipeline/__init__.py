@@ -14,7 +14,8 @@ from jam_dagster.pipeline.build import (
 from jam_dagster.pipeline.code_location import check_definitions
 from jam_dagster.pipeline.component import SyntheticRelease
 from jam_dagster.pipeline.partitions import build_release_schedule
-from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource
 from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_resources
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec

@@ -27,11 +27,9 @@ NO_CONFIG: dict[str, Any] = {}
 """The config schema of what takes no run config; without one Dagster takes any, and drops it."""
 
 
-def check_launch(
-    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, resources: Iterable[str]
-) -> None:
+def check_launch(run: dg.DagsterRun, resources: Iterable[str]) -> None:
     """Refuse a run whose config gives some resources anything."""
-    given = context.run.run_config.get("resources")
+    given = run.run_config.get("resources")
     for key in sorted(resources):
         config = given.get(key) if isinstance(given, Mapping) else None
         if config.get("config") if isinstance(config, Mapping) else config:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import read_plain, write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -71,7 +71,8 @@ class DirectoryStore:
         path = self._path(step)
         if not path.exists():
             return None
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+        content = io.BytesIO(read_plain(self._directory.parent, path))
+        with np.load(content, allow_pickle=False) as stored:
             outcome: Outcome = json.loads(str(stored["scalars"]))
             outcome.update({name: stored[name] for name in stored.files if name != "scalars"})
         return outcome

@@ -150,6 +150,11 @@ class ReleaseFolder:
             # Unless it says why earlier attempts failed.
             self.restricted.rmdir()
 
+    def discard_restricted(self) -> None:
+        """Remove the exact errors and their page, as of a release that is not certified."""
+        for name in ("errors.json", "report.html"):
+            (self.restricted / name).unlink(missing_ok=True)
+
     def holds_output(self) -> str | None:
         """Return the name of an output that lies here, None if there is none."""
         return next((name for name in self.OUTPUTS if (self.path / name).exists()), None)

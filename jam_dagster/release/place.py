@@ -78,11 +78,6 @@ class Fingerprint:
         return digest_of(self.public) if self.public else None
 
 
-def public_hash(public: MarginalSource) -> str:
-    """Return the SHA-256 of encoded public tables."""
-    return digest_of(encoded_tables(public))
-
-
 @cache
 def archive_name(key: ReleaseKey) -> str:
     """Return the name of a release's folder in a store, which no other release has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.issue import released_files, run_files_digest, sha256_of
 from jam_dagster.certificates.table import run_digest
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import read_plain, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import WorkloadErrors
@@ -95,12 +96,14 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
         _copy(Path(made), folder)
     content = {"release": run.release.to_dict(), "content": written}
     write_whole(marker, json.dumps(content, indent=1).encode())
-    object.__setattr__(run, "folder", folder)
+    if run.folder is None:
+        object.__setattr__(run, "folder", folder)
 
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
     """Read what `write_run` wrote; its digest is of the very bytes that were read."""
-    release = ReleaseIdentity.from_dict(parse_json((folder / RUN_FILE).read_text())["release"])
+    described = parse_json(read_plain(folder, folder / RUN_FILE))
+    release = ReleaseIdentity.from_dict(described["release"])
     with TemporaryDirectory(prefix="jam-") as copied:
         read = Path(copied)
         _copy(folder, read)
@@ -131,7 +134,18 @@ def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
 
 
 def _written(run: ReleaseRun, folder: Path) -> str:
-    """Write the files of a run, and return their digest."""
+    """Write the files of a run, and return their digest.
+
+    They are copied if they are in the run's folder as they were: a model that is read and saved
+    again may have other bytes.
+    """
+    if run.folder is not None:
+        _copy(run.folder, folder)
+        with suppress(FileNotFoundError):
+            if _content(folder) == run.content:
+                return run.content
+        for path in _files(folder).values():
+            path.unlink(missing_ok=True)
     run.model.save(folder / "model")
     run.transcript.save(folder / "transcript")
     return _content(folder)
@@ -159,7 +173,7 @@ def _copy(source: Path | UPath, target: Path | UPath) -> None:
             beside = target / path.parent.name
             _unlink(beside)
             beside.mkdir(parents=True, exist_ok=True)
-            write_whole(beside / path.name, path.read_bytes())
+            write_whole(beside / path.name, read_plain(source, path))
             copied.add(path.name)
     for stale in _files(target).values():
         if stale.name not in copied:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.common.files import owner_only
 from jam_dagster.common.redaction import keeping_details, redacted
-from jam_dagster.errors import BudgetError, InputError, SpecificationError
+from jam_dagster.errors import BudgetError, InputError, JamError, SpecificationError
 from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
@@ -454,15 +454,19 @@ class _Whole:
         files = self.folder.released_files(
             errors=errors, report=self.request.with_report, checks=self.request.with_checks
         )
-        certificate = engine.certify(
-            run,
-            self.folder.path,
-            files,
-            errors,
-            public,
-            fresh=fresh,
-            made=self.folder.made(files),
-        )
+        try:
+            certificate = engine.certify(
+                run,
+                self.folder.path,
+                files,
+                errors,
+                public,
+                fresh=fresh,
+                made=self.folder.made(files),
+            )
+        except JamError:
+            self.folder.discard_restricted()
+            raise
         if certificate.withdrawn is not None:
             self.progress.notify(
                 "Warning: the certificate of this release stands no longer. "

@@ -31,7 +31,7 @@ def made(tmp_path: Path, public_folder: Path) -> Released:
 def faults(made: Released, specification: Mapping[str, Any] | None = None) -> list[str]:
     transcript, model = made.folder / "transcript", made.folder / "model"
     domain = Domain.load(made.folder / "domain.yaml")
-    (release,) = made.ledger.releases()
+    release, *_ = made.ledger.releases()
     made.ran()
     return list(
         reliance.reliance_faults(
@@ -101,6 +101,24 @@ def test_another_model_beside_a_genuine_transcript(made: Released) -> None:
     # Nor does a certificate help that somebody made to fit.
     made.forge()
     assert faults(made) == [ANOTHER_MODEL]
+
+
+def test_an_older_edition_than_the_last_that_ended(made: Released) -> None:
+    """Whoever can write among the releases can put it back in place of the last one."""
+    (release,) = made.ledger.releases()
+    second = replace(release.key, edition="2")
+    made.ledger.open_release(second, {"mechanism": 0.001})
+    # It was reserved, and nothing of it is anywhere.
+    assert faults(made) == []
+    made.ledger.ran(second, "0" * 64)
+    assert faults(made) == ["it is edition 1, and edition 2 was drawn later"]
+    elsewhere = replace(second, partition="2026-01", edition="3")
+    made.ledger.open_release(elsewhere, {"mechanism": 0.001})
+    made.ledger.ran(elsewhere, "0" * 64)
+    assert faults(made) == ["it is edition 1, and edition 2 was drawn later"]
+    # The older one stands alone again.
+    made.ledger.withdraw(second, "0" * 64, reason="a wrong public table")
+    assert faults(made) == []
 
 
 def test_public_measurements_that_the_public_table_does_not_have(made: Released) -> None:

@@ -272,7 +272,7 @@ def test_resources_of_a_project_s_own_are_refused_what_a_launch_gives(bench: Ben
             assert str(other) not in said
         assert bench.events() == []
         assert not other.exists()
-    # The public steps keep the digests of what they made.
+    # The releasable store keeps the hashes of what the public steps made.
     assert {path.suffix for path in bench.closed.rglob("*") if path.is_file()} == {".sha256"}
 
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from jam_dagster.errors import InputError
-from jam_dagster.privacy import Ledger
+from jam_dagster.privacy import DirectoryStore, Ledger
 from jam_dagster.release import Engine
 from jam_dagster.release.file_place import FilePlace, LocalShelf, Secrets
 from jam_dagster.release.funding import LedgerFunding
@@ -118,6 +118,29 @@ def test_a_run_is_written_where_it_does_not_lie_yet(tmp_path: Path, ledger: Ledg
         assert identity_in(folder) == run.release
     write_run(run, tmp_path / "other.run")
     assert identity_in(tmp_path / "other.run") == run.release
+
+
+def test_no_run_and_no_draw_is_read_through_a_link(tmp_path: Path, ledger: Ledger) -> None:
+    drawn(engine(tmp_path, ledger))
+    run = tmp_path / "asset.run"
+    draws = next(tmp_path.rglob("draws"))
+    step = next(draws.iterdir()).stem
+    for path, read in (
+        (run / RUN_FILE, lambda: read_run(run)),
+        (run / "transcript" / "transcript.json", lambda: read_run(run)),
+        (run / "model", lambda: read_run(run)),
+        (next(draws.iterdir()), lambda: DirectoryStore(draws).get(step)),
+        (draws, lambda: DirectoryStore(draws).get(step)),
+    ):
+        read()
+        # All the same content, elsewhere.
+        elsewhere = path.rename(tmp_path / "elsewhere")
+        path.symlink_to(elsewhere)
+        with pytest.raises(InputError, match="is a link or a device"):
+            read()
+        path.unlink()
+        elsewhere.rename(path)
+    read()
 
 
 def test_a_release_that_never_said_what_counted_it_goes_on_with_rows_and_says_nothing(

@@ -1,6 +1,5 @@
 """The reports on a release, and what Dagster's UI shows of its error."""
 
-from hashlib import sha256
 from typing import Any
 
 import dagster as dg
@@ -14,10 +13,8 @@ from jam_dagster.pipeline.assets.metadata import pictures
 from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.storage.formats import errors_hash
 from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.documents import checks_of, counts_of, judged
-from jam_dagster.release.place import public_hash
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.tables import MarginalSource
@@ -115,35 +112,26 @@ def _page(
 ) -> str:
     step = ReleaseStep(graph, context)
     check_tables(graph, run, step.partition, synthetic=synthetic, public=public, error=error)
-    key, domain = run.release.key, run.model.domain
-    if error is not None:
-        step.check_hash(key, "workload_error", errors_hash(error))
-    if public is not None:
-        step.check_hash(key, PUBLIC_CODES, public_hash(public))
+    domain = run.model.domain
     engine = step.engine(domain)
     public_source, public_released = drawn_on(step, domain)
-    with step.made_table(key, synthetic) as table:
-        # Not as Dagster's events have them: who may launch runs can report those.
-        checks = checks_of(run, table, public).results
-        # Without a public table, the error is compared with a uniform one's.
-        counts = counts_of(graph.spec, run, table, evaluated=public is None)
-        verdict = judged(
-            graph.spec, run, counts, public, error, checks=checks, restricted=restricted
-        )
-        page = engine.report(
-            run,
-            counts,
-            public,
-            verdict=verdict,
-            checks=checks,
-            error=error,
-            restricted=restricted,
-            public_source=public_source,
-            public_released=public_released,
-            history=history_of(step, engine, run, error),
-        )
-    if not restricted:
-        step.keep_hash(key, "release_report", sha256(page.encode()).hexdigest())
+    # Not as Dagster's events have them: who may launch runs can report those.
+    checks = checks_of(run, synthetic, public).results
+    # Without a public table, the error is compared with a uniform one's.
+    counts = counts_of(graph.spec, run, synthetic, evaluated=public is None)
+    verdict = judged(graph.spec, run, counts, public, error, checks=checks, restricted=restricted)
+    page = engine.report(
+        run,
+        counts,
+        public,
+        verdict=verdict,
+        checks=checks,
+        error=error,
+        restricted=restricted,
+        public_source=public_source,
+        public_released=public_released,
+        history=history_of(step, engine, run, error),
+    )
     metadata: dict[str, Any] = {}
     if graph.tells_data("release_report"):
         metadata["checks_told"] = len(checks)

@@ -20,6 +20,7 @@ from jam_dagster.pipeline.storage.formats import (
     ErrorFormat,
     PageFormat,
     RunFormat,
+    TableFormat,
 )
 from jam_dagster.pipeline.storage.identity import check_report, check_tables
 from jam_dagster.release.run import ReleaseRun
@@ -66,11 +67,12 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         check_report(graph, mechanism_run, report)
         domain = mechanism_run.model.domain
         in_chunks = mechanism_run.transcript.chunk_rows is not None
+        table = TableFormat.suffix if in_chunks else ".csv"
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
         store.write(kept, write_yaml(domain.to_dict()).encode())
         files = released_files(
-            table=synthetic_records.path if in_chunks else step.beside("synthetic_records", ".csv"),
+            table=step.beside("synthetic_records", table),
             domain=kept,
             transcript=run / "transcript",
             model=run / "model",
@@ -78,18 +80,20 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             errors=None if error is None else step.beside("workload_error", ErrorFormat.suffix),
         )
         engine = step.engine(domain)
-        key, made = mechanism_run.release.key, {}
-        if graph.spec.exact:
-            table = "synthetic_records" if in_chunks else "table"
-            names = {"table": table, "report": "release_report", "errors": "workload_error"}
-            made = {
-                role: step.kept_hash(key, name) for role, name in names.items() if role in files
-            }
+        made = {
+            role: step.store(name).kept_hash(graph.key(name), step.partition, suffix)
+            for role, name, suffix in (
+                ("table", "synthetic_records", table),
+                ("report", "release_report", PageFormat.suffix),
+                ("errors", "workload_error", ErrorFormat.suffix),
+            )
+            if role in files
+        }
         certificate = engine.certify(
             *(mechanism_run, folder, files, error),
             # The model is fitted again before it is certified.
             public if graph.learns_from_public else None,
-            made=made,
+            made={role: kept for role, kept in made.items() if kept is not None},
         )
         metadata: dict[str, Any] = {
             "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.evaluation import (
     ExpectationResult,
@@ -20,14 +19,11 @@ from jam_dagster.evaluation.expectations.kinds import DOMAIN_FITS, EXPECTATION_K
 from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
-from jam_dagster.pipeline.assets.step import ReleaseStep
-from jam_dagster.pipeline.graph import PRIVATE_STORE, ReleaseGraph
+from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
-from jam_dagster.pipeline.storage.formats import errors_hash
 from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.documents import checks_of, counts_of, fits_of
-from jam_dagster.release.place import public_hash
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
@@ -88,7 +84,7 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         ],
         can_subset=True,
         ins=graph.ins("synthetic_records", MECHANISM_RUN, *graph.public_codes),
-        required_resource_keys={store_key, PRIVATE_STORE},
+        required_resource_keys={store_key},
     )
     def expectations(
         context: dg.AssetCheckExecutionContext,
@@ -101,7 +97,6 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         domain = mechanism_run.model.domain
         partition = graph.partition_of(context)
         check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
-        _check_made(graph, context, mechanism_run, synthetic_records, public)
         validated = checks_of(mechanism_run, synthetic_records, public)
         if misfit == "error":
             validated = validated.with_blocking_misfits()
@@ -127,27 +122,6 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
                 )
 
     return expectations
-
-
-def _check_made(
-    graph: ReleaseGraph,
-    context: dg.AssetCheckExecutionContext,
-    run: ReleaseRun,
-    synthetic: TableFile,
-    public: MarginalSource | None = None,
-    *,
-    error: WorkloadErrors | None = None,
-) -> None:
-    """Raise InputError unless what is checked is what the steps of the release made."""
-    # Hashes are looked for by what contexts of checks have as well.
-    step = ReleaseStep(graph, cast("dg.AssetExecutionContext", context))
-    key = run.release.key
-    step.check_hash(key, MECHANISM_RUN, run.content)
-    step.check_hash(key, "synthetic_records", sha256_of(synthetic.path))
-    if public is not None:
-        step.check_hash(key, PUBLIC_CODES, public_hash(public))
-    if error is not None:
-        step.check_hash(key, "workload_error", errors_hash(error))
 
 
 def _stored(
@@ -257,7 +231,6 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         description="The table may leave: its noise is exact and unseeded, and its domain owes"
         " nothing to private values.",
         additional_ins=graph.ins(MECHANISM_RUN),
-        required_resource_keys={PRIVATE_STORE},
         config_schema=NO_CONFIG,
         partitions_def=graph.partitions_def,
     )
@@ -267,7 +240,6 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
         check_tables(graph, mechanism_run, graph.partition_of(context), synthetic=synthetic_records)
-        _check_made(graph, context, mechanism_run, synthetic_records)
         reasons = _reasons(graph, mechanism_run)
         return dg.AssetCheckResult(
             passed=not reasons,
@@ -309,7 +281,7 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         ],
         can_subset=True,
         ins=graph.ins("workload_error", *needed),
-        required_resource_keys={store_key, PRIVATE_STORE},
+        required_resource_keys={store_key},
     )
     def verdict_checks(
         context: dg.AssetCheckExecutionContext,
@@ -327,7 +299,6 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
             public=public,
             error=workload_error,
         )
-        _check_made(graph, context, mechanism_run, synthetic_records, public, error=workload_error)
         counts = counts_of(
             graph.spec, mechanism_run, synthetic_records, evaluated=other != "public"
         )

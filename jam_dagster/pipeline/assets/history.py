@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from jam_dagster.certificates.reliance import newest_edition
+from jam_dagster.errors import InputError, SourceError
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
-from jam_dagster.pipeline.storage.formats import ErrorFormat, RunFormat, errors_hash
+from jam_dagster.pipeline.assets.previous_release import run_of
+from jam_dagster.pipeline.assets.step import ledger_funding
 from jam_dagster.release.run import ReleaseErrors
 from jam_dagster.reports.history import PartitionRelease
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation import WorkloadErrors
     from jam_dagster.pipeline.assets.step import ReleaseStep
+    from jam_dagster.privacy import ReleaseKey
     from jam_dagster.release.engine import Engine
     from jam_dagster.release.run import ReleaseRun
 
@@ -25,29 +30,35 @@ def history_of(
     """Return the releases of earlier partitions and, last, of this run; none without partitions.
 
     They lie in the store of this release, which holds nothing that may be seen by fewer people; a
-    partition whose noise was of another kind, or whose run is another than was made, is left out.
+    partition whose noise was of another kind, or whose run is another than was made last, is left
+    out.
     Errors are told where noise hides them.
     """
     graph, partition = step.graph, step.partition
     if graph.spec.partitions is None:
         return []
     store = step.store(MECHANISM_RUN)
-    dataset, release = run.release.key.dataset, run.release.key.release
     found = []
     for one in graph.spec.partitions.up_to(partition, MOST_PARTITIONS)[:-1]:
-        folders = (store.beside(key, one, RunFormat.suffix) for key in graph.run_keys())
-        folder = next((path for path in folders if (path / RunFormat.marker).exists()), None)
-        if folder is not None:
-            made = RunFormat().read(folder)
-            key = made.release.key
-            its = (key.dataset, key.release, key.partition) == (dataset, release, one)
-            if not its or not engine.funding.has_made(made):
+        asset = next((key for key in graph.run_keys() if store.holds(key, one)), None)
+        if asset is not None:
+            made = run_of(step, asset, one)
+            if made is None or not _was_last(engine, made, replace(run.release.key, partition=one)):
                 step.context.log.warning(
-                    f"The report leaves out partition {one}: its run is not the one that was made."
+                    f"The report leaves out partition {one}: its run is not the last that was made."
                 )
             elif made.transcript.releasable == run.transcript.releasable:
                 found.append(_release(one, made, _errors(step, one, made)))
     return [*found, _release(partition, run, error)]
+
+
+def _was_last(engine: Engine, run: ReleaseRun, wanted: ReleaseKey) -> bool:
+    """Return whether a run is of a release's partition, in the edition that was made last."""
+    key, funding = run.release.key, ledger_funding(engine)
+    its = replace(key, edition=wanted.edition, specification=wanted.specification) == wanted
+    if not its or not engine.funding.has_made(run):
+        return False
+    return funding is None or newest_edition(funding.ledger, key) in ("", key.edition)
 
 
 def _release(partition: str, run: ReleaseRun, error: WorkloadErrors | None) -> PartitionRelease:
@@ -59,9 +70,8 @@ def _errors(step: ReleaseStep, partition: str, run: ReleaseRun) -> WorkloadError
     """Return the released errors of an earlier partition's run."""
     if step.graph.spec.evaluation_mode != "private":
         return None
-    store = step.store("workload_error")
-    path = store.beside(step.graph.key("workload_error"), partition, ErrorFormat.suffix)
-    error = ErrorFormat().read(path) if path.exists() else None
-    if not isinstance(error, ReleaseErrors) or error.run != run.digest:
+    try:
+        error = step.load("workload_error", partition, ReleaseErrors)
+    except (InputError, SourceError):
         return None
-    return error if step.is_kept(run.release.key, "workload_error", errors_hash(error)) else None
+    return error if error.run == run.digest else None

@@ -7,15 +7,17 @@ again gets it from there, whatever became of the partition before in the meantim
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import numpy as np
 
-from jam_dagster.certificates.reliance import reliance_faults
+from jam_dagster.certificates.reliance import ancestor, reliance_faults
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
-from jam_dagster.errors import InputError, PrivateStepError
-from jam_dagster.mechanisms import release_rows
+from jam_dagster.certificates.withdrawal import withdrawal_in
+from jam_dagster.errors import InputError
 from jam_dagster.pipeline.assets.descriptions import (
     MECHANISM_RUN,
     PUBLIC_CODES,
@@ -23,8 +25,9 @@ from jam_dagster.pipeline.assets.descriptions import (
 )
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS
-from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat, TableFormat
+from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat
 from jam_dagster.pipeline.storage.store_place import StorePlace
+from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import EncodedTable, encode
 from jam_dagster.tables.codes.encode import encode_chunks
 from jam_dagster.tables.sources.table_file import TableFile
@@ -34,9 +37,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.pipeline.assets.step import ReleaseStep
-    from jam_dagster.pipeline.graph import ReleaseGraph
-    from jam_dagster.privacy import Ledger
-    from jam_dagster.release.run import ReleaseRun
+    from jam_dagster.privacy import Ledger, ReleaseKey
     from jam_dagster.tables import Domain, MarginalSource
 
 LOOK_AGAIN_AFTER = 3.0
@@ -73,7 +74,6 @@ def public_table(
     quotable = graph.tells_data("public_discretized")
     if quotable:
         metadata["previous_run"] = run.digest
-    _check_sampled(graph, run, table, before)
     codes = _encoded(table, first.domain, private=not quotable)
     return graph.spec.previous.table(codes, first), metadata
 
@@ -132,8 +132,7 @@ def _check_reliance(
     public = archive.public()
     if public is None:
         # Before the release had this setting, or in the store of another mechanism.
-        codes = step.store(PUBLIC_CODES).table(graph.key(PUBLIC_CODES), before)
-        public = cast("EncodedTable", codes)
+        public = step.load(PUBLIC_CODES, before, EncodedTable)
     store = step.store(MECHANISM_RUN)
     faults = reliance_faults(
         ledger,
@@ -148,7 +147,7 @@ def _check_reliance(
             graph.key("release_certificate"), before, CertificateFormat.suffix
         ),
     )
-    fault = next(faults, None)
+    fault = next(chain(faults, _ancestor_faults(step, run.release.key, ledger)), None)
     if fault is not None:
         raise InputError(
             f"Partition {step.partition} of release {graph.spec.release} is drawn on"
@@ -156,6 +155,25 @@ def _check_reliance(
             f" {before} again, which costs nothing, or draw it as another edition first. Nothing"
             f" was charged."
         )
+
+
+def _ancestor_faults(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iterator[str]:
+    """Yield which of the releases that a release was drawn on, one on the other, is withdrawn."""
+    graph, found = step.graph, key
+    while (before := graph.before(found.partition)) is not None:
+        folder = step.store(MECHANISM_RUN).beside(
+            graph.key(MECHANISM_RUN), found.partition, RunFormat.suffix
+        )
+        # Before the release had this setting, partitions were drawn on the given table.
+        earlier = ancestor(ledger, found, before)
+        if earlier is None or not StorePlace(step.archive, found, folder).keeps_public:
+            return
+        found = earlier
+        if (withdrawn := withdrawal_in(ledger, found)) is not None:
+            yield (
+                f"it was drawn, by itself or by others, on the release of {before}, edition"
+                f" {found.edition}, which was withdrawn on {withdrawn.on}: {withdrawn.reason}"
+            )
 
 
 def drawn_on(step: ReleaseStep, domain: Domain) -> tuple[str, bool]:
@@ -202,21 +220,21 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
     graph = step.graph
     store, partition = step.store(MECHANISM_RUN), step.partition
     name = f"Partition {partition} of release {graph.spec.release}"
-    files = store.beside(graph.key("synthetic_records"), before, TableFormat.suffix)
+    records = graph.key("synthetic_records")
     # It may have been made by another mechanism.
-    folders = [store.beside(key, before, RunFormat.suffix) for key in graph.run_keys()]
-    folders = [folder for folder in folders if (folder / RunFormat.marker).exists()]
-    if not (files.exists() and folders):
+    keys = [key for key in graph.run_keys() if store.holds(key, before)]
+    if not (store.holds(records, before) and keys):
         raise InputError(
             f"{name} needs the release of {before}: materialize it first. Nothing was charged."
         )
     with store.guarded(f"reading the release of {before}"):
-        table = TableFile(files)
+        table = store.load(records, before, TableFile)
         mark = table.attrs.get(RUN_ATTRIBUTE)
-        made = ((RunFormat().read(folder), folder) for folder in folders)
-        of_table = (one for one in made if mark == one[0].digest)
-        run, folder = next(of_table, (None, None))
-    if run is None or folder is None or run.release.key.partition != before:
+        made = {key: run_of(step, key, before) for key in keys}
+        of_table = (key for key, one in made.items() if one is not None and mark == one.digest)
+        asset = next(of_table, None)
+        run = None if asset is None else made[asset]
+    if run is None or asset is None or run.release.key.partition != before:
         raise InputError(
             f"{name} needs the release of {before}, whose stored synthetic_records do not match its"
             f" last run: materialize synthetic_records of {before} first. Nothing was charged."
@@ -241,30 +259,15 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
                 f" not leave, nor may what is drawn on it: materialize {before} as it is configured"
                 f" now first. Nothing was charged."
             )
-    return run, table, folder
+    return run, table, store.beside(asset, before, RunFormat.suffix)
 
 
-def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: TableFile, before: str) -> None:
-    """Raise unless a synthetic table is what is sampled from the model of its run.
-
-    The mark on a table stays when its values are replaced, and private values that were put there
-    would become public ones.
-    """
+def run_of(step: ReleaseStep, asset: dg.AssetKey, partition: str) -> ReleaseRun | None:
+    """Return a run that is in the store; None if it is not what was written."""
     try:
-        same, start = len(table) == run.transcript.records, 0
-        codes = _encoded(table, run.model.domain, private=True)
-        for chunk in release_rows(run.model, run.transcript) if same else ():
-            rows = slice(start, start + chunk.codes.records)
-            found = EncodedTable(codes.domain, tuple(column[rows] for column in codes.columns))
-            same, start = same and _same(found, chunk.codes), rows.stop
-    except (InputError, PrivateStepError):
-        same = False
-    if not same:
-        raise InputError(
-            f"synthetic_records of partition {before} of release {graph.spec.release} are not what"
-            f" its run made: the file was changed since. Materialize synthetic_records of {before}"
-            f" first, which costs nothing. Nothing was charged."
-        )
+        return step.store(MECHANISM_RUN).load(asset, partition, ReleaseRun)
+    except InputError:
+        return None
 
 
 def _encoded(table: TableFile, domain: Domain, *, private: bool) -> EncodedTable:

@@ -1,17 +1,14 @@
 """The one step that opens the private table, and the assets that it makes."""
 
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import dagster as dg
 import pandas as pd
-from upath import UPath
 
 from jam_dagster.certificates import table_csv
-from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.evaluation.workload_error import MEANS_STEP
@@ -34,12 +31,9 @@ from jam_dagster.pipeline.budget.outlook import (
     refusal_ends_run,
 )
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.storage.formats import TableFormat, errors_hash
 from jam_dagster.pipeline.storage.identity import check_domains, mark
-from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.engine import Drawn, Engine
-from jam_dagster.release.place import public_hash
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.tables import Domain, MarginalSource, Source
 from jam_dagster.tables.sources.table_file import TableFile
@@ -62,9 +56,6 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         step = ReleaseStep(graph, context)
         source = step.checked_source("private_records")
         check_domains(graph, domain, public)
-        step.check_given("domain", domain.digest)
-        if public is not None:
-            step.check_given(PUBLIC_CODES, public_hash(public))
         rounds = _check_can_start(graph, domain)
         with refusal_ends_run(context):
             engine = step.engine(
@@ -97,14 +88,13 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 raise failed
             if errors is not None and "workload_error" in graph.names:
                 # As the steps to come find it: the checks of a table are made once.
-                table = TableFile(step.beside("synthetic_records", TableFormat.suffix))
+                table = step.load("synthetic_records", step.partition, TableFile)
                 verdict = verdict_on(graph, drawn.run, drawn.sample.codes, table, public, errors)
                 yield dg.MaterializeResult(
                     asset_key=graph.key("workload_error"),
                     value=errors,
                     metadata=tidy(error_metadata(graph, errors, verdict)),
                 )
-                step.keep_hash(drawn.run.release.key, "workload_error", errors_hash(errors))
                 _alert_if_worse(step, drawn.run, errors, verdict, repeated=repeated)
 
     return private_side
@@ -183,7 +173,6 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
         value=run,
         metadata=tidy({**run_metadata(graph, run), "made_again": drawn.repeated}),
     )
-    step.keep_hash(run.release.key, MECHANISM_RUN, run.content)
     name = "synthetic_records"
     store, csv = step.store(name), step.beside(name, ".csv")
     shown: dict[str, Any] = {}
@@ -192,9 +181,7 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
         csv.unlink(missing_ok=True)
     else:
         mark(run, sample.table)
-        content = table_csv(sample.table, run.model.domain, graph.spec.dialect)
-        store.write(csv, content)
-        step.keep_hash(run.release.key, "table", sha256(content).hexdigest())
+        store.write(csv, table_csv(sample.table, run.model.domain, graph.spec.dialect))
         shown["csv"] = dg.MetadataValue.path(store.shown(csv))
     yield dg.MaterializeResult(
         asset_key=graph.key(name),
@@ -204,25 +191,8 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
             **sample_metadata(graph, run, sample, public),
         },
     )
-    if public is not None:
-        step.keep_hash(run.release.key, PUBLIC_CODES, public_hash(public))
-    step.keep_hash(run.release.key, name, _stored_hash(store, sample.table))
     if graph.spec.previous is not None:
         report_release(step, run)
-
-
-def _stored_hash(store: ReleaseStore, table: pd.DataFrame | TableFile) -> str:
-    """Return the SHA-256 of the file that a store writes, from what is in hand.
-
-    Whoever can write among the releases could have put another file there meanwhile.
-    """
-    if isinstance(table, TableFile):
-        return sha256_of(table.path)
-    form = TableFormat()
-    with TemporaryDirectory(prefix="jam-") as folder:
-        path = UPath(folder, "table.parquet")
-        form.write(form.without_types(table) if store.private else table, path)
-        return sha256_of(path)
 
 
 def _alert_if_worse(

@@ -19,7 +19,6 @@ from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.release.engine import private_step
-from jam_dagster.release.place import public_hash
 from jam_dagster.release.public_side import public_remarks
 from jam_dagster.tables import Domain, MarginalSource, PublicTables
 from jam_dagster.tables.sources.public import encode_public
@@ -76,19 +75,18 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if graph.spec.privacy.unit is not None:
             graph.spec.privacy.unit.build().check(domain)
         context.add_output_metadata(_domain_metadata(domain))
-        ReleaseStep(graph, context).keep_given("domain", domain.digest)
         return domain
 
     if spec.declared is not None:
         declared = spec.declared
 
-        @release_asset(graph, "domain", resources=STORES)
+        @release_asset(graph, "domain")
         def domain(context: dg.AssetExecutionContext) -> Domain:
             return describe(context, declared)
 
         return domain
 
-    @release_asset(graph, "domain", ins=graph.ins(*graph.public_records), resources=STORES)
+    @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
     def domain_from_public(context: dg.AssetExecutionContext, **records: pd.DataFrame) -> Domain:
         draft = spec.drafted(_tables(graph, records))
         if draft.left_out:
@@ -140,7 +138,6 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, domain: Domain, **records: pd.DataFrame
     ) -> MarginalSource:
         frames, step = _tables(graph, records), ReleaseStep(graph, context)
-        step.check_given("domain", domain.digest)
         for table, frame in frames.items():
             # The stored table may be older than the setting.
             check_no_people(frame.columns, graph.unit_column, table)
@@ -167,7 +164,6 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if not domain.restricted:
             metadata = table_metadata(graph, name, domain) | metadata
         context.add_output_metadata(metadata)
-        step.keep_given(name, public_hash(encoded))
         return encoded
 
     return public_discretized

@@ -28,6 +28,8 @@ from jam_dagster.tables.sources.counted import ReadWhole
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+
 
 def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -> Source:
     """Return a source of a release that the step can read, once its asset was looked at.
@@ -53,7 +55,7 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
             f" for instance by private_io_manager, and delete what lies there. Nothing was charged."
         )
     # A launch that moves what keeps the asset gives the release another table.
-    check_launch(context, (_kept_by(asset),))
+    check_launch(context.run, (_kept_by(asset),))
     if name != "private_records" and _kept_by(asset) == graph.closed_store:
         raise PrivacyLabelError(
             f"Asset {key.to_user_string()} is a public table of release {graph.spec.release}, and"
@@ -64,6 +66,10 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
     check_privacy_labels(spec for one in project.assets_defs for spec in one.specs)
 
     def load() -> object:
+        if _kept_by(asset) == open_store:
+            # Dagster would open the store without the private one, which has the hashes.
+            store: ReleaseStore = getattr(context.resources, open_store)
+            return store.load(key, upstream or "", _frame())
         return context.load_asset_value(key, python_type=_frame(), partition_key=upstream)
 
     return _LoadedSource(key, load)

@@ -1,18 +1,13 @@
 """The context of a step of a release: its partition, its places, its source, its engine."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import dagster as dg
 
-from jam_dagster.certificates.issue import sha256_of
-from jam_dagster.common.files import copy_whole
-from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.source_assets import resolve_source
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
@@ -24,27 +19,26 @@ from jam_dagster.pipeline.graph import (
 )
 from jam_dagster.pipeline.launch import check_launch
 from jam_dagster.pipeline.storage.formats import RunFormat
-from jam_dagster.pipeline.storage.io_manager import check_stores
 from jam_dagster.pipeline.storage.store_place import StorePlace, research_place
+from jam_dagster.pipeline.storage.store_resource import check_stores
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.release.engine import Engine, Progress, rows_line
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
-from jam_dagster.release.place import archive_name
 from jam_dagster.tables import AssetSource, Domain, Source, at_partition
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.partition_template import linked_file, template_of
 from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
-from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.mechanisms import Round
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
-    from jam_dagster.privacy import ReleaseKey
     from jam_dagster.release.spec import ReleaseSpec
 
 STORES = (PRIVATE_STORE, RELEASABLE_STORE)
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
@@ -76,69 +70,9 @@ class ReleaseStep:
         """Return the path of a file of an asset, which its own store keeps."""
         return self.store(name).beside(self.graph.key(name), self.partition, suffix)
 
-    def keep_hash(self, key: "ReleaseKey", name: str, digest: str) -> None:
-        """Keep the SHA-256 of a file as it was made, where who writes releases cannot change it."""
-        if self.graph.spec.exact:
-            self._resource(PRIVATE_STORE).write(self._hash_file(key, name), digest.encode())
-
-    def kept_hash(self, key: "ReleaseKey", name: str) -> str:
-        """Return the SHA-256 of a file as it was made; empty where it is not kept."""
-        path = self._hash_file(key, name)
-        return str(path.read_text()) if path.exists() else ""
-
-    def check_hash(self, key: "ReleaseKey", name: str, digest: str) -> None:
-        """Raise InputError unless an asset of a charged release is as it was made."""
-        if not self.is_kept(key, name, digest):
-            raise InputError(
-                f"{name} of release {key.release} is not what was made, or that is not in the"
-                f" private store. Materialize {name} first, which costs nothing. Nothing was"
-                " charged."
-            )
-
-    @contextmanager
-    def made_table(self, key: "ReleaseKey", table: TableFile) -> Iterator[TableFile]:
-        """Yield a copy of the synthetic table that nobody else can change, if it is what was made.
-
-        Raises
-        ------
-        InputError
-            As `check_hash` does.
-        """
-        with TemporaryDirectory(prefix="jam-") as folder:
-            own = Path(folder, "synthetic.parquet")
-            copy_whole(table.path, own)
-            self.check_hash(key, "synthetic_records", sha256_of(own))
-            yield TableFile(own)
-
-    def is_kept(self, key: "ReleaseKey", name: str, digest: str) -> bool:
-        """Return whether an asset is as it was made; research keeps no hashes."""
-        return not self.graph.spec.exact or digest == self.kept_hash(key, name)
-
-    def keep_given(self, name: str, digest: str) -> None:
-        """Keep the digest of a public input as its step made it, as `keep_hash` of outcomes."""
-        if self.graph.spec.exact:
-            check_launch(self.context, STORES)
-            self._resource(PRIVATE_STORE).write(self._given_file(name), digest.encode())
-
-    def check_given(self, name: str, digest: str) -> None:
-        """Raise InputError unless a public input of a charged release is as its step made it."""
-        path = self._given_file(name)
-        kept = path.read_text() if path.exists() else ""
-        if self.graph.spec.exact and kept != digest:
-            raise InputError(
-                f"{name} of release {self.graph.spec.release} is not what its step made, or that is"
-                f" not in the private store. Materialize {name} first, which costs nothing. Nothing"
-                " was charged."
-            )
-
-    def _given_file(self, name: str) -> "UPath":
-        store = self._resource(PRIVATE_STORE)
-        return store.beside(self.graph.key(name), self.partition, ".sha256")
-
-    def _hash_file(self, key: "ReleaseKey", name: str) -> "UPath":
-        return self._resource(PRIVATE_STORE).path_of(
-            key.release, "made", archive_name(key), f"{name}.sha256"
-        )
+    def load(self, name: str, partition: str, kind: "type[_Kind]") -> "_Kind":
+        """Return an asset of a partition; see `ReleaseStore.load`."""
+        return self.store(name).load(self.graph.key(name), partition, kind)
 
     def place(
         self, domain: Domain, spec: "ReleaseSpec | None" = None, *, stores: "_Stores" = ()
@@ -161,7 +95,7 @@ class ReleaseStep:
         What was checked when the release was defined is checked again for the partition of the
         run: files, links and variables may be others here.
         """
-        check_launch(self.context, STORES)
+        check_launch(self.context.run, STORES)
         private = self._resource(PRIVATE_STORE)
         check_stores(private, self._resource(RELEASABLE_STORE))
         source = resolve_source(self.graph, name, self.context)
@@ -197,7 +131,7 @@ class ReleaseStep:
             research = research_place(self._resource(PRIVATE_STORE), spec)
             free = ResearchFunding(shares, protection, spec.privacy.seed or 0, research, run_id)
             return Engine(spec, domain, research, free, partition, progress)
-        check_launch(context, (LEDGER, *STORES))
+        check_launch(context.run, (LEDGER, *STORES))
         resource: object = getattr(context.resources, LEDGER)
         if not isinstance(resource, LedgerResource):
             raise SpecificationError(

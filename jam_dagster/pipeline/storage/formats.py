@@ -6,7 +6,6 @@ import io
 import json
 from abc import ABC, abstractmethod
 from dataclasses import asdict, replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, render_certificate
@@ -206,11 +205,7 @@ class ErrorFormat(Format):
     suffix = ".json"
 
     def write(self, value: WorkloadErrors, path: UPath) -> None:
-        """Write the errors."""
-        write_whole(path, self.content(value))
-
-    def content(self, value: WorkloadErrors) -> bytes:
-        """Return what `write` writes: the errors, marginal by marginal where they are known."""
+        """Write the errors, marginal by marginal where they are known."""
         content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
         content["call"] = value.call and value.call.to_dict()
         content["sample_equivalent"] = value.sample_equivalent
@@ -230,7 +225,7 @@ class ErrorFormat(Format):
             content["utility"] = asdict(value.utility)
         if isinstance(value, ReleaseErrors):
             content["run"] = value.run
-        return json.dumps(content, indent=1).encode()
+        write_whole(path, json.dumps(content, indent=1).encode())
 
     def read(self, path: UPath) -> WorkloadErrors:
         """Read the errors."""
@@ -247,11 +242,6 @@ class ErrorFormat(Format):
         return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
 
     _TABLES = ("synthetic", "public", "independent", "narrow", "uniform")
-
-
-def errors_hash(errors: WorkloadErrors) -> str:
-    """Return the SHA-256 of errors as their file has them."""
-    return sha256(ErrorFormat().content(errors)).hexdigest()
 
 
 class PageFormat(Format):

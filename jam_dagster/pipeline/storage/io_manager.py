@@ -1,44 +1,39 @@
-"""IO managers for the assets of a release: one root for what is private, one for what may leave."""
+"""The store of the assets of a release: one is for what is private, one for what may leave."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import dagster as dg
+from upath import UPath
 
 from jam_dagster.common.files import check_plain, owner_only, write_once, write_whole
 from jam_dagster.common.redaction import redacted
-from jam_dagster.common.variables import expanded, names_variables, with_names
-from jam_dagster.errors import InputError, JamError, SourceError, SpecificationError
-from jam_dagster.pipeline.dagster_internals import (
-    escape_dotdot_segments,
-    escape_leading_slash,
-    quiet_console,
-)
-from jam_dagster.pipeline.launch import (
-    NO_CONFIG,
-    RELEASE_TAG,
-    declared_place,
-    is_variable,
-    value_of_variable,
-)
+from jam_dagster.common.variables import with_names
+from jam_dagster.errors import InputError, JamError, SourceError
+from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escape_leading_slash
 from jam_dagster.pipeline.storage.formats import FORMATS, Format, TableFormat
+from jam_dagster.pipeline.storage.kept_hashes import KeptHashes
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.tables import secret_key
 from jam_dagster.tables.sources.table_file import TableFile
 
-if TYPE_CHECKING:
-    from upath import UPath
-
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
 
-_ENDINGS = {part for one in FORMATS for part in one.suffix.split(".") if part} | {"csv", "checks"}
+_ENDINGS = {part for one in FORMATS for part in one.suffix.split(".") if part}
+_ENDINGS |= {"csv", "checks", "sha256"}
 _LIKE_A_SUFFIX = re.compile(rf"\.({'|'.join(sorted(_ENDINGS))})$")
+
+
+_Kind = TypeVar("_Kind")
 
 
 class ReleaseStore(dg.UPathIOManager):
@@ -57,12 +52,23 @@ class ReleaseStore(dg.UPathIOManager):
     configured
         The root as it is configured, where that names environment variables: messages, metadata
         and logs show their names.
+    hashes_in
+        The private store, which keeps the SHA-256 of all that is written here. An asset is read
+        only if it is what was written.
     """
 
-    def __init__(self, root: UPath, *, private: bool, configured: str = "") -> None:
+    def __init__(
+        self,
+        root: UPath,
+        *,
+        private: bool,
+        configured: str = "",
+        hashes_in: ReleaseStore | None = None,
+    ) -> None:
         super().__init__(base_path=root)
         self.root = root
         self.private = private
+        self._hashes = KeptHashes(hashes_in, hashes_in.root, root) if hashes_in else None
         self._configured = configured
 
     @property
@@ -106,7 +112,22 @@ class ReleaseStore(dg.UPathIOManager):
         base = self.path_of(*key.path)
         if partition:
             base = self.make_safe_partition_path(base, partition)
-        return self.plain(base.with_name(base.name + suffix)) if suffix else base
+        return self.plain(base.with_name(base.name + suffix))
+
+    @property
+    def keeps_hashes(self) -> bool:
+        """Whether a private store keeps the hashes of what is written here."""
+        return self._hashes is not None
+
+    def kept_hash(self, key: dg.AssetKey, partition: str, suffix: str) -> str | None:
+        """Return the SHA-256 of a file of an asset as it was written, empty if none is kept.
+
+        It is None where no private store keeps hashes of this one.
+        """
+        if self._hashes is None:
+            return None
+        base, path = (self.beside(key, partition, one) for one in ("", suffix))
+        return (self._hashes.of(base) | self._hashes.of(path)).get(path.name, "")
 
     def plain(self, path: UPath) -> UPath:
         """Return a path below the root, once neither it nor what is in it leads elsewhere.
@@ -129,6 +150,8 @@ class ReleaseStore(dg.UPathIOManager):
                 write_whole(path, content)
         if self.private and self.is_local:
             self._close_to_others(path)
+        if self._hashes is not None:
+            self._hashes.keep(path, {path.name: sha256(content).hexdigest()})
 
     def secret(self, *parts: str) -> bytes:
         """Return a random secret of a private store: made the first time, and then kept.
@@ -152,26 +175,63 @@ class ReleaseStore(dg.UPathIOManager):
             )
         return found
 
-    def table(self, key: dg.AssetKey, partition: str) -> object:
-        """Return a stored asset, as the step that depends on it would be given it.
+    def holds(self, key: dg.AssetKey, partition: str) -> bool:
+        """Whether an asset is in the store, in any format."""
+        return self._format_at(self.beside(key, partition, "")) is not None
 
-        A step that must do something before its private input is opened does not declare it.
+    def load(self, key: dg.AssetKey, partition: str, kind: type[_Kind]) -> _Kind:
+        """Return a stored asset, as a step that depends on it is given it.
+
+        Parameters
+        ----------
+        kind
+            The type of its value; a table is read in chunks as a `TableFile`.
 
         Raises
         ------
         SourceError
             If the asset is not in the store.
+        InputError
+            If it is not what was written, or of another type.
         """
-        found, path = self._stored(key, partition)
-        with self.guarded(f"reading {key.to_user_string()}"):
-            return found.read(path)
+        name, base = key.to_user_string(), self.beside(key, partition, "")
+        value = self._load(name, base, as_file=kind is TableFile)
+        if not isinstance(value, kind):
+            raise InputError(
+                f"{name} in the store is a {type(value).__name__}, and no {kind.__name__}."
+                " Materialize it again, which costs nothing."
+            )
+        return value
 
-    def _stored(self, key: dg.AssetKey, partition: str) -> tuple[Format, UPath]:
-        base = self.beside(key, partition, "")
-        found = next((f for f in FORMATS if self._mark(f, base).exists()), None)
+    def _load(self, name: str, base: UPath, *, as_file: bool) -> object:
+        found = self._format_at(base)
         if found is None:
-            raise _not_stored(key, self.shown(base))
-        return found, self.plain(found.path(base))
+            raise SourceError(
+                f"Asset {name} is not in the store ({self.shown(base)}.*): materialize it first."
+            )
+        if self._hashes is None:
+            return self._parsed(name, found, self.plain(found.path(base)), as_file=as_file)
+        folder = TemporaryDirectory(prefix="jam-")
+        try:
+            with self.guarded(f"reading {name}"):
+                own = UPath(folder.name, self._hashes.copy(base, Path(folder.name), name))
+            kept = next(one for one in FORMATS if one.path(UPath(folder.name, base.name)) == own)
+            value = self._parsed(name, kept, own, as_file=as_file)
+        except BaseException:
+            folder.cleanup()
+            raise
+        if isinstance(value, TableFile):
+            # The rows are read later on.
+            weakref.finalize(value, folder.cleanup)
+        else:
+            folder.cleanup()
+        return value
+
+    def _parsed(self, name: str, known: Format, path: UPath, *, as_file: bool) -> object:
+        if as_file and isinstance(known, TableFormat):
+            return TableFile(path)
+        with self.guarded(f"reading {name}"):
+            return known.read(path)
 
     def make_directory(self, path: UPath) -> None:
         """Make a folder; a private one is closed to others from the root down."""
@@ -214,7 +274,13 @@ class ReleaseStore(dg.UPathIOManager):
                 self.plain(other.path(path))
                 if other is not chosen and self._mark(other, path).exists():
                     self._mark(other, path).unlink()
-            chosen.write(chosen.without_types(obj) if self.private else obj, chosen.path(path))
+            if self._hashes is None:
+                chosen.write(chosen.without_types(obj) if self.private else obj, chosen.path(path))
+            else:
+                with TemporaryDirectory(prefix="jam-") as folder:
+                    own = chosen.path(UPath(folder, path.name))
+                    chosen.write(obj, own)
+                    self._hashes.write(path, own, last=chosen.marker)
         if self.private and self.is_local:
             self._close_to_others(chosen.path(path))
 
@@ -229,22 +295,15 @@ class ReleaseStore(dg.UPathIOManager):
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> object:
         """Read an asset in whichever format it lies there."""
-        found = next((f for f in FORMATS if self._mark(f, path).exists()), None)
-        if found is None:
-            raise SourceError(
-                f"Asset {context.asset_key.to_user_string()} is not in the store"
-                f" ({self.shown(path)}.*): materialize it first."
-            )
-        self.plain(found.path(path))
-        if isinstance(found, TableFormat) and _takes_file(context):
-            return TableFile(found.path(path))
-        with self.guarded(f"reading {context.asset_key.to_user_string()}"):
-            return found.read(found.path(path))
+        return self._load(context.asset_key.to_user_string(), path, as_file=_takes_file(context))
 
     def has_output(self, context: dg.OutputContext) -> bool:
         """Whether the asset lies in the store in any format."""
-        path = self._get_path(context)
-        return any(self._mark(f, path).exists() for f in FORMATS)
+        return self._format_at(self._get_path(context)) is not None
+
+    def _format_at(self, path: UPath) -> Format | None:
+        """Return the format in which an asset lies there."""
+        return next((one for one in FORMATS if self._mark(one, path).exists()), None)
 
     @staticmethod
     def _mark(known: Format, path: UPath) -> UPath:
@@ -291,58 +350,6 @@ class ReleaseStore(dg.UPathIOManager):
             path.chmod(PRIVATE_FILE)
 
 
-def check_stores(private: object, releasable: object) -> None:
-    """Raise unless what is private is kept private, apart from what may leave."""
-    closed = _release_store("private_io_manager", private)
-    open_ = _release_store("releasable_io_manager", releasable)
-    if not closed.private:
-        raise SpecificationError(
-            "private_io_manager is a ReleaseStoreResource without private=True: files in it would"
-            f" be open to others, and errors would quote values. Set private=True. {NOTHING_DONE}"
-        )
-    if open_.private:
-        raise SpecificationError(
-            "releasable_io_manager is a ReleaseStoreResource with private=True; what may leave"
-            f" goes to a store of its own, without it. {NOTHING_DONE}"
-        )
-    one, other = _place(closed), _place(open_)
-    shorter = min(len(one[1]), len(other[1]))
-    if one[0] == other[0] and one[1][:shorter] == other[1][:shorter]:
-        raise SpecificationError(
-            f"private_io_manager ({closed.place}) and releasable_io_manager ({open_.place})"
-            " share a place: give each a root that does not lie within the other's, such as"
-            f" .../private and .../releases. {NOTHING_DONE}"
-        )
-
-
-def _release_store(key: str, store: object) -> ReleaseStore:
-    if not isinstance(store, ReleaseStore):
-        raise SpecificationError(
-            f"{key} is a {type(store).__name__}; make it a ReleaseStoreResource, which keeps what"
-            f" is private apart from what may leave. {NOTHING_DONE}"
-        )
-    return store
-
-
-def _place(store: ReleaseStore) -> tuple[str, tuple[str, ...]]:
-    """Return a root's file system and the folders that lead to it, links followed."""
-    root = store.root
-    if store.is_local:
-        return "local", Path(root.path).resolve().parts
-    from fsspec import get_filesystem_class
-
-    # By its class, since some file systems have several protocols: s3 and s3a.
-    system = get_filesystem_class(root.protocol)
-    folders = tuple(part for part in root.path.split("/") if part not in ("", "."))
-    return f"{system.__module__}.{system.__qualname__}", folders
-
-
-def _not_stored(key: dg.AssetKey, path: str) -> SourceError:
-    return SourceError(
-        f"Asset {key.to_user_string()} is not in the store ({path}.*): materialize it first."
-    )
-
-
 def _takes_file(context: dg.InputContext) -> bool:
     """Return whether an input is annotated as the file of a table, which is read in chunks."""
     try:
@@ -354,87 +361,3 @@ def _takes_file(context: dg.InputContext) -> bool:
 
 def _safe(segment: str) -> str:
     return escape_dotdot_segments(escape_leading_slash(segment))
-
-
-class ReleaseStoreResource(dg.IOManagerDefinition):
-    """The IO manager of a release's assets; a code location has a private and a releasable one.
-
-    Only the definitions configure it. The resource takes no run config: a launch that gives it any
-    is refused.
-
-    Parameters
-    ----------
-    root
-        A folder or fsspec URL; ``~`` and ``${VARIABLES}`` are expanded. Messages, metadata and
-        logs show the variables' names.
-    private
-        Whether this store holds private values: then folders are mode 0700, files 0600, and errors
-        quote nothing.
-    options
-        Options of the fsspec file system, such as a profile.
-
-    Raises
-    ------
-    SpecificationError
-        If one of them is of another type.
-
-    Examples
-    --------
-    >>> import dagster as dg
-    >>> from jam_dagster.pipeline import ReleaseStoreResource
-    >>> resources = {
-    ...     "private_io_manager": ReleaseStoreResource(root="/secure/jam", private=True),
-    ...     "releasable_io_manager": ReleaseStoreResource(root="s3://open/jam"),
-    ... }
-    """
-
-    def __init__(
-        self, *, root: str, private: bool = False, options: Mapping[str, Any] | None = None
-    ) -> None:
-        self.root = declared_place("the store's root", root)
-        # What a template or a variable gives need not be what the annotations say.
-        if not isinstance(private, bool):
-            raise SpecificationError(f"the store's private must be True or False, got {private!r}.")
-        if not isinstance(options, Mapping | None):
-            raise SpecificationError(f"the store's options must be a mapping, got {options!r}.")
-        self.private = private
-        self.options = dict(options or {})
-        super().__init__(
-            self._given,
-            config_schema=NO_CONFIG,
-            description=f"The {'private' if private else 'releasable'} store. Only the definitions"
-            " configure it.",
-        )
-
-    def _given(self, context: dg.InitResourceContext) -> ReleaseStore:
-        # Every step of a release needs a store, so this is before the first of them.
-        if context.run is not None and RELEASE_TAG in context.run.tags:
-            quiet_console(context)
-        return self.open()
-
-    def open(self) -> ReleaseStore:
-        """Return the store, outside a run too.
-
-        Raises
-        ------
-        SpecificationError
-            If the root or an option names a variable that is not set.
-        """
-        from upath import UPath
-
-        place = expanded(self.root, "the store's root", note=NOTHING_DONE)
-        root = UPath(place, **_resolved(self.options))
-        if root.protocol in ("", "file", "local"):
-            # A file: URL is a local disk too, and must get its modes.
-            root = UPath(root.path).absolute()
-        configured = self.root if names_variables(self.root) else ""
-        return ReleaseStore(root, private=self.private, configured=configured)
-
-
-def _resolved(option: Any) -> Any:
-    """Return an option, or what is in it, with the values of variables."""
-    if isinstance(option, dict):
-        return {name: _resolved(one) for name, one in option.items()}
-    if isinstance(option, list):
-        return [_resolved(one) for one in option]
-    return value_of_variable("the store's options", option) if is_variable(option) else option

@@ -34,9 +34,10 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
-from jam_dagster.release.place import archive_name, public_hash
+from jam_dagster.release.place import archive_name
 from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
+from jam_dagster.tables.codes.table import digest_of
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     DOMAIN,
@@ -243,6 +244,8 @@ def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months:
     # Not even if somebody carries it over.
     for name in ("jam_pgm", "synthetic_records"):
         (closed / name).rename(open_ / name)
+    assert "has no hash" in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+    months.bench.vouch(f"jam_pgm/{JANUARY}.run", f"synthetic_records/{JANUARY}.parquet")
     refused = failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
     assert "made with seeded noise and may not leave" in refused
     assert months.bench.kinds() == []
@@ -261,6 +264,7 @@ def test_a_release_over_a_domain_from_private_data_is_no_public_table(months: Mo
         shutil.copytree(
             months.bench.closed / "people" / name, months.bench.releases / "people" / name
         )
+    months.bench.vouch(f"jam_pgm/{JANUARY}.run", f"synthetic_records/{JANUARY}.parquet")
     refused = failure(months.run(FEBRUARY, GIVEN))
     assert "over a domain from private data and may not leave" in refused
 
@@ -303,6 +307,7 @@ def test_a_table_of_another_run_is_no_release(january: Months) -> None:
     frame = pd.read_parquet(table)
     frame.attrs = {}
     frame.to_parquet(table)
+    january.bench.vouch(f"synthetic_records/{JANUARY}.parquet")
     assert "do not match its last run" in failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
 
 
@@ -315,7 +320,7 @@ def test_values_that_were_put_into_a_release_do_not_become_public(january: Month
         changed.attrs = marked
         changed.to_parquet(table)
         refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
-        assert "are not what its run made" in refused
+        assert "people/synthetic_records in the store of releases is not what its step" in refused
         assert "SENTINEL" not in refused
     spent = january.bench.events()
     assert january.run(JANUARY, ["synthetic_records"]).success
@@ -358,6 +363,11 @@ def test_invented_outcomes_of_the_release_before_are_refused(
         table = decode(sample_rows(model, forged.transcript, rng), rng)
         mark(forged, table)
         table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
+        assert "is not what its step wrote" in failure(
+            months.run(FEBRUARY, up_to_synthetic("mwem_pgm"))
+        )
+        # Nor is it enough that the private store has the hashes of it.
+        months.bench.vouch(f"mwem_pgm/{JANUARY}.run", f"synthetic_records/{JANUARY}.parquet")
         for assets in (up_to_synthetic("mwem_pgm"), ["domain", "private_records"]):
             assert named in failure(months.run(FEBRUARY, assets))
     # What was read is compared, whatever lies there by then.
@@ -386,7 +396,7 @@ def test_an_archive_that_somebody_made_up_is_not_what_a_partition_was_drawn_on(
     forged = EncodedTable(codes.domain, tuple(column[::-1] // 2 for column in codes.columns))
     CodesFormat().write(forged, CodesFormat().path(UPath(ours / "public")))
     described = json.loads((theirs / "release.json").read_text())
-    described["key"]["partition"], described["public"] = FEBRUARY, public_hash(forged)
+    described["key"]["partition"], described["public"] = FEBRUARY, digest_of({"": forged})
     (ours / "release.json").write_text(json.dumps(described))
     nothing = replace(made.transcript, rounds=(), calls=())
     invented = replace(made, transcript=nothing, release=replace(made.release, key=key))
@@ -415,6 +425,64 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> N
 
 
 @pytest.mark.slow
+def test_nothing_is_drawn_on_what_was_drawn_on_a_withdrawn_release(february: Months) -> None:
+    ledger = february.bench.ledger
+    (first,) = (one.key for one in ledger.releases() if one.key.partition == JANUARY)
+    ledger.withdraw(first, "0" * 64, reason="the public table was not public")
+    before = february.bench.events()
+    refused = failure(february.run(MARCH, UP_TO_SYNTHETIC))
+    assert (
+        f"it was drawn, by itself or by others, on the release of {JANUARY}, edition 1" in refused
+    )
+    assert "the public table was not public" in refused
+    assert february.bench.events() == before
+    # A new edition of January's, and of February's drawn on that one, stand.
+    second = PrivacySpec(epsilon=1.0, edition="2")
+    for month in (JANUARY, FEBRUARY, MARCH):
+        result = february.run(month, UP_TO_SYNTHETIC, privacy=second)
+        assert result.success, failure(result)
+
+
+@pytest.mark.slow
+def test_an_older_edition_that_is_put_back_is_not_drawn_on_and_in_no_history(
+    january: Months, tmp_path: Path
+) -> None:
+    folder, kept = january.bench.releases / "people", tmp_path / "first"
+    shutil.copytree(folder, kept / "releases")
+    shutil.copytree(january.bench.closed / "people", kept / "closed")
+    second = PrivacySpec(epsilon=2.0, edition="2")
+    assert january.run(JANUARY, UP_TO_SYNTHETIC, privacy=second).success
+
+    def put_back(name: str, target: Path) -> None:
+        # The draws of the second edition stay.
+        shutil.copytree(kept / name, target, dirs_exist_ok=True)
+
+    put_back("releases", folder)
+    before = january.bench.events()
+    refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert "is not what its step wrote" in refused
+    # A restored private store has the hashes of then, and the ledger knows the later edition.
+    put_back("closed", january.bench.closed / "people")
+    refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert "it is edition 1, and edition 2 was drawn later" in refused
+    assert january.bench.events() == before
+    result = january.run(JANUARY, UP_TO_SYNTHETIC, privacy=second)
+    assert result.success, failure(result)
+    result = january.run(FEBRUARY, privacy=second)
+    assert result.success, failure(result)
+    report = folder / "release_report" / f"{FEBRUARY}.html"
+    row = f'<th scope="row" class="name">{JANUARY}</th>'
+    assert row in report.read_text()
+    run = next(folder.glob(f"*/{JANUARY}.run"))
+    shutil.rmtree(run)
+    shutil.copytree(next((kept / "releases").glob(f"*/{JANUARY}.run")), run)
+    hashes = Path(run.parent.name, f"{JANUARY}.sha256")
+    shutil.copy(kept / "closed" / hashes, january.bench.closed / "people" / hashes)
+    assert january.run(FEBRUARY, ["release_report"], privacy=second).success
+    assert row not in report.read_text()
+
+
+@pytest.mark.slow
 def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Months) -> None:
     """A run may leave the steps before out, as a re-execution from a failure does."""
     assert january.run(FEBRUARY, GIVEN).success
@@ -425,7 +493,7 @@ def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Mont
     others = EncodedTable(codes.domain, tuple(column[::-1] for column in codes.columns))
     CodesFormat().write(others, UPath(path))
     refused = failure(january.run(FEBRUARY, ["jam_pgm"]))
-    assert "public_discretized of release people is not what its step made" in refused
+    assert "people/public_discretized in the store of releases is not what its step" in refused
     CodesFormat().write(codes, UPath(path))
     (release,) = (one for one in january.bench.ledger.releases() if one.key.partition == JANUARY)
     january.bench.ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
@@ -454,6 +522,7 @@ def test_a_run_of_another_partition_is_no_release(february: Months) -> None:
     shutil.copytree(folder / "jam_pgm" / f"{JANUARY}.run", folder / "jam_pgm" / f"{FEBRUARY}.run")
     tables = folder / "synthetic_records"
     shutil.copy(tables / f"{JANUARY}.parquet", tables / f"{FEBRUARY}.parquet")
+    february.bench.vouch(f"jam_pgm/{FEBRUARY}.run", f"synthetic_records/{FEBRUARY}.parquet")
     assert "do not match its last run" in failure(february.run(MARCH, UP_TO_SYNTHETIC))
 
 

@@ -263,6 +263,28 @@ def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Proj
     assert project.bench.kinds() == []
 
 
+def test_a_public_table_among_the_releases_is_what_the_project_wrote(project: Project) -> None:
+    @dg.asset(key=SURVEY, io_manager_key="releasable_io_manager")
+    def made() -> pd.DataFrame:
+        return people(200, seed=2)
+
+    project.assets[1] = made
+    job = project.definitions().resolve_implicit_global_asset_job_def()
+
+    def launched(*keys: dg.AssetKey) -> dg.ExecuteInProcessResult:
+        return job.execute_in_process(
+            instance=project.bench.instance, asset_selection=keys, raise_on_error=False
+        )
+
+    records = dg.AssetKey(["people", "public_records"])
+    assert launched(SURVEY, records).success
+    path = project.bench.releases / "warehouse" / "survey.parquet"
+    people(200, seed=3).to_parquet(path)
+    changed = failure(launched(records))
+    assert "warehouse/survey in the store of releases is not what its step wrote" in changed
+    assert launched(SURVEY, records).success
+
+
 # Partitions -----------------------------------------------------------------------------------
 
 MONTHS: dict[str, Any] = {"partitions": "monthly", "start": "2026-01-01"}

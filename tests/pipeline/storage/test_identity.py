@@ -67,6 +67,7 @@ def test_report_tells_nothing_of_a_table_from_another_run(drawn: Bench) -> None:
     table = pd.read_parquet(path)
     table.attrs = {"jam_dagster.run": "another"}
     table.to_parquet(path, index=False)
+    drawn.vouch("synthetic_records.parquet")
     message = failure(drawn.run(["release_report"]))
     assert "synthetic_records of release people belong to another run than jam_pgm" in message
 
@@ -75,6 +76,7 @@ def test_error_of_another_run_is_not_reported(drawn: Bench) -> None:
     assert drawn.run(UP_TO_SYNTHETIC, evaluation=PRIVATE).success
     path = drawn.releases / "people" / "workload_error.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "run": "another"}))
+    drawn.vouch("workload_error.json")
     message = failure(drawn.run(["release_report"], evaluation=PRIVATE))
     assert "workload_error of release people belong to another run" in message
 
@@ -132,7 +134,7 @@ def test_checks_by_themselves_believe_nothing_that_was_changed(drawn: Bench) -> 
     TableFormat().write(others, path)
     refused = launched()
     assert not refused.success
-    assert "synthetic_records of release people is not what was made" in failure(refused)
+    assert "people/synthetic_records in the store of releases is not what" in failure(refused)
 
 
 # The evaluation's share ------------------------------------------------------------------------

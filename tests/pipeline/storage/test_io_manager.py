@@ -15,7 +15,8 @@ from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
 from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat, TableFormat
-from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource, check_stores
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource, check_stores
 from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseKey
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
@@ -266,6 +267,19 @@ def test_no_partition_leads_out(tmp_path: Path, partition: str) -> None:
     assert all(Path(inside).resolve() in path.parents for path in files)
 
 
+@pytest.mark.parametrize("suffix", ["", ".csv"])
+def test_nothing_lies_beside_an_asset_behind_a_link(tmp_path: Path, suffix: str) -> None:
+    """A certificate's folder has no suffix, and files of it are written and read by themselves."""
+    store = ReleaseStore(UPath(tmp_path / "open").absolute(), private=False)
+    key = dg.AssetKey(["people", "release_certificate"])
+    (tmp_path / "open" / "people").mkdir(parents=True)
+    (tmp_path / "definitions").mkdir()
+    planted = tmp_path / "open" / "people" / f"release_certificate{suffix}"
+    planted.symlink_to(tmp_path / "definitions")
+    with pytest.raises(InputError, match="is a link or a device"):
+        store.beside(key, "", suffix)
+
+
 @pytest.mark.parametrize("value", ["table", "codes", "run"])
 def test_nothing_is_read_or_written_through_a_link(tmp_path: Path, value: str) -> None:
     """Who may write among releases could let a step read private rows, or remove other files."""
@@ -393,10 +407,8 @@ def test_variables_in_the_root_are_shown_by_name(
 
 
 def stores(private: str, releasable: str) -> tuple[ReleaseStore, ReleaseStore]:
-    return (
-        ReleaseStoreResource(root=private, private=True).open(),
-        ReleaseStoreResource(root=releasable).open(),
-    )
+    closed = ReleaseStoreResource(root=private, private=True).open()
+    return closed, ReleaseStoreResource(root=releasable).open(closed)
 
 
 @pytest.mark.parametrize(
@@ -431,6 +443,8 @@ def test_each_store_is_what_it_is_called(tmp_path: Path) -> None:
     private, releasable = stores(f"{tmp_path}/private", f"{tmp_path}/releases")
     with pytest.raises(SpecificationError, match=r"private_io_manager is .* without private=True"):
         check_stores(releasable, private)
+    with pytest.raises(SpecificationError, match="keeps no hashes in private_io_manager"):
+        check_stores(private, ReleaseStoreResource(root=f"{tmp_path}/releases").open())
     other = ReleaseStoreResource(root=f"{tmp_path}/other", private=True).open()
     with pytest.raises(SpecificationError, match=r"releasable_io_manager is .* with private=True"):
         check_stores(private, other)
