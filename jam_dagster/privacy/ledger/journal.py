@@ -336,6 +336,13 @@ def append(
     """
     if kind != Kind.ARRIVED:
         check_not_moved(connection)
+    return append_unmoved(connection, kind, dataset, at=at, **details)
+
+
+def append_unmoved(
+    connection: sa.Connection, kind: Kind, dataset: str, *, at: str = "", **details: Any
+) -> Event:
+    """Append one event as `append` does, if the caller knows that the ledger has not moved."""
     seq, previous = _next(connection, events)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
@@ -398,7 +405,12 @@ def moved_to(connection: sa.Connection) -> str:
 
 def check_not_moved(connection: sa.Connection) -> None:
     """Raise if the ledger has moved to another place."""
-    if place := moved_to(connection):
+    refuse_moved(moved_to(connection))
+
+
+def refuse_moved(place: str) -> None:
+    """Raise if the ledger has moved to a place, and not if that is empty; see `moved_to`."""
+    if place:
         raise BudgetError(
             f"this ledger has moved to {place}: name that one. Nothing can be written here. If the "
             "move was interrupted, run `jam-dagster ledger move` again"

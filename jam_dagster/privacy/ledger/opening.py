@@ -33,12 +33,8 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.policy import Holding, mixture_fault
-from jam_dagster.privacy.ledger.reservation import (
-    ShareState,
-    close_share,
-    counted,
-    states_of,
-)
+from jam_dagster.privacy.ledger.reservation import close_share, counted
+from jam_dagster.privacy.ledger.state import ShareState, states_of
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 SUPERSEDED = "superseded before its first draw"

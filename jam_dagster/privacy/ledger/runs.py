@@ -16,7 +16,8 @@ from jam_dagster.privacy.ledger.journal import Kind, append, issued, last_run
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.opening import Opening, plan_opening, share_units
 from jam_dagster.privacy.ledger.reader import LedgerReader
-from jam_dagster.privacy.ledger.reservation import Release, share_states
+from jam_dagster.privacy.ledger.reservation import Release
+from jam_dagster.privacy.ledger.state import share_states
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 
