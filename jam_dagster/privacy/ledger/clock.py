@@ -6,7 +6,7 @@ select an earlier period, with less spent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
@@ -25,9 +25,9 @@ def ledger_time(connection: sa.Connection, clock: Clock) -> str:
     return _after(_last(connection)[0], clock)
 
 
-def time_after(last: Event | None, clock: Clock) -> str:
-    """Return the ledger's time where `last` is its last entry, which was read already."""
-    return _after(None if last is None else _time_of(last.at), clock)
+def time_after(tail: Sequence[Event], clock: Clock) -> str:
+    """Return the ledger's time where `tail` are its last entries, which were read already."""
+    return _after(_time_of(tail[-1].at) if tail else None, clock)
 
 
 def _after(last: datetime | None, clock: Clock) -> str:

@@ -23,7 +23,7 @@ from jam_dagster.privacy.ledger.clock import Clock, time_after
 from jam_dagster.privacy.ledger.journal import (
     Kind,
     append,
-    append_unmoved,
+    append_after,
     events,
     of_release,
     read,
@@ -73,7 +73,7 @@ class Release:
             yield connection, self._kept.read(connection, self.key)
 
     def _details(self, view: ReleaseView) -> dict[str, str]:
-        return {"at": time_after(view.last, self.clock), "run_id": self.run_id}
+        return {"at": time_after(view.tail, self.clock), "run_id": self.run_id}
 
     def account(self, share: str) -> LedgerAccount:
         """Return the account of a share.
@@ -256,7 +256,7 @@ class LedgerAccount:
         view.check_not_moved()
         state = view.shares[self.share]
         fields = _fields(self.release.key, self.share, state, **self.release._details(view))
-        append_unmoved(connection, kind, **fields, **details)
+        append_after(connection, view.tail, kind, **fields, **details)
 
     def publish_records(self, records: int) -> None:
         """Journal the public number of records; see `Account.publish_records`. Durable on return.

@@ -13,10 +13,12 @@ from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
     events,
+    last_lines,
     moved_to,
     moves_an_amount,
     of_release,
     read,
+    read_from,
     refuse_moved,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
@@ -100,16 +102,15 @@ def share_states(connection: sa.Connection, key: ReleaseKey) -> dict[str, ShareS
 class ReleaseView(ReleaseState):
     """The state of a release through one entry of the journal, which is kept to be continued.
 
-    `last` is that entry. `moved_to` is the place to which the ledger has moved; empty if it has
-    not.
+    `tail` has the `last_lines` of the journal, which that entry ends. `moved_to` is the place to
+    which the ledger has moved; empty if it has not.
     """
 
     def __init__(self, connection: sa.Connection, key: ReleaseKey) -> None:
-        last = read(connection, events.c.seq == _last_number())
-        through = events.c.seq <= (last[0].seq if last else 0)
+        self.tail = last_lines(connection)
+        through = events.c.seq <= (self.tail[-1].seq if self.tail else 0)
         super().__init__(read(connection, of_release(key), through))
         self._key = key_fields(key)
-        self.last = last[0] if last else None
         self.moved_to = moved_to(connection)
 
     def check_not_moved(self) -> None:
@@ -117,30 +118,26 @@ class ReleaseView(ReleaseState):
         refuse_moved(self.moved_to)
 
     def continues(self, connection: sa.Connection) -> bool:
-        """Apply the entries since `last`; return False if the journal does not continue it.
+        """Apply the entries since `tail`; return False if the journal does not continue it.
 
-        Another entry in the place of `last`, or none, is in a ledger that was replaced, restored or
+        Where other entries, or none, are in its place, the ledger was replaced, restored or
         changed.
         """
-        if self.last is None:
+        if not self.tail:
             return False
-        since = read(connection, events.c.seq >= self.last.seq)
-        if since[:1] != [self.last] or any(
+        since = read_from(connection, self.tail[0].seq)
+        if since[: len(self.tail)] != self.tail or any(
             (after.seq, after.previous) != (before.seq + 1, before.hash)
             for before, after in pairwise(since)
         ):
             return False
-        for event in since[1:]:
+        for event in since[len(self.tail) :]:
             if event.kind in (Kind.MOVED, Kind.ARRIVED):
                 self.moved_to = event.step if event.kind == Kind.MOVED else ""
             if all(getattr(event, name) == value for name, value in self._key.items()):
                 self.apply(event)
-            self.last = event
+        self.tail = since[-2:]
         return True
-
-
-def _last_number() -> sa.ScalarSelect[int]:
-    return sa.select(sa.func.max(events.c.seq)).scalar_subquery()
 
 
 class KeptView:
