@@ -91,6 +91,7 @@ class Draws:
         self._account = account
         self._store: OutcomeStore = MemoryStore() if store is None else store
         self._units_of: dict[str, int] = {}
+        self._units = 0
         self._calls: dict[str, NoiseCall] = {}
 
     @property
@@ -130,10 +131,6 @@ class Draws:
         if self._account.charged(step) is not None:
             return self._noise.repeatable
         return not self._account.closed
-
-    @property
-    def _units(self) -> int:
-        return sum(self._units_of.values())
 
     def select(
         self,
@@ -364,7 +361,7 @@ class Draws:
         if stored is not None and not self._is_lost(step):
             paid = float(stored["rho"])
             self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
-            self._units_of[step] = units_up(paid)
+            self._count(step, units_up(paid))
             return stored
         charged = self._charge(step, rho)
         repeats = charged is None or self._repeats(charged, rho)
@@ -372,13 +369,17 @@ class Draws:
         self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
         if charged is not None and not repeats:
             # The amount came through a float, which may have lost a unit of what was charged.
-            self._units_of[step] = units_up(math.nextafter(charged, math.inf))
+            self._count(step, units_up(math.nextafter(charged, math.inf)))
             raise LostDrawError(
                 f"{step} was charged (rho = {charged:.6g}) but the ledger never had its outcome; "
                 "it counts as spent and cannot be drawn again."
             )
-        self._units_of[step] = units_up(rho)
+        self._count(step, units_up(rho))
         return None
+
+    def _count(self, step: str, units: int) -> None:
+        self._units += units - self._units_of.get(step, 0)
+        self._units_of[step] = units
 
     def _is_lost(self, step: str) -> bool:
         """Return whether a stored outcome may be anybody's: it was paid for, and never confirmed.
