@@ -398,7 +398,12 @@ class LedgerFunding:
     def opening(self) -> Iterator[None]:
         """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`."""
         with (
-            self.ledger.opening(self.key, run_id=self.run_id) as attempt,
+            self.ledger.opening(
+                self.key,
+                neighbours=self.protection.neighbours,
+                source=self._binding(make=True),
+                run_id=self.run_id,
+            ) as attempt,
             keeping_details(partial(self.place.keep_failure, attempt)),
         ):
             yield
