@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -176,6 +177,27 @@ def test_a_move_between_two_draws_is_noticed(
         account.charge("round-00003/measure", 1e-6)
     Ledger(tmp_path / "moved.db").move(ledger.place)
     draw(account, 2)
+
+
+@pytest.mark.usefixtures("unsafe")
+def test_threads_that_share_an_account_pay_for_each_draw_once(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    release = ledger.open_release(key, {"mechanism": 60e-6})
+    account = release.account("mechanism")
+
+    def pay(number: int) -> bool:
+        # Each draw is asked for twice, and read by another thread meanwhile.
+        try:
+            draw(account, number // 2)
+        except ChargedBeforeError:
+            return False
+        return account.charged(f"round-{number // 2:05d}/measure") is not None
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(pay, range(40))) == 20
+    assert account.spent == pytest.approx(20e-6)
+    ledger.verify()
 
 
 def test_a_pickle_holds_no_state(ledger: Ledger, key: ReleaseKey) -> None:
