@@ -36,7 +36,7 @@ PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 WORKERS ?= logical
 
 .PHONY: help demo dev docs test test-all lowest newest gate torture mutants lint format bench bench-errors bench-scaling \
-  bench-kernels bench-previous screenshots constraints clean
+  bench-kernels bench-ledger bench-previous screenshots constraints clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -138,6 +138,9 @@ bench-previous: $(INSTALLED) ## releases that are drawn on the one before, besid
 
 bench-kernels: $(INSTALLED) ## the inner loops, each by itself
 	$(BIN)/python -m pytest benchmarks/test_kernels.py --benchmark-columns=min,median,max,rounds
+
+bench-ledger: $(INSTALLED) ## the ledger's time for a draw, after 100 draws and after 10,000
+	$(BIN)/python -m benchmarks.ledger_draws
 
 screenshots: $(INSTALLED) ## picture Dagster's UI and the pages of the demo into docs/images, with Chromium
 	$(BIN)/python -m tests.browser.screenshots docs/images

@@ -47,6 +47,9 @@ EXECUTE FUNCTION jam_ledger.officer_only(
 CREATE OR REPLACE TRIGGER accesses_of_releases BEFORE INSERT ON jam_ledger.accesses FOR EACH ROW
 EXECUTE FUNCTION jam_ledger.officer_only('attempted', 'ended');
 
+-- Without it each entry looks for a move through the whole journal.
+CREATE INDEX IF NOT EXISTS events_of_moves ON jam_ledger.events (seq) WHERE kind IN ('moved', 'arrived');
+
 -- Nobody but the owner writes after the ledger has moved, or at another time than now. The owner
 -- corrects a wrong time by a grant with a reason.
 CREATE OR REPLACE FUNCTION jam_ledger.now_and_here() RETURNS trigger

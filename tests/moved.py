@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.ledger.bindings import source_binding
+from jam_dagster.privacy.ledger.bindings import bind, source_binding
 from jam_dagster.tables import source_from_config
 
 DATASET = "people"
@@ -23,5 +23,7 @@ def bind_again(ledger: Ledger, private: Path, secret: Path) -> None:
     """
     ledger.rebind(DATASET, reason="copied for a test")
     source = source_binding(secret.read_bytes(), source_from_config(str(private)).identity())
-    for release in ledger.releases(DATASET):
-        ledger.open_release(release.key, release.shares, source=source)
+    releases = ledger.releases(DATASET)
+    with ledger._backend.writing() as connection:
+        for release in releases:
+            bind(connection, release.key, source, at="", run_id="copy")

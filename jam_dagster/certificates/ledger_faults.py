@@ -54,8 +54,8 @@ def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
     moving = [event for event in events if event.moves_amount]
     if moving and certificate.made != to_the_second(moving[-1].at):
         yield "the release ended at another time"
-    known = set(certificate.entries)
-    if invented := [one.seq for one in certificate.entries if one not in set(there)]:
+    known, journalled = set(certificate.entries), set(there)
+    if invented := [one.seq for one in certificate.entries if one not in journalled]:
         yield f"the ledger has no such entry {invented[0]}"
     if missing := [one for one in there if one not in known]:
         late = missing[0].seq > standing.events

@@ -140,6 +140,7 @@ class UnledgeredAccount:
         self._share = share
         self._reserved = units_down(check_rho(rho))
         self._charges: dict[str, int] = {}
+        self._spent = 0
         self._closed = False
 
     @property
@@ -155,7 +156,7 @@ class UnledgeredAccount:
     @property
     def spent(self) -> float:
         """Rho charged so far."""
-        return rho_within(sum(self._charges.values()))
+        return rho_within(self._spent)
 
     @property
     def remaining(self) -> float:
@@ -169,7 +170,7 @@ class UnledgeredAccount:
 
     @property
     def _left(self) -> int:
-        return self._reserved - sum(self._charges.values())
+        return self._reserved - self._spent
 
     def charged(self, step: str) -> float | None:
         """Return the rho charged for `step`, or None if it was never charged."""
@@ -183,6 +184,7 @@ class UnledgeredAccount:
             step, units, left=self._left, already=step in self._charges, closed=self._closed
         )
         self._charges[step] = units
+        self._spent += units
 
     def confirm(self, step: str, digest: str) -> None:
         """Do nothing: no ledger vouches for research."""

@@ -97,6 +97,7 @@ class Draws:
         self._account = account
         self._store: OutcomeStore = MemoryStore() if store is None else store
         self._units_of: dict[str, int] = {}
+        self._units = 0
         self._calls: dict[str, NoiseCall] = {}
 
     @property
@@ -136,10 +137,6 @@ class Draws:
         if self._account.charged(step) is not None:
             return self._noise.repeatable
         return not self._account.closed
-
-    @property
-    def _units(self) -> int:
-        return sum(self._units_of.values())
 
     def select(
         self,
@@ -400,7 +397,7 @@ class Draws:
             return None
         paid = float(stored["rho"])
         self._calls[call.step] = replace(call, rho=paid, lost=True)
-        self._units_of[call.step] = units_up(paid)
+        self._count(call.step, units_up(paid))
         return stored
 
     def _pay(self, call: NoiseCall) -> None:
@@ -412,12 +409,16 @@ class Draws:
         self._calls[step] = replace(call, rho=paid, lost=True)
         if charged is not None and not repeats:
             # The amount came through a float, which may have lost a unit of what was charged.
-            self._units_of[step] = units_up(math.nextafter(charged, math.inf))
+            self._count(step, units_up(math.nextafter(charged, math.inf)))
             raise LostDrawError(
                 f"{step} was charged (rho = {charged:.6g}) but the ledger never had its outcome; "
                 "it counts as spent and cannot be drawn again."
             )
-        self._units_of[step] = units_up(rho)
+        self._count(step, units_up(rho))
+
+    def _count(self, step: str, units: int) -> None:
+        self._units += units - self._units_of.get(step, 0)
+        self._units_of[step] = units
 
     def _is_lost(self, step: str) -> bool:
         """Return whether a stored outcome may be anybody's: it was paid for, and never confirmed.

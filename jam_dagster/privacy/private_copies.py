@@ -248,7 +248,7 @@ def _ends(ledger: Ledger) -> dict[_Which, datetime | None]:
             "which copies are still needed"
         )
     from jam_dagster.privacy.ledger.journal import Kind
-    from jam_dagster.privacy.ledger.reservation import states_of
+    from jam_dagster.privacy.ledger.state import states_of
 
     journals: dict[Any, list[Event]] = {}
     for event in ledger.events():

@@ -398,7 +398,12 @@ class LedgerFunding:
     def opening(self) -> Iterator[None]:
         """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`."""
         with (
-            self.ledger.opening(self.key, run_id=self.run_id) as attempt,
+            self.ledger.opening(
+                self.key,
+                neighbours=self.protection.neighbours,
+                source=self._binding(make=True),
+                run_id=self.run_id,
+            ) as attempt,
             keeping_details(partial(self.place.keep_failure, attempt)),
         ):
             yield
@@ -489,7 +494,7 @@ def _digest(run: ReleaseRun) -> str:
 
 def _has_ended(journal: Sequence[Event]) -> bool:
     """Return whether all shares of a release are closed."""
-    from jam_dagster.privacy.ledger.reservation import states_of
+    from jam_dagster.privacy.ledger.state import states_of
 
     states = states_of([event for event in journal if event.moves_amount])
     return all(state.closed for state in states.values())

@@ -19,7 +19,7 @@ from jam_dagster.privacy.accounting import Budget, describe_rho, rho_within, uni
 from jam_dagster.privacy.ledger.balance import Balance, known_balance
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
-from jam_dagster.privacy.ledger.reservation import share_states
+from jam_dagster.privacy.ledger.state import share_states
 
 ApprovalName = Literal["none", "required"]
 REQUIRED = "required"

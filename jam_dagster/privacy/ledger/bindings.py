@@ -22,7 +22,7 @@ from jam_dagster.privacy.ledger.balance import Balance, grant_again_command
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 from jam_dagster.privacy.ledger.policy import GROUNDS, Policy
-from jam_dagster.privacy.ledger.reservation import share_states
+from jam_dagster.privacy.ledger.state import share_states
 from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
 from jam_dagster.tables.sources.identity import place_in

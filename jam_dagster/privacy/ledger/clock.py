@@ -6,13 +6,13 @@ select an earlier period, with less spent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
 from jam_dagster.privacy.ledger.backend import grant_command
-from jam_dagster.privacy.ledger.journal import events, instant
+from jam_dagster.privacy.ledger.journal import Event, events, instant
 
 Clock = Callable[[], datetime]
 
@@ -22,7 +22,15 @@ CLOCK_TOLERANCE = timedelta(minutes=5)
 
 def ledger_time(connection: sa.Connection, clock: Clock) -> str:
     """Return the time by a clock, or that of the last entry if it is later; ISO 8601."""
-    last, _ = _last(connection)
+    return _after(_last(connection)[0], clock)
+
+
+def time_after(tail: Sequence[Event], clock: Clock) -> str:
+    """Return the ledger's time where `tail` are its last entries, which were read already."""
+    return _after(_time_of(tail[-1].at) if tail else None, clock)
+
+
+def _after(last: datetime | None, clock: Clock) -> str:
     now = clock().astimezone(UTC)
     return instant(now if last is None else max(now, last))
 
@@ -52,7 +60,11 @@ def _last(connection: sa.Connection) -> tuple[datetime | None, str]:
     ).first()
     if found is None:
         return None, ""
-    return datetime.fromisoformat(found.at).astimezone(UTC), found.dataset
+    return _time_of(found.at), found.dataset
+
+
+def _time_of(at: str) -> datetime:
+    return datetime.fromisoformat(at).astimezone(UTC)
 
 
 def _minutes(when: datetime) -> str:

@@ -296,6 +296,12 @@ _once("one_outcome_a_step", Kind.STORED, *_ACCOUNT_COLUMNS, "step")
 _once("one_count_a_release", Kind.COUNTED, *_ACCOUNT_COLUMNS)
 
 
+# Built once: a draw executes each of them twice.
+_INSERT = sa.insert(events)
+_LAST_TWO = sa.select(events).order_by(events.c.seq.desc()).limit(2)
+_FROM = sa.select(events).where(events.c.seq >= sa.bindparam("first")).order_by(events.c.seq)
+
+
 def utc_now() -> datetime:
     """Return the time, in UTC."""
     return datetime.now(UTC)
@@ -336,12 +342,34 @@ def append(
     """
     if kind != Kind.ARRIVED:
         check_not_moved(connection)
-    seq, previous = _next(connection, events)
+    return append_after(connection, last_lines(connection), kind, dataset, at=at, **details)
+
+
+def last_lines(connection: sa.Connection) -> list[Event]:
+    """Return the last two events of the journal in their order, or all if there are fewer."""
+    rows = connection.execute(_LAST_TWO).mappings()
+    return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows][::-1]
+
+
+def append_after(
+    connection: sa.Connection,
+    tail: Sequence[Event],
+    kind: Kind,
+    dataset: str,
+    *,
+    at: str = "",
+    **details: Any,
+) -> Event:
+    """Append one event as `append` does to a ledger that has not moved.
+
+    `tail` are its `last_lines`, as this transaction has read them.
+    """
+    seq, previous = _next(tail, events)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
     draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
     event = replace(draft, hash=draft.seal())
-    connection.execute(sa.insert(events), _row(event))
+    connection.execute(_INSERT, _row(event))
     return event
 
 
@@ -350,7 +378,11 @@ def append_access(
 ) -> Access:
     """Append one line to the journal of attempts; see `append`."""
     check_not_moved(connection)
-    seq, previous = _next(connection, accesses)
+    rows = connection.execute(
+        sa.select(accesses).order_by(accesses.c.seq.desc()).limit(2)
+    ).mappings()
+    lines = [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows]
+    seq, previous = _next(lines[::-1], accesses)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
     draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
@@ -359,18 +391,17 @@ def append_access(
     return access
 
 
-def _next(connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
+def _next(tail: Sequence[Event | Access], table: sa.Table) -> tuple[int, str]:
     """Return the number of a table's next row, and the hash of the row before it.
 
-    The last row must be written by this package: a role with the right to insert could have added
-    it, and every later row would carry its hash.
+    `tail` has the last two rows, or fewer if there are no more. The last one must be written by
+    this package: a role with the right to insert could have added it, and every later row would
+    carry its hash.
     """
-    rows = connection.execute(sa.select(table).order_by(table.c.seq.desc()).limit(2)).mappings()
-    lines = [_line(table, row) for row in rows]
-    if not lines:
+    if not tail:
         return 1, GENESIS
-    last, before = lines[0], lines[1] if len(lines) > 1 else None
-    follows = (1, GENESIS) if before is None else (before.seq + 1, before.hash)
+    *before, last = tail
+    follows = (before[-1].seq + 1, before[-1].hash) if before else (1, GENESIS)
     if (last.seq, last.previous) != follows or last.hash != last.seal():
         raise LedgerIntegrityError(
             f"the last line {last.seq} of the table {table.name} was not written by jam-dagster: "
@@ -378,12 +409,6 @@ def _next(connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
             "repair it, from a backup"
         )
     return last.seq + 1, last.hash
-
-
-def _line(table: sa.Table, row: sa.RowMapping) -> Event | Access:
-    if table is events:
-        return Event(**{**row, "kind": _kind(row, Kind)})
-    return Access(**{**row, "kind": _kind(row, AccessKind)})
 
 
 def moved_to(connection: sa.Connection) -> str:
@@ -398,7 +423,12 @@ def moved_to(connection: sa.Connection) -> str:
 
 def check_not_moved(connection: sa.Connection) -> None:
     """Raise if the ledger has moved to another place."""
-    if place := moved_to(connection):
+    refuse_moved(moved_to(connection))
+
+
+def refuse_moved(place: str) -> None:
+    """Raise if the ledger has moved to a place, and not if that is empty; see `moved_to`."""
+    if place:
         raise BudgetError(
             f"this ledger has moved to {place}: name that one. Nothing can be written here. If the "
             "move was interrupted, run `jam-dagster ledger move` again"
@@ -417,6 +447,12 @@ def copy_rows(
 def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Event]:
     """Return the events that meet all conditions, in the order they were written."""
     rows = connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq))
+    return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows.mappings()]
+
+
+def read_from(connection: sa.Connection, first: int) -> list[Event]:
+    """Return the events from a number on, in the order they were written."""
+    rows = connection.execute(_FROM, {"first": first})
     return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows.mappings()]
 
 

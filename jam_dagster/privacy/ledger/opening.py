@@ -20,7 +20,7 @@ from jam_dagster.privacy.accounting import (
 from jam_dagster.privacy.ledger.approval import check_approved
 from jam_dagster.privacy.ledger.backend import close_command, grant_command
 from jam_dagster.privacy.ledger.balance import Balance, holdings, known_balance
-from jam_dagster.privacy.ledger.bindings import bind, check_binding
+from jam_dagster.privacy.ledger.bindings import check_binding
 from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
@@ -33,12 +33,8 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.policy import Holding, mixture_fault
-from jam_dagster.privacy.ledger.reservation import (
-    ShareState,
-    close_share,
-    counted,
-    states_of,
-)
+from jam_dagster.privacy.ledger.reservation import close_share, counted
+from jam_dagster.privacy.ledger.state import ShareState, states_of
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 SUPERSEDED = "superseded before its first draw"
@@ -52,9 +48,8 @@ class Opening:
     """The plan of opening a release.
 
     Amounts are in units of 1e-15 rho. `there` says that it is open already, or has been charged or
-    has published the number of records: nothing is reserved then. `superseded` has the uncharged
-    reservations of the same release under other specifications. `source` is empty if the release is
-    bound already, or its source is not given.
+    has published the number of records: nothing is written then. `superseded` has the uncharged
+    reservations of the same release under other specifications.
     """
 
     units: Mapping[str, int]
@@ -68,8 +63,6 @@ class Opening:
     def write(self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str) -> None:
         """Write the plan to the journal: close superseded reservations, then reserve each share."""
         if self.there:
-            if self.source:
-                bind(connection, key, self.source, at=at, run_id=run_id)
             return
         details = {"at": at, "run_id": run_id}
         for other, shares in (self.superseded or {}).items():
@@ -151,10 +144,10 @@ def plan_opening(
     if key in begun or not _ended_unspent(shares):
         _check_shares(key, shares, units)
         balance = known_balance(connection, location, key.dataset, at)
-        # An ended release draws no more, but a repeat of it still reads the table.
-        unbound = binds(balance, there=True)
+        # If it is not bound, it will be once its data are opened.
+        binds(balance, there=True)
         reserved = {share: state.reserved for share, state in shares.items()}
-        return Opening(reserved, there=True, source=source if unbound else "")
+        return Opening(reserved, there=True)
     opened = max((int(one.reservation.opening or 1) for one in shares.values()), default=0)
     superseded = {
         other: states

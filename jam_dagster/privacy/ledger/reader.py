@@ -33,14 +33,9 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
 from jam_dagster.privacy.ledger.location import backend_at
-from jam_dagster.privacy.ledger.reservation import (
-    Release,
-    ShareState,
-    counted,
-    share_states,
-    states_of,
-)
+from jam_dagster.privacy.ledger.reservation import Release, counted
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
+from jam_dagster.privacy.ledger.state import ShareState, share_states, states_of
 
 
 class LedgerReader:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,25 +19,27 @@ from jam_dagster.errors import (
 from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
 from jam_dagster.privacy.ledger.backend import LedgerBackend, rebind_command
-from jam_dagster.privacy.ledger.clock import Clock, ledger_time
+from jam_dagster.privacy.ledger.clock import Clock, time_after
 from jam_dagster.privacy.ledger.journal import (
-    Event,
     Kind,
     append,
+    append_after,
     events,
-    moves_an_amount,
     of_release,
     read,
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
+from jam_dagster.privacy.ledger.state import KeptView, ReleaseView, ShareState, share_states
 
 
 @dataclass(frozen=True)
 class Release:
     """The reservation of one release; `Ledger.open_release` and `Ledger.release` return it.
 
-    It can be pickled, and its accounts see the charges of other processes.
+    It can be pickled, and its accounts see the charges of other processes: each transaction reads
+    what was added to the journal since the one before, and all of it if the journal does not
+    continue what was read.
 
     Parameters
     ----------
@@ -57,10 +60,20 @@ class Release:
     shares: Mapping[str, float]
     run_id: str = ""
     clock: Clock = field(default=utc_now, repr=False, compare=False)
+    _kept: KeptView = field(default_factory=KeptView, init=False, repr=False, compare=False)
 
-    def _details(self, connection: sa.Connection) -> dict[str, str]:
-        at = ledger_time(connection, self.clock)
-        return {"at": at, "run_id": self.run_id}
+    @contextmanager
+    def _reading(self) -> Iterator[ReleaseView]:
+        with self.backend.reading() as connection:
+            yield self._kept.read(connection, self.key)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[sa.Connection, ReleaseView]]:
+        with self.backend.writing() as connection:
+            yield connection, self._kept.read(connection, self.key)
+
+    def _details(self, view: ReleaseView) -> dict[str, str]:
+        return {"at": time_after(view.tail, self.clock), "run_id": self.run_id}
 
     def account(self, share: str) -> LedgerAccount:
         """Return the account of a share.
@@ -79,16 +92,14 @@ class Release:
     @property
     def spent(self) -> float:
         """Rho charged to all shares so far."""
-        with self.backend.reading() as connection:
-            states = share_states(connection, self.key)
-        return rho_within(sum(state.spent for state in states.values()))
+        with self._reading() as view:
+            return rho_within(sum(state.spent for state in view.shares.values()))
 
     @property
     def closed(self) -> bool:
         """Whether all shares are closed."""
-        with self.backend.reading() as connection:
-            states = share_states(connection, self.key)
-        return all(state.closed for state in states.values())
+        with self._reading() as view:
+            return all(state.closed for state in view.shares.values())
 
     def close(self, reason: str = "") -> float:
         """Close all shares and return the rho that went back to the dataset; idempotent.
@@ -104,12 +115,12 @@ class Release:
             If the ledger cannot be written.
         """
         check_name(reason, "the reason", required=False)
-        with self.backend.writing() as connection:
-            details = self._details(connection)
+        with self._writing() as (connection, view):
+            details = self._details(view)
             return rho_within(
                 sum(
                     close_share(connection, self.key, share, state, **details, reason=reason)
-                    for share, state in share_states(connection, self.key).items()
+                    for share, state in view.shares.items()
                 )
             )
 
@@ -118,9 +129,9 @@ class Release:
 class LedgerAccount:
     """The account of one share of a release; an `Account` that survives the process.
 
-    A draw takes two transactions, `charge` and `confirm`, each of which reads the share before it
-    writes: what another process, an officer, a move or a restored ledger did is noticed there. So
-    no read precedes them, and nothing that can change is kept between them.
+    A draw takes two transactions, `charge` and `confirm`. Each one reads what was added to the
+    journal since the transaction before, and then writes: what another process, an officer, a move
+    or a restored ledger did is noticed there. So no read precedes them.
 
     Parameters
     ----------
@@ -140,27 +151,31 @@ class LedgerAccount:
         It is read once: no event changes the amount of a reservation. A share that ended is
         noticed by the charge, and what is left is counted there.
         """
-        return rho_within(self._state().reserved)
+        with self._state() as state:
+            return rho_within(state.reserved)
 
     @property
     def spent(self) -> float:
         """Rho charged so far."""
-        return rho_within(self._state().spent)
+        with self._state() as state:
+            return rho_within(state.spent)
 
     @property
     def remaining(self) -> float:
         """Rho that can still be charged; 0.0 once closed."""
-        state = self._state()
-        return 0.0 if state.closed else rho_within(state.left)
+        with self._state() as state:
+            return 0.0 if state.closed else rho_within(state.left)
 
     @property
     def closed(self) -> bool:
         """Whether the account has ended."""
-        return self._state().closed
+        with self._state() as state:
+            return state.closed
 
     def charged(self, step: str) -> float | None:
         """Return the rho charged for `step`, or None if it was never charged."""
-        units = self._state().charges.get(step)
+        with self._state() as state:
+            units = state.charges.get(step)
         return None if units is None else rho_within(units)
 
     def charge(self, step: str, rho: float) -> None:
@@ -178,8 +193,9 @@ class LedgerAccount:
         check_name(step, "the step")
         units = units_up(check_rho(rho))
         key = self.release.key
-        with self.release.backend.writing() as connection:
-            state = share_states(connection, key)[self.share]
+        with self.release._writing() as (connection, view):
+            state = view.shares[self.share]
+            short = units > state.left
             check_charge(
                 step,
                 units,
@@ -187,18 +203,9 @@ class LedgerAccount:
                 already=step in state.charges,
                 closed=state.closed,
                 account=f"share {self.share!r} of {key}",
-                delta=_granted_delta(connection, key.dataset),
+                delta=_granted_delta(connection, key.dataset) if short else None,
             )
-            write(
-                connection,
-                Kind.CHARGED,
-                key,
-                self.share,
-                state,
-                units=units,
-                step=step,
-                **self.release._details(connection),
-            )
+            self._write(connection, view, Kind.CHARGED, units=units, step=step)
 
     def confirm(self, step: str, digest: str) -> None:
         """Journal the digest of a stored outcome; see `Account.confirm`. Durable on return.
@@ -209,58 +216,47 @@ class LedgerAccount:
             As `Account.confirm` says; BudgetError if the ledger cannot be written.
         """
         # No read comes first: a transaction that finds the digest there writes nothing.
-        with self.release.backend.writing() as connection:
+        with self.release._writing() as (connection, view):
             # No other run draws for this release, but an operator may have closed it meanwhile.
-            state = self._unconfirmed(connection, step, digest)
-            if state is not None:
-                key, details = self.release.key, self.release._details(connection)
-                write(
-                    connection,
-                    Kind.STORED,
-                    key,
-                    self.share,
-                    state,
-                    step=step,
-                    digest=digest,
-                    **details,
-                )
+            if self._is_unconfirmed(view, step, digest):
+                self._write(connection, view, Kind.STORED, step=step, digest=digest)
 
     def confirmed(self, step: str) -> bool:
         """Return whether the ledger has a digest of the outcome of `step`."""
-        with self.release.backend.reading() as connection:
-            noted = events.c.kind == Kind.STORED.value, events.c.share == self.share
-            where = of_release(self.release.key), *noted, events.c.step == step
-            return bool(read(connection, *where))
+        with self.release._reading() as view:
+            return view.digest(self.share, step) is not None
 
-    def _unconfirmed(self, connection: sa.Connection, step: str, digest: str) -> ShareState | None:
-        """Return the share's state if the digest must be written, else None."""
-        key = self.release.key
-        journal = read(connection, of_release(key))
-        paid = False
-        for event in journal:
-            if (event.share, event.step) != (self.share, step):
-                continue
-            paid |= event.kind == Kind.CHARGED
-            if event.kind == Kind.STORED:
-                if event.digest == digest:
-                    return None
-                raise LedgerIntegrityError(
-                    f"the stored outcome of {step} of {key} does not match its digest in the "
-                    "ledger: it was changed after it was drawn. Restore the stored outcomes "
-                    "from a copy; nothing was charged"
-                )
-        if not paid:
+    def _is_unconfirmed(self, view: ReleaseView, step: str, digest: str) -> bool:
+        """Return whether the digest must be written; raise if it cannot be."""
+        key, stored = self.release.key, view.digest(self.share, step)
+        if stored == digest:
+            return False
+        if stored is not None:
+            raise LedgerIntegrityError(
+                f"the stored outcome of {step} of {key} does not match its digest in the "
+                "ledger: it was changed after it was drawn. Restore the stored outcomes "
+                "from a copy; nothing was charged"
+            )
+        if not view.was_charged(self.share, step):
             raise LedgerIntegrityError(
                 f"the outcome of {step} of {key} is stored and was never charged; give the "
                 "ledger that charged it"
             )
-        state = states_of([event for event in journal if event.moves_amount])[self.share]
-        if state.closed:
+        if view.shares[self.share].closed:
             raise ReleaseClosedError(
                 f"share {self.share!r} of {key} was closed before the outcome of {step} was "
                 "journalled; it counts as spent, and cannot be used"
             )
-        return state
+        return True
+
+    def _write(
+        self, connection: sa.Connection, view: ReleaseView, kind: Kind, **details: Any
+    ) -> None:
+        """Append an event of the share to the journal that the view was read from."""
+        view.check_not_moved()
+        state = view.shares[self.share]
+        fields = _fields(self.release.key, self.share, state, **self.release._details(view))
+        append_after(connection, view.tail, kind, **fields, **details)
 
     def publish_records(self, records: int) -> None:
         """Journal the public number of records; see `Account.publish_records`. Durable on return.
@@ -270,10 +266,9 @@ class LedgerAccount:
         SourceBindingError, ReleaseClosedError, BudgetError
             As `Account.publish_records` says; BudgetError if the ledger cannot be written.
         """
-        backend, key = self.release.backend, self.release.key
-        with backend.writing() as connection:
-            details = self.release._details(connection)
-            count_records(connection, backend.location, key, records, **details)
+        location, key = self.release.backend.location, self.release.key
+        with self.release._writing() as (connection, view):
+            count_records(connection, location, key, records, **self.release._details(view))
 
     def close(self, reason: str = "") -> float:
         """Close the account and return its unspent rho to the dataset; idempotent.
@@ -294,66 +289,17 @@ class LedgerAccount:
             If the ledger cannot be written.
         """
         check_name(reason, "the reason", required=False)
-        with self.release.backend.writing() as connection:
-            key = self.release.key
-            state = share_states(connection, key)[self.share]
-            details = self.release._details(connection)
+        with self.release._writing() as (connection, view):
+            key, state = self.release.key, view.shares[self.share]
+            details = self.release._details(view)
             return rho_within(
                 close_share(connection, key, self.share, state, **details, reason=reason)
             )
 
-    def _state(self) -> ShareState:
-        with self.release.backend.reading() as connection:
-            return share_states(connection, self.release.key)[self.share]
-
-
-@dataclass(frozen=True)
-class ShareState:
-    """The state of a share since its last opening; amounts in units of 1e-15 rho.
-
-    `charges` are by step.
-    """
-
-    reserved: int
-    charges: Mapping[str, int]
-    closed: bool
-    reservation: Event
-
-    @property
-    def spent(self) -> int:
-        """The charged amount."""
-        return sum(self.charges.values())
-
-    @property
-    def left(self) -> int:
-        """The amount that was not charged."""
-        return self.reserved - self.spent
-
-
-def share_states(connection: sa.Connection, key: ReleaseKey) -> dict[str, ShareState]:
-    """Return the shares of a release's last opening, by name; none if it was never opened."""
-    return states_of(read(connection, of_release(key), moves_an_amount()))
-
-
-def states_of(journal: Sequence[Event]) -> dict[str, ShareState]:
-    """Return the shares of a release's last opening, from its events of `SHARE_KINDS`."""
-    if not journal:
-        return {}
-    opening = journal[-1].opening
-    by_share: dict[str, list[Event]] = {}
-    for event in journal:
-        if event.opening == opening:
-            by_share.setdefault(event.share, []).append(event)
-    return {
-        share: ShareState(
-            reserved=lines[0].units,
-            charges={event.step: event.units for event in lines if event.kind == Kind.CHARGED},
-            # A returned amount pays for no further draw, whoever wrote the return.
-            closed=any(event.kind in (Kind.CLOSED, Kind.RETURNED) for event in lines),
-            reservation=lines[0],
-        )
-        for share, lines in sorted(by_share.items())
-    }
+    @contextmanager
+    def _state(self) -> Iterator[ShareState]:
+        with self.release._reading() as view:
+            yield view.shares[self.share]
 
 
 def close_share(
@@ -362,30 +308,17 @@ def close_share(
     """Return a share's unspent amount to the dataset and close it; do nothing if it is closed."""
     if state.closed:
         return 0
+    fields = _fields(key, share, state, **details)
     if state.left:
-        write(connection, Kind.RETURNED, key, share, state, units=state.left, **details)
-    write(connection, Kind.CLOSED, key, share, state, **details)
+        append(connection, Kind.RETURNED, **fields, units=state.left)
+    append(connection, Kind.CLOSED, **fields)
     return state.left
 
 
-def write(
-    connection: sa.Connection,
-    kind: Kind,
-    key: ReleaseKey,
-    share: str,
-    state: ShareState,
-    **details: Any,
-) -> Event:
-    """Append an event of a share; it counts in the period of the share's reservation."""
-    return append(
-        connection,
-        kind,
-        **key_fields(key),
-        share=share,
-        counts_in=state.reservation.counts_in,
-        opening=state.reservation.opening,
-        **details,
-    )
+def _fields(key: ReleaseKey, share: str, state: ShareState, **details: str) -> dict[str, str]:
+    """Return the fields of an event of a share, which counts in its reservation's period."""
+    opened = {"counts_in": state.reservation.counts_in, "opening": state.reservation.opening}
+    return {**key_fields(key), "share": share, **opened, **details}
 
 
 def count_records(

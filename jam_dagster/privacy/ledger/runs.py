@@ -11,12 +11,14 @@ from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt, payments
 from jam_dagster.privacy.ledger.balance import known_balance
+from jam_dagster.privacy.ledger.bindings import bind, check_binding
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.journal import Kind, append, issued, last_run
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.opening import Opening, plan_opening, share_units
 from jam_dagster.privacy.ledger.reader import LedgerReader
-from jam_dagster.privacy.ledger.reservation import Release, share_states
+from jam_dagster.privacy.ledger.reservation import Release
+from jam_dagster.privacy.ledger.state import share_states
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 
@@ -50,8 +52,8 @@ class RunEntries(LedgerReader):
         neighbours : Neighbours
             The neighbours that the release protects: the same for all releases of a dataset.
         source : str
-            The `source_binding` of the table it reads. A new reservation is bound to it, and an
-            unbound one is bound when it goes on; empty if the source is not given.
+            The `source_binding` of the table it reads, to which a new reservation is bound; empty
+            if the source is not given.
         run_id : str
             Written in the journal, beside the user's name.
         takes_over : collection of ReleaseKey
@@ -147,7 +149,14 @@ class RunEntries(LedgerReader):
             yield
 
     @contextmanager
-    def opening(self, key: ReleaseKey, *, run_id: str = "") -> Iterator[str]:
+    def opening(
+        self,
+        key: ReleaseKey,
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+        source: str = "",
+        run_id: str = "",
+    ) -> Iterator[str]:
         """Journal an attempt to open the private data of a release; it counts until it ends well.
 
         On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
@@ -156,10 +165,15 @@ class RunEntries(LedgerReader):
         granted number of attempts is open, the dataset stays closed until `acknowledge`. Running
         attempts count as well.
 
+        A release that is bound to no source, as after `rebind`, is bound with the attempt: a run
+        that is refused before it opens anything binds nothing.
+
         Parameters
         ----------
         key : ReleaseKey
             The release.
+        neighbours, source
+            As for `open_release`.
         run_id : str
             Written in the journal of attempts, beside the user's name.
 
@@ -172,6 +186,8 @@ class RunEntries(LedgerReader):
         ------
         AttemptsError
             If too many attempts have not ended well; nothing is written then.
+        SourceBindingError
+            As for `open_release`; nothing is written then.
         BudgetError
             If the dataset has no budget, or the ledger cannot be written.
         """
@@ -180,6 +196,18 @@ class RunEntries(LedgerReader):
             at = ledger_time(connection, self._clock)
             balance = known_balance(connection, self.location, key.dataset, at)
             attempt = begin_attempt(connection, self.location, balance, key, at=at, run_id=run_id)
+            # Another run may have bound it since the reservation was found.
+            if check_binding(
+                connection,
+                self.location,
+                balance,
+                key,
+                source,
+                neighbours,
+                there=True,
+                superseded=(),
+            ):
+                bind(connection, key, source, at=at, run_id=run_id)
             before = payments(connection, key)
         yield attempt.attempt
         with self._backend.writing() as connection:

@@ -365,11 +365,14 @@ def _is_mounted(path: Path) -> bool:
     except OSError:
         return False
     # The fifth field is the mount point; blanks and the like are octal escapes.
-    places = (line.split(" ")[4] for line in mounts.splitlines())
-    return any(
-        re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), place) == str(path)
-        for place in places
-    )
+    places = (line.split(" ", 5)[4] for line in mounts.splitlines())
+    return any(_unescaped(place) == str(path) for place in places)
+
+
+def _unescaped(place: str) -> str:
+    if "\\" not in place:
+        return place
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), place)
 
 
 def _sync_folder(folder: Path) -> None:

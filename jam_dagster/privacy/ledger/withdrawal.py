@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, of_release, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
-from jam_dagster.privacy.ledger.reservation import share_states
+from jam_dagster.privacy.ledger.state import share_states
 
 
 def withdraw(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import (
+    AttemptsError,
     BudgetError,
     LedgerIntegrityError,
     ReleaseClosedError,
@@ -58,6 +59,13 @@ def edition(key: ReleaseKey, name: str, **changes: Any) -> ReleaseKey:
 def charge(ledger: Ledger, key: ReleaseKey, source: str = "", **given: Any) -> None:
     release = ledger.open_release(key, SHARES, source=source, **given)
     release.account("mechanism").charge("round-000/select", 1e-6)
+
+
+def opened(ledger: Ledger, key: ReleaseKey, source: str, run_id: str = "") -> None:
+    """Find a release's reservation, and open its table."""
+    ledger.open_release(key, SHARES, source=source, run_id=run_id)
+    with ledger.opening(key, source=source, run_id=run_id):
+        pass
 
 
 def sources(ledger: Ledger) -> list[tuple[str, str]]:
@@ -204,11 +212,11 @@ def test_a_reservation_without_a_source_is_bound_when_it_goes_on(
     charge(ledger, key)
     charged = ledger.release(key)
     assert charged is not None
-    ledger.open_release(key, SHARES, source=WHOLE, run_id="run-2")
+    opened(ledger, key, WHOLE, run_id="run-2")
     assert sources(ledger)[-1] == ("bound", WHOLE)
     assert ledger.events()[-1].run_id == "run-2"
     before = ledger.events()
-    ledger.open_release(key, SHARES, source=WHOLE)
+    opened(ledger, key, WHOLE)
     with pytest.raises(SourceBindingError):
         ledger.open_release(key, SHARES, source=SLICE)
     assert ledger.events() == before
@@ -225,10 +233,10 @@ def test_an_ended_release_without_a_source_is_bound_when_it_is_repeated(
         released = ledger.release(edition(key, name))
         assert released is not None
         released.close("ended")
-    ledger.open_release(edition(key, "1"), SHARES, source=WHOLE)
+    opened(ledger, edition(key, "1"), WHOLE)
     assert sources(ledger)[-1] == ("bound", WHOLE)
     # Another that ended without one repeats for nothing, from its own source.
-    ledger.open_release(edition(key, "2"), SHARES, source=SLICE)
+    opened(ledger, edition(key, "2"), SLICE)
     before = ledger.events()
     for name, source in (("1", SLICE), ("2", WHOLE)):
         with pytest.raises(SourceBindingError):
@@ -239,6 +247,43 @@ def test_an_ended_release_without_a_source_is_bound_when_it_is_repeated(
     ledger.verify()
 
 
+def test_a_run_that_is_refused_before_it_opens_anything_binds_nothing(
+    either: Ledger, key: ReleaseKey
+) -> None:
+    charge(either, key, WHOLE)
+    either.rebind("people", reason="the file moved")
+    before = either.events()
+    # A typing error: there is no such file, or another run is drawing.
+    either.open_release(key, SHARES, source=ELSEWHERE)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), either.opening(edition(key, "2")):
+            raise ZeroDivisionError
+    with pytest.raises(AttemptsError), either.opening(key, source=ELSEWHERE):
+        pass
+    assert either.events() == before
+    either.acknowledge("people", reason="seen")
+    opened(either, key, SLICE)
+    assert sources(either)[-1] == ("bound", SLICE)
+
+
+def test_two_runs_that_find_one_reservation_open_one_source(
+    either: Ledger, key: ReleaseKey
+) -> None:
+    charge(either, key, WHOLE)
+    either.rebind("people", reason="the file moved")
+    for source in (WHOLE, SLICE):
+        either.open_release(key, SHARES, source=source)
+    other = edition(key, "2")
+    with either.opening(key, source=WHOLE):
+        with pytest.raises(SourceBindingError), either.opening(key, source=SLICE):
+            pass
+        with pytest.raises(SourceBindingError):
+            either.open_release(other, SHARES, source=SLICE)
+    assert sources(either)[-1] == ("bound", WHOLE)
+    assert len(either.open_attempts("people")) == 1
+    either.verify()
+
+
 def test_a_source_that_moved_is_bound_once_more(either: Ledger, key: ReleaseKey) -> None:
     charge(either, key, WHOLE)
     march = edition(key, "1", partition="2026-03")
@@ -247,7 +292,7 @@ def test_a_source_that_moved_is_bound_once_more(either: Ledger, key: ReleaseKey)
     event = either.events()[-1]
     assert (event.kind, event.source, event.release) == (Kind.BOUND, "", "")
     assert (event.reason, event.by, event.partition) == ("the file moved", user(), "")
-    either.open_release(key, SHARES, source=SLICE)
+    opened(either, key, SLICE)
     assert sources(either)[-1] == ("bound", SLICE)
     with pytest.raises(SourceBindingError):
         either.open_release(key, SHARES, source=WHOLE)
@@ -410,7 +455,7 @@ def test_a_number_of_records_binds_for_good(either: Ledger, key: ReleaseKey) -> 
     either.open_release(corrected, SHARES, source=WHOLE)
     # A file that moved is bound once more, as after a charge.
     either.rebind("people", reason="the file moved")
-    either.open_release(key, SHARES, source=SLICE)
+    opened(either, key, SLICE)
     assert sources(either)[-1] == ("bound", SLICE)
     either.verify()
 

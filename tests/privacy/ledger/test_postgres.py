@@ -11,7 +11,7 @@ import pytest
 from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger import postgres as ledger_server
-from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.journal import append, append_after
 from tests.postgres import running_server
 
 KEY = ReleaseKey("people", "yearly", "x")
@@ -150,14 +150,14 @@ def backend_of(url):
 @pytest.mark.slow
 def test_a_session_killed_before_its_commit_charges_nothing(ledger, url, monkeypatch):
     account = ledger.open_release(KEY, SHARES).account("mechanism")
-    write = append
+    write = append_after
 
     def killed(connection, *arguments, **said):
         write(connection, *arguments, **said)
         assert backend_of(url) == 1
         return write(connection, *arguments, **said)
 
-    monkeypatch.setattr("jam_dagster.privacy.ledger.reservation.append", killed)
+    monkeypatch.setattr("jam_dagster.privacy.ledger.reservation.append_after", killed)
     with pytest.raises(BudgetError, match="cut off by its server"):
         account.charge("a", 0.0005)
     monkeypatch.undo()
