@@ -53,7 +53,8 @@ def catch_all_cells(attribute: Attribute) -> list[CatchAll]:
     """Return the catch-all cells of an attribute; none where such values are errors."""
     cells: list[CatchAll] = []
     if isinstance(attribute, NumericAttribute):
-        if attribute.clip and attribute.bins > 1:
+        # Every value of two bins is in the first or the last one.
+        if attribute.clip and attribute.bins > 2:
             cells += [CatchAll("bound", 0), CatchAll("bound", attribute.bins - 1)]
     elif attribute.other is not None:
         code = attribute.code_of(attribute.other)
@@ -86,6 +87,11 @@ class CatchAllShare:
     released: float
     public: float | None
     noise: float
+
+    @property
+    def excess(self) -> float:
+        """How much the released share exceeds the public one."""
+        return self.released - (self.public or 0.0)
 
     @property
     def far(self) -> float:
@@ -204,9 +210,14 @@ def _public_shares(
 
 
 def misfit_sentence(fits: Iterable[ColumnFit]) -> str:
-    """Return which columns the domain does not fit, and where their values are; empty if none."""
-    found = [f"{one.attribute.name} ({one.misfit})" for one in fits if one.misfit is not None]
-    return f"The domain does not fit {listed(found)}." if found else ""
+    """Return the column that the domain fits worst, and how many more it does not fit, or ""."""
+    found = [(one.attribute.name, one.misfit) for one in fits if one.misfit is not None]
+    if not found:
+        return ""
+    name, worst = max(found, key=lambda one: one[1].excess)
+    more = len(found) - 1
+    others = f" and {more} other column{'s' if more > 1 else ''}" if more else ""
+    return f"The domain does not fit {name} ({worst}){others}."
 
 
 def remedy_sentence(fits: Iterable[ColumnFit]) -> str:

@@ -58,6 +58,8 @@ def test_values_that_do_not_fit_end_in_catch_all_cells() -> None:
         (replace(YEAR, clip=False), []),
         (replace(CLUB, other=None), []),
         (NumericAttribute("one", (0.0, 1.0), clip=True), []),
+        # All values of a flag are in the first or last bin, whatever they are.
+        (NumericAttribute("flag", (0, 1, 2), integer=True, clip=True), []),
     ]
     for attribute, expected in cells:
         assert [tuple(one) for one in catch_all_cells(attribute)] == expected
@@ -170,5 +172,14 @@ def test_many_misfits_are_cut_short() -> None:
     ]
     found = column_fits(transcript_of(domain, rounds), domain, None)
     sentence = misfit_sentence(found)
-    assert sentence.endswith("and 2 more.")
+    assert sentence.endswith("(100.0% counted as rest) and 4 other columns.")
+    # How to mend them is said of each.
     assert all(f"{name}: list its values" in remedy_sentence(found) for name in names)
+
+
+def test_of_several_misfits_the_worst_is_named() -> None:
+    found = fits(measured(year=[0, 0, 0, 0, 1], kg=[0, 0, 1]))
+    # The last year is 20% of the public table.
+    assert misfit_sentence(found.values()) == (
+        f"The domain does not fit kg ({found['kg'].misfit}) and 1 other column."
+    )

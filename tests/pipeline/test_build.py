@@ -520,6 +520,9 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
     assert "list its values" in row["finding"]
     lines = [one.user_message for one in bench.instance.all_logs(result.run_id)]
     assert any(one.startswith("The domain does not fit town (") for one in lines)
+    if misfit == "warn":
+        assert not found["better_than_public"].passed
+        assert found["better_than_public"].description.startswith("The domain does not fit town")
     # A column that neither domain nor public table has is named, and its values are not.
     assert any(
         "columns of the private table that the domain does not have: wealth" in one for one in lines
