@@ -539,21 +539,22 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
 
 
 @pytest.mark.parametrize("level", ["default", "INFO", "DEBUG"])
-@pytest.mark.parametrize("where", ["run", "job of somebody else"])
+@pytest.mark.parametrize("where", ["run", "assets", "job of somebody else"])
 def test_a_console_shows_events_of_dagster_only_if_asked(
     bench: Bench, level: str, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = {"loggers": {"console": {"config": {"log_level": level}}}}
     selected = [dg.AssetKey(["people", "domain"])]
-    name = "people_release" if where == "run" else "mine"
+    # Dagster's own job runs what `dg launch --assets` and the UI select.
+    name = {"run": "people_release", "assets": "__ASSET_JOB"}.get(where, "mine")
     mine = dg.Definitions(jobs=[dg.define_asset_job("mine", selection=selected)])
     dg.Definitions.merge(bench.definitions(), mine).resolve_job_def(name).execute_in_process(
         instance=bench.instance,
-        asset_selection=selected if where == "run" else None,
+        asset_selection=None if name == "mine" else selected,
         run_config=None if level == "default" else asked,
     )
     shown = "STEP_START" in capsys.readouterr().err
-    assert shown == (level == "DEBUG" or (level == "default" and where != "run"))
+    assert shown == (level == "DEBUG" or (level == "default" and name == "mine"))
 
 
 @pytest.mark.parametrize("key", ["console", "json"])

@@ -17,6 +17,7 @@ from jam_dagster.errors import InputError, JamError, SourceError, SpecificationE
 from jam_dagster.pipeline.dagster_internals import (
     escape_dotdot_segments,
     escape_leading_slash,
+    is_reserved_asset_job_name,
     quiet_console,
 )
 from jam_dagster.pipeline.launch import (
@@ -408,7 +409,9 @@ class ReleaseStoreResource(dg.IOManagerDefinition):
 
     def _given(self, context: dg.InitResourceContext) -> ReleaseStore:
         # Every step of a release needs a store, so this is before the first of them.
-        if context.run is not None and RELEASE_TAG in context.run.tags:
+        run = context.run
+        # A selection of assets is run by a job of Dagster's own, other jobs are somebody else's.
+        if run and (RELEASE_TAG in run.tags or is_reserved_asset_job_name(run.job_name)):
             quiet_console(context)
         return self.open()
 
