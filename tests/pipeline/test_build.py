@@ -433,15 +433,18 @@ def test_research_repeats_itself_charges_nothing_and_may_not_leave(
 
 @pytest.mark.slow
 def test_domain_identified_from_public_data(bench: Bench) -> None:
-    public = pd.read_csv(bench.home / "public.csv").assign(year=2013)
-    public.to_csv(bench.home / "public.csv", index=False)
+    for path in (bench.private, bench.public):
+        table = pd.read_csv(path).assign(year=2013)
+        table["quarter"] = [f"2024-Q{place % 4 + 1}" for place in range(len(table))]
+        table.to_csv(path, index=False)
     result = bench.run(domain=DomainSpec(identify="public", bins=4), evaluation=OFF)
     assert result.success, failure(result)
     (made,) = result.asset_materializations_for_node("people__domain")
     assert made.metadata["left_out"].value == "- year: is 2013 in every row"
+    assert made.metadata["to_look_at"].value.startswith("- quarter: looks like months, quarters")
     names = {one.check_name for one in result.get_asset_check_evaluations()}
     assert names == GROUPS | {"releasable", "budget_suffices"}
-    assert list(synthetic(bench).columns) == [*DOMAIN.names, "year"]
+    assert list(synthetic(bench).columns) == [*DOMAIN.names, "year", "quarter"]
 
 
 @pytest.mark.slow
