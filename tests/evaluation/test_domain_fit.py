@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.evaluation.domain_fit import (
+    CatchAllShare,
     ColumnFit,
     catch_all_cells,
     column_fits,
@@ -89,6 +90,34 @@ def test_a_misfit_is_named_with_its_share_the_public_one_and_the_remedy(
     assert where in sentence
     assert f"{misfit.public:.1%} in the public table" in sentence
     assert f"{name}: {remedy}" in remedy_sentence(found.values())
+
+
+def test_a_column_that_is_never_missing_in_public_has_lost_what_is_not_listed() -> None:
+    """A draft lists the values of a column without rare ones, and any other one is missing."""
+    team = CategoricalAttribute("team", ("A", "B"), nullable=True, unreadable="missing")
+    domain = Domain((team,))
+    public = EncodedTable(domain, (np.repeat([0, 1], 50),))
+
+    def misfit(missing: float, table: EncodedTable | None) -> bool:
+        counts = np.array([1 - missing, 0, missing]) * RECORDS
+        round_ = measured_round(0, ("team",), "private", counts, 5.0)
+        (fit,) = column_fits(transcript_of(domain, [round_]), domain, table)
+        return fit.misfit is not None
+
+    assert misfit(0.07, public)
+    assert not misfit(0.03, public)
+    assert not misfit(0.07, EncodedTable(domain, (np.repeat([0, 1, 2], [50, 49, 1]),)))
+    assert not misfit(0.07, None)
+
+
+def test_dates_at_a_bound_are_to_be_shifted() -> None:
+    when = Domain.from_dict(
+        {"attributes": {"day": {"bounds": ["2024-01-01", "2024-02-01"], "unit": "day"}}}
+    ).attribute("day")
+    at_end = CatchAllShare("bound", "2024-01-31", 0.99, 0.01, 0.001)
+    assert ColumnFit(when, (at_end,)).remedy.startswith("shift the public table's dates")
+    assert ColumnFit(when, (replace(at_end, public=None),)).remedy == "widen its bounds"
+    assert ColumnFit(YEAR, (at_end,)).remedy == "widen its bounds"
 
 
 def test_ordinary_differences_are_no_misfit() -> None:
