@@ -378,13 +378,20 @@ def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -
     assert "Not releasable: the domain was read from the private table" in page
 
 
-def test_a_misfit_is_a_warning_even_without_checks(tiny: SmallRelease) -> None:
+def test_a_misfit_is_a_warning_even_without_checks(
+    tiny: SmallRelease, noisy: WorkloadErrors
+) -> None:
     shares = (CatchAllShare("missing", "(null)", 0.995, 0.01, 0.02),)
     lost = ColumnFit(tiny.domain.attribute("citizen"), shares)
     html = render(tiny, verdict=verdict_of(None, fits=[lost]))
     banner = '<div class="banner"><strong>The domain does not fit citizen (99.5% missing,'
     assert banner in html
     assert banner not in render(tiny)
+    # No sample of private records has lost a column.
+    error = replace(noisy, sample_equivalent=700)
+    for fits, told in (((), True), ([lost], False)):
+        page = render(tiny, error=error, verdict=verdict_of(error, fits=fits))
+        assert ("Equivalent sample size" in page) == told
 
 
 @pytest.mark.slow
