@@ -10,7 +10,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from docs_build.command_line import command_line_page
-from docs_build.house_pages import house_page
+from docs_build.house_pages import house_page, linked
 from docs_build.mechanism_table import INDEX, MARK, add_pages, mechanism_table
 from docs_build.python_reference import PACKAGES, package_page
 from docs_build.release_file import release_file_page, resources_file_page
@@ -33,8 +33,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_page_markdown(markdown: str, /, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the table of mechanisms into its page."""
-    return markdown.replace(MARK, mechanism_table()) if page.file.src_uri == INDEX else markdown
+    """Put the table of mechanisms into its page, and lead links to the site's pages."""
+    place = page.file.src_uri
+    if place in PAGES:
+        return markdown
+    markdown = linked(markdown, f"docs/{place}", place)
+    return markdown.replace(MARK, mechanism_table()) if place == INDEX else markdown
 
 
 def on_files(files: Files, /, *, config: MkDocsConfig) -> Files:

@@ -63,7 +63,10 @@ def draft(
     ] = None,
     other: Annotated[
         str,
-        typer.Option(help="The value that stands for all that the public table does not hold."),
+        typer.Option(
+            help="The value that stands for all that the public table does not hold, where fewer "
+            "than five public rows have one of the column's values."
+        ),
     ] = "other",
     no_other: Annotated[
         bool,
@@ -79,14 +82,14 @@ def draft(
     ```
 
     Separator, encoding and decimal mark of a CSV file are found from its lines, unless the source
-    states them; the command says which, for you to state them of the release.
-    Categories are the values observed, numbers are cut into bins between the least and the
-    largest observed, with about equally many rows in each. What the private table may hold beyond
-    them goes to `other`, is moved to the bounds, or is missing where it cannot be read. Columns
-    that cannot be modelled, such as names and free text, are missing in every synthetic
-    row; a comment in the file says why. What all public rows keep, such as an order of two columns,
-    synthetic rows are repaired to keep. Declare what you know better, from a code book and never
-    from the private table, and combinations that cannot be:
+    states them; the command says which, for you to state them of the release. Categories are the
+    values observed, numbers are cut into bins between the least and the largest observed, with
+    about equally many rows in each. What the private table may hold beyond them goes to `other`, or
+    is missing in a column without rare values; numbers are moved to the bounds, and a cell that
+    cannot be read is missing. Columns that cannot be modelled, such as names and free text, are
+    missing in every synthetic row; a comment in the file says why. What all public rows keep, such
+    as an order of two columns, synthetic rows are repaired to keep. Declare what you know better,
+    from a code book and never from the private table, and combinations that cannot be:
 
     ```
     attributes:

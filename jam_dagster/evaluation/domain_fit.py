@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from jam_dagster.evaluation.released_marginals import released_marginal
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.times import TimeAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -31,6 +32,12 @@ FAR = {"missing": 0.2, "other": 0.2, "bound": 0.4}
 Large beside ordinary differences between populations: groups of Adult's people (by sex, income,
 race or education) differ by up to 2 points in `other`, and the demo's tables by 8 in missing cells.
 The first and last bin also count values within the bounds: there the groups differ by up to 28.
+"""
+
+NEVER_MISSING = 0.05
+"""The same for missing cells of a column of which no public cell is missing.
+
+Synthetic rows are repaired to have none there, so whatever is missing is lost.
 """
 
 ALONE = 0.95
@@ -53,7 +60,8 @@ def catch_all_cells(attribute: Attribute) -> list[CatchAll]:
     """Return the catch-all cells of an attribute; none where such values are errors."""
     cells: list[CatchAll] = []
     if isinstance(attribute, NumericAttribute):
-        if attribute.clip and attribute.bins > 1:
+        # Every value of two bins is in the first or the last one.
+        if attribute.clip and attribute.bins > 2:
             cells += [CatchAll("bound", 0), CatchAll("bound", attribute.bins - 1)]
     elif attribute.other is not None:
         code = attribute.code_of(attribute.other)
@@ -88,9 +96,17 @@ class CatchAllShare:
     noise: float
 
     @property
+    def excess(self) -> float:
+        """How much the released share exceeds the public one."""
+        return self.released - (self.public or 0.0)
+
+    @property
     def far(self) -> float:
         """The share from which on the cell is a misfit, were there no noise."""
-        return ALONE if self.public is None else self.public + FAR[self.caught]
+        if self.public is None:
+            return ALONE
+        never = self.caught == "missing" and not self.public
+        return self.public + (NEVER_MISSING if never else FAR[self.caught])
 
     @property
     def limit(self) -> float:
@@ -137,7 +153,9 @@ class ColumnFit:
         if self.misfit is None:
             return ""
         if self.misfit.caught == "bound":
-            return "widen its bounds"
+            dates = isinstance(self.attribute, TimeAttribute) and self.misfit.public is not None
+            shift = "shift the public table's dates to the private period, or "
+            return f"{shift if dates else ''}widen its bounds"
         if self.misfit.caught == "other":
             return "list its values"
         if self.attribute.unreadable == "missing":
@@ -204,9 +222,14 @@ def _public_shares(
 
 
 def misfit_sentence(fits: Iterable[ColumnFit]) -> str:
-    """Return which columns the domain does not fit, and where their values are; empty if none."""
-    found = [f"{one.attribute.name} ({one.misfit})" for one in fits if one.misfit is not None]
-    return f"The domain does not fit {listed(found)}." if found else ""
+    """Return the column that the domain fits worst, and how many more it does not fit, or ""."""
+    found = [(one.attribute.name, one.misfit) for one in fits if one.misfit is not None]
+    if not found:
+        return ""
+    name, worst = max(found, key=lambda one: one[1].excess)
+    more = len(found) - 1
+    others = f" and {more} other column{'s' if more > 1 else ''}" if more else ""
+    return f"The domain does not fit {name} ({worst}){others}."
 
 
 def remedy_sentence(fits: Iterable[ColumnFit]) -> str:

@@ -87,8 +87,17 @@ class Verdict:
 
         A public table that the domain clips is no table to be better than.
         """
-        sound = not self.failed and not self.misfits and not self.clipped
-        return sound and self.outcome in ("better", "not measured")
+        return not self.failed and self._sound and self.outcome in ("better", "not measured")
+
+    @property
+    def better(self) -> bool:
+        """Whether the table is better, in columns that the domain fits in both tables."""
+        return self._sound and self.outcome == "better"
+
+    @property
+    def _sound(self) -> bool:
+        """Whether the comparison of errors sees all columns as they are."""
+        return not self.misfits and not self.clipped
 
     @property
     def known(self) -> bool:

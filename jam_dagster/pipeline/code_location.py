@@ -9,8 +9,6 @@ from jam_dagster.pipeline.budget.automation import check_automation
 from jam_dagster.pipeline.budget.labels import DATASET, check_privacy_labels
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.graph import LEDGER
-from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.ledger.backend import grant_command
 
 
 def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
@@ -57,9 +55,4 @@ def _warn_of_missing_budgets(definitions: dg.Definitions, specs: Iterable[dg.Ass
     if not isinstance(ledger, LedgerResource):
         return
     for dataset in sorted({spec.metadata[DATASET] for spec in specs if DATASET in spec.metadata}):
-        if not ledger.knows(dataset):
-            dg.get_dagster_logger().warning(
-                f"Protected dataset {dataset!r} has no privacy budget, so its releases will be"
-                " refused: name it under budgets of the ledger resource, or let an officer grant"
-                f" it (`{grant_command(Ledger(ledger.url).location, dataset)}`)."
-            )
+        ledger.warn_unless_known(dataset)

@@ -2,6 +2,7 @@
 
 # Dagster reads the annotations of this class as types when it derives the YAML schema, so they
 # must not be postponed to strings.
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -20,9 +21,12 @@ from jam_dagster.keys import (
     SamplingSpec,
     WorkloadSpec,
 )
+from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.build import release_definitions
+from jam_dagster.pipeline.graph import LEDGER
 from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import Configured, as_written, error_location, section
+from jam_dagster.pipeline.yaml.resources import ReleaseResources
 from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
 from jam_dagster.pipeline.yaml.schemas import VALUES
 from jam_dagster.release.sections import MechanismSpec
@@ -109,8 +113,11 @@ class SyntheticRelease(dg.Component, Configured):
         folder = folder if folder.is_dir() else folder.parent
         attributes = {key: getattr(self, key) for key in KEYS}
         with error_location(context):
+            spec = ReleaseSpec.from_config(attributes, folder)
+            if spec.exact:
+                _warn_of_missing_budget(context, spec.dataset)
             return release_definitions(
-                ReleaseSpec.from_config(attributes, folder),
+                spec,
                 schedule=self.schedule,
                 executor=self.executor,
                 checks=self.checks,
@@ -120,3 +127,13 @@ class SyntheticRelease(dg.Component, Configured):
                 tags=self.tags,
                 translate=self.get_asset_spec,
             )
+
+
+def _warn_of_missing_budget(context: dg.ComponentLoadContext, dataset: str) -> None:
+    """Log that the resources of the project have no budget for a dataset, if it has such a file."""
+    # A resources file with a fault is refused where it is loaded.
+    with suppress(Exception):
+        for one in context.component_tree.get_all_components(ReleaseResources):
+            ledger = (one.build_defs(context).resources or {}).get(LEDGER)
+            if isinstance(ledger, LedgerResource):
+                ledger.warn_unless_known(dataset)

@@ -9,6 +9,7 @@ the tests of this package, and mended here.
 - ``CheckError`` is what a step raises that has no repository.
 - ``PARTITION_NAME_TAG`` is the tag by which runs of a partition are found.
 - ``escape_dotdot_segments`` and ``escape_leading_slash`` keep paths within an IO manager's root.
+- ``is_reserved_asset_job_name`` knows the jobs that Dagster makes for selections of assets.
 - ``quiet_console`` reaches the loggers of a run.
 - ``parse_yamls_with_source_position`` reads YAML with the lines that errors name.
 """
@@ -23,6 +24,7 @@ from dagster._core.definitions.assets.definition.asset_spec import (
     SYSTEM_METADATA_KEY_AUTO_CREATED_STUB_ASSET as STUB,
 )
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph, AssetNode
+from dagster._core.definitions.assets.job.asset_job import is_reserved_asset_job_name
 from dagster._core.definitions.partitions.partitioned_schedule import (
     UnresolvedPartitionedAssetScheduleDefinition,
 )
@@ -50,6 +52,7 @@ __all__ = [
     "UnresolvedPartitionedAssetScheduleDefinition",
     "escape_dotdot_segments",
     "escape_leading_slash",
+    "is_reserved_asset_job_name",
     "parse_yamls_with_source_position",
     "quiet_console",
 ]

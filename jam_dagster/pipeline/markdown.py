@@ -21,13 +21,3 @@ def literal(text: str) -> str:
     """Return Markdown that shows a text as it is, on one line."""
     escaped = _SPECIAL.sub(r"\\\g<0>", one_line(text).lstrip(" "))
     return _OPENING.sub(r"\g<0>\\", escaped)
-
-
-def code(text: str) -> str:
-    """Return Markdown that shows a text as code, whatever backticks it holds."""
-    shown = one_line(text)
-    longest = max(map(len, re.findall("`+", shown)), default=0)
-    # A blank parts the fence from backticks; one on each side is taken off again.
-    blank = " " if longest or shown != shown.strip(" ") else ""
-    fence = "`" * (longest + 1)
-    return f"{fence}{blank}{shown}{blank}{fence}"

@@ -28,9 +28,9 @@ from jam_dagster.planning.simulation import (
 from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.public_side import public_remarks
+from jam_dagster.release.public_side import draft_of, public_remarks
 from jam_dagster.release.sections import MechanismSpec
-from jam_dagster.tables import EncodedTable, PublicSources, ShiftedSource, Workload, encode
+from jam_dagster.tables import EncodedTable, PublicSources, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
@@ -206,9 +206,7 @@ def _domain(spec: ReleaseSpec, frame: pd.DataFrame, notes: list[str]) -> Domain:
     """Return the domain that is declared, else a draft from the public table."""
     domain = spec.domain.declared
     if domain is None:
-        draft = spec.domain.drafted({"": frame})
-        if isinstance(spec.public, ShiftedSource):
-            draft = draft.without_shift_advice()
+        draft = draft_of(spec, {"": frame})
         domain = draft.domain
         notes.append(f"The domain was drafted from the public table. {draft.remark}".rstrip())
     if spec.privacy.unit is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jam_dagster.errors import InputError
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Attribute
+    from jam_dagster.tables.domain.drafted_domain import DraftedDomain
 
 Public = EncodedTable | PublicTables
 
@@ -62,9 +64,7 @@ def domain_of(
     """Return the domain of a release: the declared one, or one drafted from the public tables."""
     domain = spec.domain.declared
     if domain is None:
-        draft = spec.domain.drafted(public)
-        if isinstance(spec.public, ShiftedSource):
-            draft = draft.without_shift_advice()
+        draft = draft_of(spec, public)
         if draft.remark:
             notify(draft.remark)
         domain = draft.domain
@@ -72,6 +72,31 @@ def domain_of(
     if unit is not None:
         unit.check(domain)
     return domain
+
+
+def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDomain:
+    """Draft the domain of a release from its public tables.
+
+    Raises
+    ------
+    InputError
+        The draft has fewer attributes than the workload's degree. What it leaves out is named
+        first, for that is what to mend.
+    """
+    draft = spec.domain.drafted(public)
+    if isinstance(spec.public, ShiftedSource):
+        draft = draft.without_shift_advice()
+    try:
+        spec.workload.build(draft.domain)
+    except InputError as error:
+        notes = [f"{name}: {note}" for name, note in draft.notes.items()]
+        reasons = "; ".join([*map(str, draft.left_out), *notes])
+        if len(draft.domain.names) >= (spec.workload.degree or 0) or not reasons:
+            raise
+        raise InputError(
+            f"the public table does not give all columns ({reasons}): {error}"
+        ) from None
+    return draft
 
 
 def public_codes(

@@ -13,8 +13,6 @@ import numpy as np
 
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.quality import LEVEL, MOST_NOISE, CountNoise
-from jam_dagster.reports.cell_groups import is_ordered
-from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal
@@ -36,7 +34,6 @@ class ColumnSummary:
     """
 
     name: str
-    kind: str
     to_public: float | None
     to_released: float | None
     noise: float | None
@@ -48,13 +45,6 @@ class ColumnSummary:
     def rank(self) -> tuple[bool, bool]:
         """The order of the table: columns to look at come first."""
         return not self.misfit, not self.beyond_noise
-
-
-def kind_text(attribute: Attribute) -> str:
-    """Return what a column holds, in a word or two."""
-    if isinstance(attribute, NumericAttribute):
-        return attribute.kind_text
-    return "ordered category" if is_ordered(attribute) else "category"
 
 
 def fits_by_column(
@@ -105,7 +95,6 @@ def column_summary(
         said = f"{min(1.0, misfit.released):.1%} {_CAUGHT[misfit.caught]}"
     return ColumnSummary(
         attribute.name,
-        kind_text(attribute),
         l1_distance(synthetic, tables["public"]) if "public" in tables else None,
         distance,
         None if noise is None else noise.mean,

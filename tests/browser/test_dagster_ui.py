@@ -88,8 +88,9 @@ def test_plots_are_seen_where_the_asset_is(page: Page, asset: str, plot: str) ->
 
 def test_an_asset_says_what_it_is_and_what_it_costs(page: Page) -> None:
     page.goto(f"/assets/{GROUP}/tilt")
-    expect(page.get_by_text("Who may see it:")).to_be_visible()
-    expect(page.get_by_text("What it costs:")).to_be_visible()
+    expect(page.get_by_text("who_may_see_it")).to_be_visible()
+    expect(page.get_by_text("It is differentially private, and what it says")).to_be_visible()
+    expect(page.get_by_text("what_it_costs")).to_be_visible()
     expect(page.get_by_text("rho_spent", exact=True).first).to_be_visible()
     expect(page.get_by_text("jam/privacy: dp")).to_be_visible()
 

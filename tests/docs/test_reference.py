@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from docs_build import hooks
 from docs_build.command_line import command_line_page, commands
-from docs_build.house_pages import ROOT, house_page
+from docs_build.house_pages import PAGES_OF, ROOT, house_page, linked
 from docs_build.mechanism_table import (
     INDEX,
     MARK,
@@ -138,6 +139,23 @@ def test_links_of_the_house_pages_stay_within_the_site() -> None:
     assert "](performance.md)" in page
     assert "](index.md)" in page
     assert "](docs/" not in page
+
+
+def test_links_lead_to_files_of_the_repository_and_to_pages_of_the_site() -> None:
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    links = {
+        (file, place)
+        for file in files
+        for place in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", file.read_text(encoding="utf-8"))
+    }
+    assert len(links) > 100
+    # A reader in the repository has none of the pages that are generated.
+    assert [(file.name, place) for file, place in links if not (file.parent / place).exists()] == []
+    assert set(PAGES_OF.values()) <= {*hooks.PAGES, "index.md"}
+    text = "[all keys](../../jam_dagster/keys.py#sources), [here](a.md#b), [there](../data.md)"
+    assert linked(text, "docs/mechanisms/tilt.md", "mechanisms/tilt.md") == (
+        "[all keys](../reference/release.md#sources), [here](a.md#b), [there](../data.md)"
+    )
 
 
 @pytest.mark.parametrize("mechanism", own_mechanisms(), ids=lambda one: one.name)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.evaluation.domain_fit import (
+    CatchAllShare,
     ColumnFit,
     catch_all_cells,
     column_fits,
@@ -58,6 +59,8 @@ def test_values_that_do_not_fit_end_in_catch_all_cells() -> None:
         (replace(YEAR, clip=False), []),
         (replace(CLUB, other=None), []),
         (NumericAttribute("one", (0.0, 1.0), clip=True), []),
+        # All values of a flag are in the first or last bin, whatever they are.
+        (NumericAttribute("flag", (0, 1, 2), integer=True, clip=True), []),
     ]
     for attribute, expected in cells:
         assert [tuple(one) for one in catch_all_cells(attribute)] == expected
@@ -87,6 +90,34 @@ def test_a_misfit_is_named_with_its_share_the_public_one_and_the_remedy(
     assert where in sentence
     assert f"{misfit.public:.1%} in the public table" in sentence
     assert f"{name}: {remedy}" in remedy_sentence(found.values())
+
+
+def test_a_column_that_is_never_missing_in_public_has_lost_what_is_not_listed() -> None:
+    """A draft lists the values of a column without rare ones, and any other one is missing."""
+    team = CategoricalAttribute("team", ("A", "B"), nullable=True, unreadable="missing")
+    domain = Domain((team,))
+    public = EncodedTable(domain, (np.repeat([0, 1], 50),))
+
+    def misfit(missing: float, table: EncodedTable | None) -> bool:
+        counts = np.array([1 - missing, 0, missing]) * RECORDS
+        round_ = measured_round(0, ("team",), "private", counts, 5.0)
+        (fit,) = column_fits(transcript_of(domain, [round_]), domain, table)
+        return fit.misfit is not None
+
+    assert misfit(0.07, public)
+    assert not misfit(0.03, public)
+    assert not misfit(0.07, EncodedTable(domain, (np.repeat([0, 1, 2], [50, 49, 1]),)))
+    assert not misfit(0.07, None)
+
+
+def test_dates_at_a_bound_are_to_be_shifted() -> None:
+    when = Domain.from_dict(
+        {"attributes": {"day": {"bounds": ["2024-01-01", "2024-02-01"], "unit": "day"}}}
+    ).attribute("day")
+    at_end = CatchAllShare("bound", "2024-01-31", 0.99, 0.01, 0.001)
+    assert ColumnFit(when, (at_end,)).remedy.startswith("shift the public table's dates")
+    assert ColumnFit(when, (replace(at_end, public=None),)).remedy == "widen its bounds"
+    assert ColumnFit(YEAR, (at_end,)).remedy == "widen its bounds"
 
 
 def test_ordinary_differences_are_no_misfit() -> None:
@@ -170,5 +201,14 @@ def test_many_misfits_are_cut_short() -> None:
     ]
     found = column_fits(transcript_of(domain, rounds), domain, None)
     sentence = misfit_sentence(found)
-    assert sentence.endswith("and 2 more.")
+    assert sentence.endswith("(100.0% counted as rest) and 4 other columns.")
+    # How to mend them is said of each.
     assert all(f"{name}: list its values" in remedy_sentence(found) for name in names)
+
+
+def test_of_several_misfits_the_worst_is_named() -> None:
+    found = fits(measured(year=[0, 0, 0, 0, 1], kg=[0, 0, 1]))
+    # The last year is 20% of the public table.
+    assert misfit_sentence(found.values()) == (
+        f"The domain does not fit kg ({found['kg'].misfit}) and 1 other column."
+    )

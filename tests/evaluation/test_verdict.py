@@ -236,6 +236,8 @@ def test_a_misfit_comes_before_any_praise() -> None:
         " Better than the public table:"
     )
     assert verdict.misfits == ("kg",)
+    assert verdict.outcome == "better"
+    assert not verdict.better
     assert not verdict.good
     assert "it is taken after encoding" in verdict.notes[0]
     assert "kg: state how its values are written" in verdict.notes[0]
@@ -246,7 +248,7 @@ def test_a_misfit_comes_before_any_praise() -> None:
     # Without checks, and without an error, it is said too.
     assert verdict_of(None, fits=[lost]).headline.startswith("The domain does not fit kg")
     fine = ColumnFit(weight, (CatchAllShare("missing", "(null)", 0.05, 0.01, 0.02),))
-    assert verdict_of(noisy(0.02, 1.9, sigma=0.001), fits=[fine]).good
+    assert verdict_of(noisy(0.02, 1.9, sigma=0.001), fits=[fine]).better
 
 
 def test_a_public_table_that_the_domain_clips_is_no_table_to_be_better_than() -> None:
@@ -259,8 +261,9 @@ def test_a_public_table_that_the_domain_clips_is_no_table_to_be_better_than() ->
     )
     assert "does not leave out the columns" in verdict.notes[0]
     assert verdict.clipped == ("arrival", "stay")
+    assert not verdict.better
     assert not verdict.good
-    assert verdict_of(noisy(0.1, 0.9, sigma=0.001), clipped={}).good
+    assert verdict_of(noisy(0.1, 0.9, sigma=0.001), clipped={}).better
     # Nothing is compared with the public table.
     for errors in (None, noisy(0.1, None, sigma=0.001)):
         alone = verdict_of(errors, clipped=shares, uniform=0.5)

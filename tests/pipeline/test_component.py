@@ -225,3 +225,27 @@ def test_each_release_depends_on_the_one_before_it(bench: Bench) -> None:
             if dep.asset_key == before
         ]
         assert (mapping.start_offset, mapping.end_offset) == (-1, -1)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_project_is_warned_of_a_dataset_that_its_resources_have_no_budget_for(
+    bench: Bench, named: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody calls `check_definitions` in a project of components alone."""
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=SyntheticRelease,
+            defs_yaml_contents={"type": "jam_dagster.SyntheticRelease", "attributes": ATTRIBUTES},
+        )
+        DOMAIN.save(path / "people.yaml")
+        (resources,) = path.parent.glob("release_resources/defs.yaml")
+        budgets = {"people" if named else "others": {"epsilon": 3.0, "delta": 1e-9}}
+        attributes = {"budgets": budgets, "home": str(bench.home)}
+        resources.write_text(
+            yaml.safe_dump({"type": "jam_dagster.ReleaseResources", "attributes": attributes})
+        )
+        with sandbox.build_component_tree() as tree:
+            tree.build_defs()
+    said = [one.getMessage() for one in caplog.records if "no privacy budget" in one.getMessage()]
+    assert len(said) == (not named)
+    assert all("'people' has no privacy budget, so its releases will be" in one for one in said)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from jam_dagster.common.shown_text import one_line
-from jam_dagster.pipeline.markdown import code, literal
+from jam_dagster.pipeline.markdown import literal
 from tests.nasty import NASTY
 
 # As Dagster's UI reads it, but that raw HTML is shown there.
@@ -39,14 +39,6 @@ def test_a_nasty_name_is_shown_as_it_is(text: str) -> None:
         "paragraph_close",
     }
     assert read(literal(text)) == one_line(text)
-    assert read(code(text)) == one_line(text)
-    assert kinds(code(text)) <= {
-        "paragraph_open",
-        "inline",
-        "code_inline",
-        "text",
-        "paragraph_close",
-    }
 
 
 @pytest.mark.parametrize(
@@ -54,7 +46,6 @@ def test_a_nasty_name_is_shown_as_it_is(text: str) -> None:
 )
 def test_an_ordinary_text_is_written_as_it_is(text: str) -> None:
     assert literal(text) == text
-    assert code(text) == f"`{text}`"
 
 
 @pytest.mark.parametrize("text", ["# head", "- item", "+ item", "1. one", "2) two", "---", "1."])

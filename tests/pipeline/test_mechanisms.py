@@ -79,9 +79,9 @@ def test_the_run_is_called_by_its_mechanism_and_is_what_charges(bench: Bench, na
 
     assert CHARGES_TAG in specs[name].tags
     assert specs[name].tags[LABEL_TAG] == "dp"
-    assert f"The run of {title_of(name)}:" in (specs[name].description or "")
+    assert specs[name].description == f"The run of {title_of(name)}."
     assert "mechanism_run" not in specs
-    shown = " ".join(spec.description or "" for spec in specs.values())
+    shown = " ".join(f"{spec.description} {spec.metadata}" for spec in specs.values())
     assert ("jam_pgm" in shown) == (name == "jam_pgm")
     assert dg.AssetKey(["people", name]) in {
         dep.asset_key for dep in specs["synthetic_records"].deps

@@ -131,7 +131,7 @@ def test_what_a_backfill_costs_is_told_before_it_is_launched(months: Months) -> 
     spec = definitions.resolve_assets_def(
         dg.AssetKey(["people", "privacy_budget"])
     ).get_asset_spec()
-    for text in (job.description, spec.description):
+    for text in (job.description, spec.metadata["about"]):
         assert text is not None
         assert f"Each partition reserves rho {rho:.6g} (epsilon 2 at delta 1e-09)" in text
         assert year in text

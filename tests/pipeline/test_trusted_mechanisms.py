@@ -48,9 +48,8 @@ def test_labels_follow_from_trust_before_anything_runs(bench: Bench) -> None:
     assert {name for name in trusted if untrusted[name] != trusted[name]} == set(MADE)
     assert labels(bench, trusted_mechanisms=["other"]) == untrusted
     specs = bench.definitions(**asked()).resolve_all_asset_specs()
-    (description,) = [spec.description for spec in specs if spec.key.path[-1] == "halves"]
-    assert description is not None
-    assert "Not releasable: the mechanism halves comes from the package" in description
+    (about,) = [spec.metadata["about"] for spec in specs if spec.key.path[-1] == "halves"]
+    assert "Not releasable: the mechanism halves comes from the package" in about
 
 
 def test_trust_is_no_part_of_what_is_reserved() -> None:

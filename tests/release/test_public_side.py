@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
+from jam_dagster.errors import InputError
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.public_side import domain_of, public_records, public_remarks
 from jam_dagster.tables import Domain
@@ -84,6 +86,36 @@ def test_what_a_draft_notes_is_said_whether_or_not_a_column_is_left_out() -> Non
         said: list[str] = []
         domain_of(spec, {"": table}, said.append)
         assert "day: fractions of a second come out as 0" in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        (
+            {"sex": ["f", "m"] * 50, "year": 2013},
+            r"columns \(year: is 2013 in every row\): the degree of a workload must be",
+        ),
+        (
+            {"sex\tage": [f"f\t{age}" for age in range(20, 70)] * 2},
+            r"if '\\t' separates its columns, the table is .*: the degree of a workload must be",
+        ),
+        # Nothing is left out of it.
+        ({"sex": ["f", "m"] * 50}, r"^the degree of a workload must be"),
+    ],
+)
+def test_columns_that_a_draft_leaves_out_are_named_before_the_degree(
+    table: dict[str, object], named: str
+) -> None:
+    spec = release_spec(
+        release="r",
+        private="private.csv",
+        public="public.csv",
+        epsilon=1.0,
+        noise="numpy",
+        degree=2,
+    )
+    with pytest.raises(InputError, match=named):
+        domain_of(spec, {"": pd.DataFrame(table)})
 
 
 def test_who_shifted_the_public_table_is_not_advised_to(tmp_path: Path) -> None:

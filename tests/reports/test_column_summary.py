@@ -33,7 +33,7 @@ def test_distances_are_fractions_of_the_records() -> None:
     assert row.to_released == pytest.approx(0.1 + 0.0 + 0.1)
     # sqrt(2 / pi) sigma a cell.
     assert row.noise == pytest.approx(3 * 0.7978846 * 1.0 / 1000)
-    assert (row.name, row.kind, row.fit) == ("grade", "ordered category", "fits")
+    assert (row.name, row.fit) == ("grade", "fits")
 
 
 def test_a_distance_that_noise_explains_is_not_beyond_it() -> None:
@@ -65,7 +65,7 @@ def test_a_misfit_comes_first_and_is_named() -> None:
     counts = ReleasedMarginal(("age",), np.array([4.0, 996.0]), 1.0, (0,))
     tables = {"synthetic": np.array([0.0, 100.0])}
     lost = column_summary(AGE, tables, counts, ColumnFit(AGE, (share,)), records=1000, compared=2)
-    assert (lost.kind, lost.fit, lost.misfit) == ("number", "99.6% at a bound", True)
+    assert (lost.fit, lost.misfit) == ("99.6% at a bound", True)
     fine, far = summary(sigma=100.0), summary()
     assert sorted([fine, far, lost], key=lambda row: row.rank) == [lost, far, fine]
 

@@ -7,7 +7,12 @@ from typing import Any
 
 import dagster as dg
 
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, describe_asset, described
+from jam_dagster.pipeline.assets.descriptions import (
+    MECHANISM_RUN,
+    about_asset,
+    describe_asset,
+    described,
+)
 from jam_dagster.pipeline.assets.metadata import column_lineage, column_schema
 from jam_dagster.pipeline.budget.automation import DUE, freshness_of, pool_of
 from jam_dagster.pipeline.budget.labels import (
@@ -101,7 +106,7 @@ def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:
         tags[RESERVES_TAG] = CHARGES_LEDGER
     options: dict[str, Any] = {
         "key": graph.key(name),
-        "description": _description(graph, name),
+        "description": describe_asset(name, graph.spec),
         "group_name": graph.group or graph.spec.release,
         "owners": list(graph.owners),
         "tags": tags,
@@ -123,13 +128,11 @@ def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:
     return options
 
 
-def _description(graph: ReleaseGraph, name: str) -> str:
-    return describe_asset(name, graph.spec, graph.label(name), graph.price_of_partitions)
-
-
 def _metadata(graph: ReleaseGraph, name: str) -> dict[str, Any]:
     domain = graph.spec.domain.declared
-    mark = {BUILT_METADATA: built(graph.label(name), charges=graph.charges(name))}
+    label = graph.label(name)
+    mark = about_asset(name, graph.spec, label, graph.price_of_partitions)
+    mark[BUILT_METADATA] = built(label, charges=graph.charges(name))
     if name == "privacy_budget" and graph.spec.exact:
         mark[DATASET] = graph.spec.dataset
     if name == "private_records":
@@ -205,14 +208,17 @@ def previous_asset(graph: ReleaseGraph) -> dg.AssetSpec:
     label = graph.label(PREVIOUS)
     return dg.AssetSpec(
         graph.key(PREVIOUS),
-        description="The synthetic table of each partition, as the public table of the next."
-        " Nobody materializes it: it stands for `synthetic_records` one partition ago, and the"
-        " run that makes that table reports it."
-        "\n\n**Who may see it:** whoever may see `synthetic_records`.",
+        description="The partition before.",
         group_name=graph.group or graph.spec.release,
         owners=list(graph.owners),
         tags={**graph.tags, LABEL_TAG: label.value},
         kinds={label.value},
-        metadata={BUILT_METADATA: built(label, charges=False)},
+        metadata={
+            "about": "The synthetic table of each partition is the public table of the next one."
+            " No step materializes this asset: it represents `synthetic_records` one partition"
+            " ago, and the run that makes that table reports it.",
+            "who_may_see_it": "Whoever may see `synthetic_records`.",
+            BUILT_METADATA: built(label, charges=False),
+        },
         partitions_def=graph.partitions_def,
     )

@@ -89,9 +89,7 @@ def _suffices(graph: ReleaseGraph) -> dg.AssetCheckSpec:
     return dg.AssetCheckSpec(
         SUFFICES,
         asset=graph.key("privacy_budget"),
-        description="The release fits into what its dataset has left (if not, nothing"
-        " private is opened), and so will those to come for some time (if not, a warning"
-        " says until when).",
+        description="The budget has room for this release and the next ones.",
         blocking=True,
         partitions_def=graph.partitions_def,
     )

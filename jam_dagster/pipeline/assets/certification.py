@@ -121,8 +121,7 @@ def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
     @dg.asset_check(
         name="releasable",
         asset=graph.key(NAME),
-        description="The certificate says that the table may leave: exact and unseeded noise, a"
-        " domain and settings that owe nothing to private data, and every draw charged.",
+        description="The certificate says that the table may leave.",
         config_schema=NO_CONFIG,
         partitions_def=graph.partitions_def,
     )

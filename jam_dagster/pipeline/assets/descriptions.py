@@ -1,12 +1,12 @@
-"""Descriptions of a release's assets, for their pages in Dagster's UI."""
+"""Descriptions of a release's assets, for their pages in Dagster's UI and its lists."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jam_dagster.common.shown_text import one_line
 from jam_dagster.pipeline.budget.labels import PrivacyLabel
-from jam_dagster.pipeline.markdown import code, literal
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Described:
-    """One asset."""
+    """One asset: in a few words, since lists show them in a narrow column, and at length."""
 
     text: str
+    more: str
     kinds: tuple[str, ...]
     next: str
 
@@ -28,47 +29,55 @@ MECHANISM_RUN = "mechanism_run"
 
 ASSETS = {
     "public_records": Described(
-        "The public table, raw values.",
+        "The public table.",
+        "It has raw values.",
         ("pandas", "parquet"),
         "`preview` shows its first rows; `public_discretized` is what the mechanism sees of it.",
     ),
     "domain": Described(
-        "The attributes and their values: whatever lies outside is not released.",
+        "Attributes and their values.",
+        "A value that the domain does not have is not released.",
         ("yaml",),
         "`table` lists them. `privacy_budget` comes next.",
     ),
     "privacy_budget": Described(
-        "The reservation of this release's whole budget in that of its protected dataset. Nothing"
+        "The reserved budget.",
+        "This release's whole budget is reserved in that of its protected dataset. Nothing"
         " private is opened before it is made.",
         ("ledger",),
         "`outlook` says how long the dataset's budget lasts; the check `budget_suffices` warns"
         " before it ends. The plots show what remained from run to run.",
     ),
     "private_records": Described(
-        "The private table, read where it lies: no row of it is kept. One step opens it, once, and"
-        " makes all that follows from it up to the errors.",
+        "The private table.",
+        "No row of it is kept. One step opens it, once, and makes all that follows from it up to"
+        " the errors.",
         ("pandas", "parquet"),
         "Nothing of it is shown in this UI but its schema. What leaves is `synthetic_records`.",
     ),
     "private_discretized": Described(
+        "The private table as codes.",
         "{codes}",
         ("numpy", "parquet"),
         "`{mechanism}` {draws} it.",
     ),
     "public_discretized": Described(
-        "The public table as integer codes over the domain.",
+        "The public table as codes.",
+        "They are integers over the domain.",
         ("numpy", "parquet"),
         "{public}",
     ),
     MECHANISM_RUN: Described(
-        "The run of {title}: {rounds} It charges the ledger before every draw, and keeps the"
+        "The run of {title}.",
+        "{rounds} It charges the ledger before every draw, and keeps the"
         " transcript and the fitted model.",
         ("numpy",),
         "`rounds` lists every choice, `choices_per_round` and `budget_over_rounds` picture them."
         " The plots show from run to run what was spent{shares}.",
     ),
     "synthetic_records": Described(
-        "The synthetic table, sampled from the model: as many rows as the private one, or as were"
+        "The synthetic table.",
+        "It is sampled from the model, and has as many rows as the private one, or as were"
         " measured where that number is private.",
         ("pandas", "parquet"),
         "`preview` shows its first rows, `csv` and `path` say where the files are,"
@@ -77,26 +86,28 @@ ASSETS = {
         " through the mechanism.",
     ),
     "workload_error": Described(
+        "Errors on the workload.",
         "How far the {judged} table's answers to the workload are from the private"
         " table's (average L1 error, as a fraction of the records: 0 is perfect, 2 the worst).",
         ("numpy",),
         "{finding}The plots show the errors from run to run.",
     ),
     "release_report": Described(
-        "The release on one page that opens offline: budget, choices, comparisons, checks,"
-        " the guarantee in words.",
+        "The release on one page.",
+        "It opens offline, and has budget, choices, comparisons, checks, the guarantee in words.",
         ("html",),
         "`path` says where it is; copy it, and open it in a browser.",
     ),
     "release_certificate": Described(
+        "Promises, draws and charges.",
         "What the release promises, every draw that it made, what it was charged, and whether the"
         " table may leave; `jam-dagster certificate verify` checks it without private data.",
         ("json", "html"),
         "`page` is what a privacy officer reads; `verify` is the command that proves it.",
     ),
     "release_report_restricted": Described(
-        "The report with exact errors, marginal by marginal. Restricted: exact statistics of"
-        " private data.",
+        "The report with exact errors.",
+        "It has them marginal by marginal. Restricted: exact statistics of private data.",
         ("html",),
         "`path` says where it is. `release_report` is the one that may leave.",
     ),
@@ -112,38 +123,43 @@ def described(name: str) -> Described:
 
 
 _SEES = {
-    PrivacyLabel.PUBLIC: "anyone. It owes nothing to the private table.",
-    PrivacyLabel.PRIVATE: "the pipeline only. It holds values of the people who are"
+    PrivacyLabel.PUBLIC: "Anyone. It owes nothing to the private table.",
+    PrivacyLabel.PRIVATE: "The pipeline only. It holds values of the people who are"
     " protected, in memory alone.",
-    PrivacyLabel.DP: "anyone. It is differentially private, and what it says was paid for.",
-    PrivacyLabel.RESTRICTED: "the owner of the private data only. It lies in the private store.",
+    PrivacyLabel.DP: "Anyone. It is differentially private, and what it says was paid for.",
+    PrivacyLabel.RESTRICTED: "The owner of the private data only. It is in the private store.",
 }
 
-_WITHHELD = "the private store. This UI is read by many, and tells the outcome only."
+_WITHHELD = "The private store. Many people read this UI, so it shows the outcome only."
 
 _ROUNDS = {
-    "chosen": "in every round it selects a marginal and whether to measure it on the private"
+    "chosen": "In every round it selects a marginal and whether to measure it on the private"
     " table, with noise, or on the public one, for free.",
-    "public": "it measures the private table with noise, and learns from the public one for free.",
-    "private": "it measures the private table with noise.",
-    "counted": "it counts the private records, with noise where their number is private, and learns"
+    "public": "It measures the private table with noise, and learns from the public one for free.",
+    "private": "It measures the private table with noise.",
+    "counted": "It counts the private records, with noise where their number is private, and learns"
     " from the public table for free.",
 }
 
-_FREE = "nothing"
-_PAID = "nothing more: it is computed from what was paid for."
+_FREE = "Nothing"
+_PAID = "Nothing more: it is computed from what was paid for."
 
 
-def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str) -> str:
-    """Return the description of an asset, in Markdown."""
+def describe_asset(name: str, spec: ReleaseSpec) -> str:
+    """Return the description of an asset in a few words."""
+    return described(name).text.format(**_words_of(spec))
+
+
+def about_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str) -> dict[str, str]:
+    """Return as metadata what an asset is, who may see it, what it costs and where to look."""
     asset = described(name)
     words = _words_of(spec)
-    text = asset.text.format(**words)
+    text = asset.more.format(**words)
     if label is PrivacyLabel.RESTRICTED:
         if name == "workload_error" and spec.evaluation_mode == "exact":
             text += " Restricted: exact statistics of private data."
         elif not spec.releasable:
-            reasons = map(literal, spec.not_releasable_because)
+            reasons = map(one_line, spec.not_releasable_because)
             text += f" Not releasable: {'; '.join(reasons)}."
     if name == "privacy_budget" and price:
         text += f" {price}"
@@ -156,14 +172,12 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
         text += f", {share:.0%} of it replaced by the given one." if share else "."
     shown = label is not PrivacyLabel.RESTRICTED or spec.releasable
     where = asset.next.format(**words) if shown else _WITHHELD
-    return "\n\n".join(
-        (
-            text,
-            f"**Who may see it:** {_SEES[label]}",
-            f"**What it costs:** {_cost(name, spec)}",
-            f"**Where to look:** {where}",
-        )
-    )
+    return {
+        "about": text,
+        "who_may_see_it": _SEES[label],
+        "what_it_costs": _cost(name, spec),
+        "where_to_look": where,
+    }
 
 
 def _words_of(spec: ReleaseSpec) -> dict[str, str]:
@@ -174,13 +188,13 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
     columns = "those of its name in the private and the public"
     if not mechanism.uses_public:
         columns = "that of its name in the private"
-    codes = "The private table as integer codes over the domain: none of them is kept."
+    codes = "They are integers over the domain, and none of them is kept."
     draws = "draws from"
     if not spec.reads_values:
         measures, columns = "counted", "that of its name in the public"
-        codes = "The private table, by reference: no value of it is looked at."
+        codes = "No value of the private table is looked at."
         draws = "counts the records of"
-    compared = "The synthetic table is compared with it; the mechanism does without."
+    compared = "The synthetic table is compared with it. The mechanism does not use it."
     return {
         "mechanism": mechanism.name,
         "title": mechanism.title,
@@ -213,16 +227,16 @@ def _cost(name: str, spec: ReleaseSpec) -> str:
     whole += f" (rho {spec.budget.rho:.6g})"
     if name == "privacy_budget":
         return (
-            f"it reserves {whole} of the dataset {code(spec.dataset)}; what is not spent returns. A"
-            " release that was reserved is not reserved again."
+            f"It reserves {whole} of the dataset {one_line(spec.dataset)}; what is not spent"
+            " returns. A release that was reserved is not reserved again."
         )
     if name == "private_records":
-        return f"nothing by itself. Before it is opened the release is reserved: {whole}."
+        return f"Nothing by itself. Before it is opened the release is reserved: {whole}."
     share = spec.shares.get(MECHANISM if name == MECHANISM_RUN else EVALUATION)
     if share is None:
         return f"{_FREE}, which is why it must not leave."
     epsilon = epsilon_from_rho(share, spec.privacy.delta)
     return (
-        f"up to rho {share:.6g} (by itself epsilon {epsilon:.3g}) of the dataset"
-        f" {code(spec.dataset)}, charged before each draw. Made again, it costs nothing."
+        f"Up to rho {share:.6g} (by itself epsilon {epsilon:.3g}) of the dataset"
+        f" {one_line(spec.dataset)}, charged before each draw. Made again, it costs nothing."
     )

@@ -73,7 +73,9 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     errors = engine.draw(public, kept.append, Path(folder, "table.parquet"))
             except Exception as error:
                 if not kept:
-                    raise
+                    # Too many attempts, or another table, are refused where it would be opened.
+                    with refusal_ends_run(context):
+                        raise
                 failed = error
             except BaseException:
                 # Dagster ends a run that is cancelled by an interrupt.
@@ -85,7 +87,8 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             yield from _private_tables(step, engine, source, domain)
             yield from _outcomes(step, drawn, public)
             if failed is not None:
-                raise failed
+                with refusal_ends_run(context):
+                    raise failed
             if errors is not None and "workload_error" in graph.names:
                 # As the steps to come find it: the checks of a table are made once.
                 table = step.load("synthetic_records", step.partition, TableFile)

@@ -19,7 +19,7 @@ from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.release.engine import private_step
-from jam_dagster.release.public_side import public_remarks
+from jam_dagster.release.public_side import draft_of, public_remarks
 from jam_dagster.tables import Domain, MarginalSource, PublicTables
 from jam_dagster.tables.sources.public import encode_public
 from jam_dagster.tables.sources.public_apart import check_no_people
@@ -88,10 +88,12 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
     def domain_from_public(context: dg.AssetExecutionContext, **records: pd.DataFrame) -> Domain:
-        draft = spec.drafted(_tables(graph, records))
-        if draft.left_out:
-            listed = "\n".join(f"- {literal(str(one))}" for one in draft.left_out)
-            context.add_output_metadata({"left_out": dg.MetadataValue.md(listed)})
+        draft = draft_of(graph.spec, _tables(graph, records))
+        noted = [f"{name}: {note}" for name, note in draft.notes.items()]
+        for name, said in (("left_out", [*map(str, draft.left_out)]), ("to_look_at", noted)):
+            if said:
+                listed = "\n".join(f"- {literal(one)}" for one in said)
+                context.add_output_metadata({name: dg.MetadataValue.md(listed)})
         return describe(context, draft.domain)
 
     return domain_from_public

@@ -145,6 +145,16 @@ class LedgerResource(dg.ResourceDefinition):
         except JamError:
             return True
 
+    def warn_unless_known(self, dataset: str) -> None:
+        """Log that the releases of a dataset without a budget will be refused."""
+        if not self.knows(dataset):
+            location = Ledger(self.url).location
+            dg.get_dagster_logger().warning(
+                f"Protected dataset {dataset!r} has no privacy budget, so its releases will be"
+                " refused: name it under budgets of the ledger resource, or let an officer grant"
+                f" it (`{grant_command(location, dataset)}`)."
+            )
+
     def open(
         self,
         dataset: str,

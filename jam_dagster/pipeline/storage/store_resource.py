@@ -11,7 +11,7 @@ from upath import UPath
 
 from jam_dagster.common.variables import expanded, names_variables
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.dagster_internals import quiet_console
+from jam_dagster.pipeline.dagster_internals import is_reserved_asset_job_name, quiet_console
 from jam_dagster.pipeline.graph import PRIVATE_STORE, RELEASABLE_STORE
 from jam_dagster.pipeline.launch import (
     NO_CONFIG,
@@ -77,7 +77,9 @@ class ReleaseStoreResource(dg.IOManagerDefinition):
 
     def _given(self, context: dg.InitResourceContext) -> ReleaseStore:
         # Every step of a release needs a store, so this is before the first of them.
-        if context.run is not None and RELEASE_TAG in context.run.tags:
+        run = context.run
+        # A selection of assets is run by a job of Dagster's own, other jobs are somebody else's.
+        if run and (RELEASE_TAG in run.tags or is_reserved_asset_job_name(run.job_name)):
             quiet_console(context)
         private: object = getattr(context.resources, PRIVATE_STORE, None)
         if private is None or self.private:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Collection
 from datetime import date, timedelta
 from decimal import Decimal
@@ -225,21 +226,30 @@ def _draft_categorical(
     if not private and kind_of(values) == "text" and truths_of(values):
         return CategoricalAttribute(name, tuple(values), nullable, unreadable=unreadable)
     if other is not None:
+        times = Counter(map(text_of, observed[0])).most_common()
+        # A value that few rows have is a sign of values that no row has.
+        rare = times[-1][1] < _KEPT_ROWS
         if len(by_text) > _KEPT_TEXTS:
-            times = observed[0].astype(object).map(text_of).value_counts()
-            often = times[times >= _KEPT_ROWS] if times.iloc[0] >= _KEPT_ROWS else times
-            by_text = {text: by_text[text] for text in often.index[:_KEPT_TEXTS]}
+            often = [one for one in times if one[1] >= _KEPT_ROWS] or times
+            by_text = {text: by_text[text] for text, _ in often[:_KEPT_TEXTS]}
+            rare = True
         # No release could hold them.
-        by_text = {text: value for text, value in by_text.items() if not is_formula(value)}
-        values = [by_text[text] for text in sorted(by_text)]
-        like = [text for text in sorted(by_text) if text.lower() == other.lower()]
-        other = other if other in like else (like or [other])[0]
-        if not like:
+        plain = {text: value for text, value in by_text.items() if not is_formula(value)}
+        rare = rare or len(plain) < len(by_text)
+        values = [plain[text] for text in sorted(plain)]
+        like = [text for text in sorted(plain) if text.lower() == other.lower()]
+        if like:
+            other = other if other in like else like[0]
+        elif rare:
             values.append(other)
+        else:
+            other = None
     kept = "category" if isinstance(dtype, pd.CategoricalDtype) else None
     if kind_of(values) == "text" and str(dtype) == "string":
         kept = "string"
-    return CategoricalAttribute(name, tuple(values), nullable, other, kept)
+    if other is not None:
+        unreadable = "error"
+    return CategoricalAttribute(name, tuple(values), nullable, other, kept, unreadable)
 
 
 def _such_as(texts: Collection[str]) -> str:

@@ -61,17 +61,18 @@ def draft_table(
     """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
     Text becomes a categorical attribute of the observed values, or the 60 most frequent ones, plus
-    `other`; two texts of booleans, such as yes and no, need none. Texts of which nearly all write
-    numbers, dates or durations in one format become these, and have that format again when they are
-    decoded; `notes` says how many public cells do not read. Up to 1,000 levels that a categorical
-    dtype declares stay, in their order, unless all of them occur and write such a format. Dates and
-    times are counted in the longest unit that all of them are whole ones of, in bins of days, weeks
-    or longer. Up to 32 different numbers get a bin each; more get bins of about equally many rows
-    with round edges, and a value that many rows share, such as no capital gain or 40 hours a week,
-    has a bin of its own. Decoded numbers are spread `within` a bin as the public ones are, and a
-    column of up to a hundred different numbers gets no other. Values outside the bounds are
-    clipped. Floats that are all integers are read as integers (pandas reads integers with gaps as
-    floats).
+    `other` if fewer than five rows have one of them; if not, an unobserved value is encoded as a
+    missing one, as it is beside two texts of booleans, such as yes and no. Texts of which nearly
+    all write numbers, dates or durations in one format become these, and have that format again
+    when they are decoded; `notes` says how many public cells do not read. Up to 1,000 levels that a
+    categorical dtype declares stay, in their order, unless all of them occur and write such a
+    format. Dates and times are counted in the longest unit that all of them are whole ones of, in
+    bins of days, weeks or longer. Up to 32 different numbers get a bin each; more get bins of about
+    equally many rows with round edges, and a value that many rows share, such as no capital gain or
+    40 hours a week, has a bin of its own. Decoded numbers are spread `within` a bin as the public
+    ones are, and a column of up to a hundred different numbers gets no other. Values outside the
+    bounds are clipped. Floats that are all integers are read as integers (pandas reads integers
+    with gaps as floats).
 
     An attribute takes any cell of another table, unless `other` is None: what cannot be read as
     its kind is encoded as a missing value. Constants, keys, free text and nested values are left
@@ -93,7 +94,7 @@ def draft_table(
         uniform; None: bins by the public table, as above.
     other
         Name of the category for unobserved values, in the case of an existing category of that
-        name; None: an unobserved value is an error.
+        name; None: none is added, and an unobserved value is an error.
     infer
         Whether what is proposed becomes part of the domain.
 

@@ -142,7 +142,8 @@ def _rewritten(column: pd.Series[Any], attribute: Attribute) -> Iterator[str]:
     if len(values) > 1 and all(map(_PERIOD.fullmatch, values)):
         later = "are clipped"
         if isinstance(attribute, CategoricalAttribute):
-            later = f"become {attribute.other!r}"
+            other = attribute.other
+            later = "are missing" if other is None else f"become {other!r}"
         yield f"looks like months, quarters or weeks: later ones than the public table's {later}"
 
 

@@ -140,6 +140,20 @@ def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
     assert failures(bench) == []
 
 
+def test_too_many_attempts_are_a_refusal_and_cancel_the_run(bench: Bench) -> None:
+    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=1, **FIXED)
+    assert bench.run([*GIVEN, "privacy_budget"], evaluation=OFF).success
+    with bench.ledger.opening(bench.events()[-1].key):
+        pass
+    result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
+    run = bench.instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert run.status is dg.DagsterRunStatus.CANCELED
+    log = [one.user_message for one in bench.instance.all_logs(result.run_id)]
+    assert any(one.startswith("Refused: the private data of dataset 'people'") for one in log)
+    assert attempts(bench) == (1, 1)
+
+
 @pytest.mark.slow
 def test_a_release_that_has_ended_is_made_again_without_its_private_table(bench: Bench) -> None:
     noisy = EvaluationSpec(mode="private")

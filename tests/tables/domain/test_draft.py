@@ -42,6 +42,23 @@ def test_text_becomes_the_values_observed_and_other():
     assert draft(["b", "a"], other="rest").other == "rest"
 
 
+def test_no_other_is_added_where_no_value_is_rare():
+    attribute = draft(["b", "a"] * 5)
+    assert (attribute.values, attribute.other) == (("a", "b"), None)
+    # An unseen value of another table is missing, and ends nothing.
+    assert attribute.nullable
+    assert attribute.unreadable == "missing"
+    encoded = encode(pd.DataFrame({"a": ["c", "b"]}), Domain((attribute,)))
+    assert encoded.column("a").tolist() == [attribute.null_code, 1]
+    assert draft(["b", "a"] * 5, other=None).unreadable == "error"
+    # Four rows of a value are few, whatever the others are.
+    rare = draft(["b", "a"] * 5 + ["c"] * 4)
+    assert (rare.values, rare.other) == (("a", "b", "c", "other"), "other")
+    # A value that no release may hold needs one, and one in the table stays one.
+    assert draft(["b", "=a"] * 5).values == ("b", "other")
+    assert draft(["b", "Other"] * 5).other == "Other"
+
+
 def test_texts_that_a_spreadsheet_runs_become_other():
     drafted = draft_table(pd.DataFrame({"a": ["@home", "+49 170", "-", "away"]}))
     assert drafted.domain.attribute("a").values == ("-", "away", "other")

@@ -149,5 +149,5 @@ def test_notes_say_which_table_they_are_about():
     assert notes == {
         "a": "in survey: 60 of 120 public cells are read as missing, such as 'refused'",
         "b": "in survey: looks like months, quarters or weeks: later ones than the public table's"
-        " become 'other'",
+        " are missing",
     }
