@@ -143,8 +143,10 @@ class ChunkFormat:
         import pyarrow.parquet as pq
 
         part = path.with_name(f"{path.name}.part")
+        # What lies there is a killed run's, or a link that somebody put there.
+        part.unlink(missing_ok=True)
         try:
-            with pq.ParquetWriter(part, self._schema) as writer:
+            with part.open("xb") as file, pq.ParquetWriter(file, self._schema) as writer:
                 yield lambda chunk: writer.write_table(self.arrow(chunk))
             part.replace(path)
         finally:
