@@ -277,6 +277,29 @@ def test_what_was_changed_before_it_was_certified_is_refused(
     assert all(one.passed for one in verify(Path("out"), ledger=Ledger("ledger.db")))
 
 
+def test_a_table_in_chunks_that_was_changed_is_not_certified(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write to the folder, as soon as the table is there."""
+    monkeypatch.setattr(rows, "MOST_AT_ONCE", 150)
+    monkeypatch.setattr(rows, "CHUNK_ROWS", 100)
+    replace = Path.replace
+
+    def raced(path: Path, target: Path) -> Path:
+        made = replace(path, target)
+        if target.name == "synthetic.parquet":
+            pd.read_parquet(target).assign(sex=0).to_parquet(target, row_group_size=100)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", raced)
+        result = run(*synthesize(*RELEASE, *NOISY))
+    assert "is not the file that was made" in " ".join(result.output.split())
+    assert "certified" not in [event.kind.value for event in Ledger("ledger.db").events()]
+    assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
+    assert all(one.passed for one in verify(Path("out"), ledger=Ledger("ledger.db")))
+
+
 @pytest.mark.slow
 def test_no_exact_errors_are_left_of_a_release_that_is_not_certified(
     run: Run, monkeypatch: pytest.MonkeyPatch

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jam_dagster.common.choices import RECORDS_SHARE
+from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import (
     ChargedBeforeError,
     LedgerIntegrityError,
@@ -213,9 +215,7 @@ class Draws:
         stored = self._recalled(call)
         if stored is None:
             # Invalid scores must fail before the charge.
-            values = check_values(scores(), name="scores")
-            if values.size != size:
-                raise SpecificationError(f"{step} has {values.size} scores of {size} candidates")
+            values = _checked(partial(check_values, name="scores"), scores(), call)
             self._pay(call)
             # One choice keeps the name of its draw, and so its seed.
             steps = [step] if choices == 1 else [f"{step}/{at + 1}" for at in range(choices)]
@@ -315,7 +315,7 @@ class Draws:
         stored = self._recalled(call)
         if stored is None:
             # Invalid counts must fail before the charge.
-            exact = check_counts(counts())
+            exact = _checked(check_counts, counts(), call)
             self._pay(call)
             step, sensitivity = call.step, call.sensitivity
             values, sigma = self._noise.gaussian_counts(exact, sensitivity, call.rho, step)
@@ -368,7 +368,7 @@ class Draws:
         stored = self._recalled(call)
         if stored is None:
             self._pay(call)
-            values = check_values(compute(), name="values")
+            values = _checked(partial(check_values, name="values"), compute(), call)
             noisy, sigma = self._noise.gaussian_values(values, sensitivity, rho, step)
             stored = {"values": noisy, "sigma": float(sigma), "rho": rho}
             self._store.put(step, stored)
@@ -450,3 +450,17 @@ class Draws:
         counts, reveals the counts.
         """
         return self._noise.repeatable and rho_within(units_up(rho)) == charged
+
+
+def _checked(
+    check: Callable[[np.ndarray], np.ndarray], statistics: np.ndarray, call: NoiseCall
+) -> np.ndarray:
+    """Return what a draw is of, once it is of the draw's size.
+
+    What is wrong with it, and how many of it are, may depend on private values.
+    """
+    with private_values():
+        checked = check(statistics)
+        if checked.size != call.cells:
+            raise SpecificationError(f"{call.step} has {checked.size} values of {call.cells}")
+    return checked

@@ -417,19 +417,18 @@ class Engine(Documents):
 
         def written(chunks: Iterable[SampledRows]) -> Iterator[EncodedTable | PackedCounts]:
             made, rows = 0, run.transcript.records
-            with form.writing(path) as write:
-                for chunk in chunks:
-                    write(chunk.table)
-                    tenth = 10 * made // rows
-                    made += chunk.codes.records
-                    if 10 * made // rows > tenth:
-                        self.progress.on_rows(made, rows)
-                    yield chunk.codes if chunk.counts is None else chunk.counts
+            for chunk in chunks:
+                write(chunk.table)
+                tenth = 10 * made // rows
+                made += chunk.codes.records
+                if 10 * made // rows > tenth:
+                    self.progress.on_rows(made, rows)
+                yield chunk.codes if chunk.counts is None else chunk.counts
 
         sampled = release_rows(run.model, run.transcript, form=form, counted=told)
-        with closing(sampled) as chunks:
+        with form.writing(path) as write, closing(sampled) as chunks:
             counts = counts_in(self.spec, run, written(chunks), evaluated=True)
-        table = TableFile(path)
+        table = TableFile(path, write.sha256)
         keep_counts(run, table, counts)
         return Sample(counts, table)
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from upath import UPath
 
 from jam_dagster.certificates import released_files, render_certificate, table_csv
-from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.files import check_folder, check_plain
 from jam_dagster.errors import InputError
 from jam_dagster.tables.sources.table_file import TableFile
@@ -100,7 +99,7 @@ class ReleaseFolder:
         """Write the synthetic table, unless it lies here already, and remove any other."""
         if isinstance(table, TableFile):
             self.csv.unlink(missing_ok=True)
-            self._made[self.parquet] = sha256_of(self.parquet)
+            self._made[self.parquet] = table.sha256
         else:
             self.parquet.unlink(missing_ok=True)
             self._write(self.csv, table_csv(table, domain, dialect), False)

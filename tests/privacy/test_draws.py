@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jam_dagster.errors import BudgetExceededError, LostDrawError
+from jam_dagster.errors import BudgetExceededError, LostDrawError, PrivateValuesError
 from jam_dagster.privacy import (
     DirectoryStore,
     Draws,
@@ -152,6 +152,25 @@ def test_an_outcome_that_the_ledger_never_confirmed_is_nobodys(tmp_path, puts):
         "b", lambda: COUNTS, size=COUNTS.size, rho=1e-3
     )
     np.testing.assert_array_equal(again, values)
+
+
+@pytest.mark.parametrize("wrong", [[0.0, -np.inf, np.nan], [0, 1], ["a"] * 3])
+@pytest.mark.parametrize("kind", range(3))
+def test_what_is_wrong_with_an_input_is_not_told(kind, wrong):
+    """How many cells are empty, or how many values there are, is a statistic of private data."""
+    account, given = UnledgeredAccount(1.0), np.array(wrong)
+    draws = Draws(ExactNoise(), account, store := MemoryStore())
+    options = {"size": 3, "rho": 0.1}
+    with pytest.raises(PrivateValuesError) as told:
+        (
+            lambda: draws.measure("s", lambda: given, **options),
+            lambda: draws.select("s", lambda: given, sensitivity=1.0, **options),
+            lambda: draws.values("s", lambda: given, sensitivity=1.0, **options),
+        )[kind]()
+    assert str(told.value) == str(PrivateValuesError())
+    assert told.value.__cause__ is told.value.__context__ is None
+    # No outcome says either how long the input was.
+    assert store.get("s") is None
 
 
 def test_only_seeded_noise_repeats():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,11 +36,27 @@ _WITH_GAPS = {"bool": "boolean", "int64": "Int64", "uint64": "UInt64"}
 Chunk: TypeAlias = "pd.DataFrame | pa.Table"
 
 
+@dataclass
+class ChunkWriter:
+    """Writes the next chunk of a table; `sha256` is that of the whole, once it is written."""
+
+    write: Callable[[Chunk], None]
+    sha256: str = ""
+
+    def __call__(self, chunk: Chunk) -> None:
+        """Write a chunk."""
+        self.write(chunk)
+
+
 @dataclass(frozen=True)
 class TableFile:
-    """A synthetic table in a Parquet file, with a chunk of its rows in each row group."""
+    """A synthetic table in a Parquet file, with a chunk of its rows in each row group.
+
+    `sha256` is that of what this process wrote; empty for a file that was found.
+    """
 
     path: Path | UPath
+    sha256: str = field(default="", compare=False)
 
     def __len__(self) -> int:
         return sum(self.sizes)
@@ -138,14 +155,21 @@ class ChunkFormat:
     attrs: Mapping[Any, Any] = field(default_factory=dict)
 
     @contextmanager
-    def writing(self, path: Path) -> Iterator[Callable[[Chunk], None]]:
+    def writing(self, path: Path) -> Iterator[ChunkWriter]:
         """Yield what writes the next chunk of a table, which is there once all were written."""
         import pyarrow.parquet as pq
 
         part = path.with_name(f"{path.name}.part")
+        # What lies there is a killed run's, or a link that somebody put there.
+        part.unlink(missing_ok=True)
         try:
-            with pq.ParquetWriter(part, self._schema) as writer:
-                yield lambda chunk: writer.write_table(self.arrow(chunk))
+            with part.open("x+b") as file:
+                with pq.ParquetWriter(file, self._schema) as writer:
+                    made = ChunkWriter(lambda chunk: writer.write_table(self.arrow(chunk)))
+                    yield made
+                # By its name it may be another file by then.
+                file.seek(0)
+                made.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

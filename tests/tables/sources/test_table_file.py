@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from io import BytesIO
 from pathlib import Path
 
@@ -78,3 +79,47 @@ def test_a_table_that_is_not_whole_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("there", ["a link", "a hanging link", "a killed run's file", "a pipe"])
+def test_what_is_in_the_way_of_a_table_is_not_written_to(tmp_path: Path, there: str) -> None:
+    """Whoever may write among the releases could have a run overwrite the ledger."""
+    ledger = tmp_path / "ledger.sqlite"
+    (folder := tmp_path / "release").mkdir()
+    path, part = folder / "table.parquet", folder / "table.parquet.part"
+    if there == "a pipe":
+        os.mkfifo(part)
+    elif there == "a killed run's file":
+        part.write_bytes(b"half a table" * 1000)
+    else:
+        part.symlink_to(ledger)
+    if there == "a link":
+        ledger.write_text("all that was spent")
+    with ChunkFormat(DOMAIN).writing(path) as write:
+        write(chunk(0))
+    assert [one.name for one in folder.iterdir()] == ["table.parquet"]
+    assert not path.is_symlink()
+    assert TableFile(path).sizes == [3]
+    assert ledger.exists() == (there == "a link")
+    if there == "a link":
+        assert ledger.read_text() == "all that was spent"
+
+
+def test_a_link_that_is_put_there_meanwhile_is_not_written_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, unlink = tmp_path / "ledger.sqlite", Path.unlink
+    ledger.write_text("all that was spent")
+
+    def raced(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        path.symlink_to(ledger)
+
+    def written() -> None:
+        with ChunkFormat(DOMAIN).writing(tmp_path / "table.parquet") as write:
+            write(chunk(0))
+
+    monkeypatch.setattr(Path, "unlink", raced)
+    with pytest.raises(FileExistsError):
+        written()
+    assert ledger.read_text() == "all that was spent"
