@@ -149,8 +149,10 @@ def test_outcomes_under_other_names(made: Released) -> None:
         return replace(measured, clique=clique, values=measured.values.transpose(order))
 
     invent(made, renamed)
-    assert made.failed(ledger=False) - BY_CHANCE == {"the outcomes", "the draws"}
-    assert made.failed() - BY_CHANCE == {"the outcomes", "the draws", "the ledger", ISSUED}
+    # A marginal of both has the same name as before, and its draw is as the mechanism asks.
+    chance = BY_CHANCE | {"the draws"}
+    assert made.failed(ledger=False) - chance == {"the outcomes"}
+    assert made.failed() - chance == {"the outcomes", "the ledger", ISSUED}
 
 
 def test_a_digest_that_is_left_out(made: Released) -> None:
