@@ -110,23 +110,32 @@ def _measurement_faults(transcript: Transcript) -> Iterator[str]:
     """Yield the measurements that no draw gave or chose: a fit takes nothing else."""
     drawn = {(one.step, one.subject): one for one in transcript.calls if not one.lost}
     chosen = Counter(one.subject for one in drawn.values() if one.kind == SELECTION)
+    order, last = {place: number for number, place in enumerate(drawn)}, -1
     for place, one in enumerate(transcript.rounds):
         called, measured = f"round {place + 1}", one.measurement
         if measured is None:
             continue
         subject = subject_of(one.clique, one.source, one.table)
         if one.source == "private":
-            call = drawn.pop((measured.step, subject), None)
+            draw = measured.step, subject
+            call = drawn.pop(draw, None)
             if call is None or call.kind != COUNTS:
                 yield f"{called} records a measurement that was never drawn"
-            elif measured.sigma != call.scale:
+                continue
+            if measured.sigma != call.scale:
                 yield f"{called} records other noise than was drawn"
+            # A fit depends on their order, and so does the seed of the table.
+            if order[draw] < last:
+                yield f"{called} records a measurement that was drawn before an earlier round's"
+            last = order[draw]
         elif not chosen[subject]:
             yield f"{called} records public data that no draw chose"
         elif measured.sigma != 0.0:
             yield f"{called} records noise of public counts"
         chosen[subject] -= one.source == "public"
-    for step in transcript.values.keys() - {one.step for one in drawn.values()}:
+    # Other draws have their outcome elsewhere: values of theirs would hide it from its digest.
+    valued = {one.step for one in drawn.values() if one.kind == "Gaussian"}
+    for step in sorted(transcript.values.keys() - valued):
         yield f"the transcript has values of {step}, which was never drawn"
 
 

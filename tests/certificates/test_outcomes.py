@@ -32,6 +32,7 @@ from jam_dagster.mechanisms import (
 from jam_dagster.mechanisms.context import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING_HELPS, measurements_hash
 from jam_dagster.privacy import Draws, Event, Kind, UnledgeredAccount
+from jam_dagster.privacy.noise.calls import SELECTION
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload
 from tests.certificates.conftest import MWEM, Released, certified_again, copied, fitted
 from tests.certificates.test_verification import ISSUED
@@ -239,6 +240,25 @@ def test_a_measurement_that_was_never_drawn(made: Released) -> None:
     put_rounds(made, *rounds, more)
     with pytest.raises(LedgerIntegrityError, match="records a measurement that was never drawn"):
         certified_again(made)
+
+
+def test_measurements_in_another_order_than_they_were_drawn(made: Released) -> None:
+    """The seed of the table depends on it, and nobody without public data runs TILT again."""
+    *others, before, last = rounds_of(made)
+    places = [replace(last, index=before.index), replace(before, index=last.index)]
+    put_rounds(made, *others, *places)
+    wrong = f"round {len(others) + 2} records a measurement that was drawn before an earlier"
+    assert wrong in found(made)["the outcomes"].message
+
+
+def test_values_of_a_draw_that_gave_none(made: Released) -> None:
+    """They would choose the seed of the table, or hide a private number of records."""
+    transcript = Transcript.load(made.folder / "transcript")
+    chosen = next(one.step for one in transcript.calls if one.kind == SELECTION)
+    replace(transcript, values={chosen: np.ones(1)}).save(made.folder / "transcript")
+    made.forge()
+    wrong = f"the transcript has values of {chosen}, which was never drawn"
+    assert wrong in found(made)["the outcomes"].message
 
 
 def test_public_data_that_no_draw_chose(tmp_path: Path, public_folder: Path) -> None:
