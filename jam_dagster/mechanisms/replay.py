@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _CLOSE = 1e-9
 """Relative tolerance of what was computed with floats: sums may round otherwise elsewhere."""
 
+_MOST_TABLES = 100
+"""The most public tables whose names are believed without the tables."""
+
 
 class ReplayError(InputError):
     """A transcript is not what its mechanism does with the outcomes that it records."""
@@ -122,6 +125,9 @@ class Replay(Context):
             return super().tables
         self._lacks_tables, rounds = True, self._transcript.rounds
         taken = dict.fromkeys(one.table for one in rounds if one.source == "public")
+        # Each of them has a copy of all candidates.
+        if len(taken) > _MOST_TABLES:
+            raise ReplayError(f"the transcript names {len(taken):,} public tables: give them")
         return dict.fromkeys(taken, self.domain.names)
 
     def _taken(self, step: str, clique: Clique, name: str) -> np.ndarray:

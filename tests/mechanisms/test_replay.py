@@ -22,7 +22,7 @@ from jam_dagster.models.base import Model
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.noise.calls import RECORDS, SELECTION
 from jam_dagster.tables import Workload
-from tests.battery.mechanisms import Case, aim, every_mechanism, mwem_pgm, tilt
+from tests.battery.mechanisms import CASES, Case, aim, every_mechanism, mwem_pgm, tilt
 from tests.battery.test_interruptions import RHO, Forgetful, StoppedError, run
 from tests.battery.test_replay import DOMAIN, pairs
 from tests.privacy.neighbours import RELATIONS
@@ -190,6 +190,18 @@ def test_a_choice_of_no_candidate_is_found() -> None:
     single = replace(first, subject=subject_of(transcript.rounds[0].clique[:1]))
     with pytest.raises(ReplayError, match="no candidate"):
         again(case, replace(transcript, calls=(single, *others)))
+
+
+def test_tables_without_end_are_not_believed() -> None:
+    """Each name of a public table brings as many candidates as there are marginals."""
+    (case,) = (one for one in CASES if one.name == NO_TABLES)
+    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    more = [
+        replace(transcript.rounds[0], index=at, source="public", table=f"t{at}", measurement=None)
+        for at in range(101)
+    ]
+    with pytest.raises(ReplayError, match="names 10[0-9] public tables"):
+        again(case, replace(transcript, rounds=(*transcript.rounds, *more)))
 
 
 def test_private_data_are_reached_only_within_draws(monkeypatch: pytest.MonkeyPatch) -> None:
