@@ -200,7 +200,7 @@ def test_tables_without_end_are_not_believed() -> None:
         replace(transcript.rounds[0], index=at, source="public", table=f"t{at}", measurement=None)
         for at in range(101)
     ]
-    with pytest.raises(ReplayError, match="names 10[0-9] public tables"):
+    with pytest.raises(ReplayError, match=r"names 10[0-9] public tables"):
         again(case, replace(transcript, rounds=(*transcript.rounds, *more)))
 
 
