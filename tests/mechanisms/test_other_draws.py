@@ -120,8 +120,10 @@ def test_values_that_are_not_the_draws_are_found() -> None:
 def installed(tmp_path: Path) -> Iterator[None]:
     source = Path(other_draws.__file__).read_text()
     site = tmp_path / "site"
-    install(site, name="linked", place="tiny_mechanisms:Linked", source=source)
-    with known(install(site, package="more", name="sampled", place="more:Sampled", source=source)):
+    install(site, name="linked", place="tiny_linked:Linked", source=source)
+    with known(
+        install(site, package="more", name="sampled", place="tiny_sampled:Sampled", source=source)
+    ):
         yield
 
 

@@ -85,7 +85,7 @@ def load(context: dg.ComponentLoadContext) -> <class>:
         # replace_one shows the number of records, so the budget must say that it is public.
         privacy=PrivacySpec(epsilon=<epsilon>, delta=1e-9, neighbours="<neighbours>"),
         # The one with the least measured errors where the public table was related.
-        mechanism=MechanismSpec(recommended(public=True)),
+        mechanism=MechanismSpec("tilt"),
         workload=WorkloadSpec(degree=<degree>),
         evaluation=EvaluationSpec(mode="private"),
     )

@@ -36,7 +36,14 @@ from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
 from jam_dagster.release.place import archive_name
 from jam_dagster.release.run import read_run, write_run
-from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
+from jam_dagster.tables import (
+    Domain,
+    EncodedTable,
+    PreviousRelease,
+    Workload,
+    decode,
+    source_from_config,
+)
 from jam_dagster.tables.codes.table import digest_of
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
@@ -296,7 +303,7 @@ def test_a_prior_is_learnt_from_the_release_before(months: Months, mechanism: st
     on = public_of(months, FEBRUARY)
     assert len(on) == 600
     public = EncodedTable(DOMAIN, tuple(on[name].to_numpy() for name in DOMAIN.names))
-    again = refit(made.transcript, DOMAIN, public)
+    again = refit(made.transcript, DOMAIN, Workload.all_k_way(DOMAIN, 1), public)
     asked = DOMAIN.names[:2]
     assert again.marginal(asked).tobytes() == made.model.marginal(asked).tobytes()
 
@@ -349,7 +356,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(
         if one.measurement is not None
     )
     invented = replace(made.transcript, rounds=rounds)
-    model = refit(invented, DOMAIN)
+    model = refit(invented, DOMAIN, Workload.all_k_way(DOMAIN, 1))
     before = months.bench.events()
     for forged, named in (
         (
