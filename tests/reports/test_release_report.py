@@ -28,7 +28,7 @@ from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.mechanisms import Aim
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
-from jam_dagster.privacy.noise.calls import RECORDS
+from jam_dagster.privacy.noise import calls
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.live_charts import page_script
 from jam_dagster.reports.mechanism_text import picks_text
@@ -252,7 +252,7 @@ def test_two_is_the_worst_error_only_where_the_number_of_records_is_public(
 def test_the_guarantee_is_told_for_whom_it_is(
     tiny: SmallRelease, neighbours: Neighbours, said: list[str]
 ) -> None:
-    counting = NoiseCall("records", "discrete Gaussian", 0.004, 1.0, 11.0, 1, subject=RECORDS)
+    counting = NoiseCall("records", "discrete Gaussian", 0.004, 1.0, 11.0, 1, subject=calls.RECORDS)
     transcript = replace(
         tiny.transcript,
         neighbours=neighbours,
