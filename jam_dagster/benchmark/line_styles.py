@@ -42,7 +42,7 @@ def line_styles(named: Iterable[tuple[str, str]]) -> list[Line]:
     """Return the styles of lines, each with its title and mechanism, in the order of legends.
 
     A mechanism under its own name has a style by its rank, which stays reserved even without runs;
-    a further line of it stands beside it, in the same colour with another marker.
+    a further line of it has the same colour and another marker.
     """
     known = known_classes()
     taken: set[tuple[str, Shape, bool]] = set()

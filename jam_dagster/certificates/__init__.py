@@ -14,10 +14,11 @@ from jam_dagster.certificates.facts import (
     Sampling,
     Standing,
 )
+from jam_dagster.certificates.finding import Finding
 from jam_dagster.certificates.issue import Issuer, certify, released_files
 from jam_dagster.certificates.page import render_certificate
 from jam_dagster.certificates.table import table_csv
-from jam_dagster.certificates.verification import Finding, verify
+from jam_dagster.certificates.verification import verify
 from jam_dagster.certificates.wording import Condition
 
 __all__ = [

@@ -6,6 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.privacy import Budget, epsilon_from_rho, rho_within, units_up
+from jam_dagster.privacy.noise.calls import COUNTS
+from jam_dagster.privacy.shares import EVALUATION
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
@@ -58,7 +60,9 @@ def _parts(certificate: Certificate) -> list[dict[str, Any]]:
         if draw.call.lost:
             lost += units_up(draw.call.rho)
         else:
-            uses[draw.call.kind] += units_up(draw.call.rho)
+            # Statistics of a mechanism are measured, whatever their noise.
+            values = draw.call.kind == "Gaussian" and draw.share != EVALUATION
+            uses[COUNTS if values else draw.call.kind] += units_up(draw.call.rho)
     reserved = sum(units_up(rho) for rho in certificate.asked.shares.values())
     parts = [(*_USES[kind], units) for kind, units in uses.items()]
     parts.append(("Lost draws", "lost", lost))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
 from jam_dagster.certificates.draw_faults import draw_faults
 from jam_dagster.certificates.error_faults import error_faults
-from jam_dagster.certificates.held import UNREADABLE, Held
+from jam_dagster.certificates.finding import Finding, found_by, not_checked
+from jam_dagster.certificates.held import Held
 from jam_dagster.certificates.issue import SEED_BYTES, content_of, environment
 from jam_dagster.certificates.ledger_faults import (
     certified,
@@ -35,7 +35,7 @@ from jam_dagster.certificates.table import RUN_ATTRIBUTE, digest_written, run_di
 from jam_dagster.certificates.withdrawal import withdrawal_faults
 from jam_dagster.certificates.wording import setting_fault
 from jam_dagster.common.files import read_text_bytes
-from jam_dagster.errors import JamError, SpecificationError
+from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, release_rows
 from jam_dagster.mechanisms.discovery import OWN_PACKAGE
 from jam_dagster.mechanisms.loops.rows import chunk_sizes
@@ -53,28 +53,6 @@ if TYPE_CHECKING:
 
     from jam_dagster.privacy import Ledger
     from jam_dagster.tables import Source
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The finding of one check of a certificate.
-
-    Parameters
-    ----------
-    name
-        The subject of the check.
-    passed
-        Whether it holds.
-    message
-        The finding in words.
-    checked
-        Whether the check was made; a check that was skipped for lack of a file is no fault.
-    """
-
-    name: str
-    passed: bool
-    message: str
-    checked: bool = True
 
 
 def verify(
@@ -116,20 +94,20 @@ def verify(
     folder = path if path.is_dir() else path.parent
     held = Held(certificate, folder, files or {}, public)
     return [
-        _found("the certificate is whole", lambda: _seal_faults(document, certificate)),
+        found_by("the certificate is whole", lambda: _seal_faults(document, certificate)),
         _signed(document, certificate, ledger, keys),
-        *(_found(f"file: {name}", _file_check(held, name)) for name in held.names),
+        *(found_by(f"file: {name}", _file_check(held, name)) for name in held.names),
         *_page(certificate, folder),
-        _found("the domain", lambda: _domain_faults(held)),
-        _found("the transcript", lambda: _transcript_faults(held)),
+        found_by("the domain", lambda: _domain_faults(held)),
+        found_by("the transcript", lambda: _transcript_faults(held)),
         *_from_package(certificate),
-        _found("the settings", lambda: filter(None, [setting_fault(certificate)])),
+        found_by("the settings", lambda: filter(None, [setting_fault(certificate)])),
         _draws(held),
-        _found("the budget", lambda: _budget_faults(certificate)),
+        found_by("the budget", lambda: _budget_faults(certificate)),
         *_paid(held, ledger),
         _public(held),
         _refitted(held),
-        table := _found("the table, sampled again", lambda: _table_faults(held)),
+        table := found_by("the table, sampled again", lambda: _table_faults(held)),
         *_errors(held, table),
     ]
 
@@ -140,9 +118,9 @@ def _errors(held: Held, table: Finding) -> Iterator[Finding]:
         return
     name = "the errors"
     if table.passed:
-        yield _found(name, lambda: _error_faults(held))
+        yield found_by(name, lambda: _error_faults(held))
     else:
-        yield _not_checked(name, "they follow from the table, which is not the release's")
+        yield not_checked(name, "they follow from the table, which is not the release's")
 
 
 def _error_faults(held: Held) -> Iterator[str]:
@@ -161,11 +139,11 @@ def _page(certificate: Certificate, folder: Path | UPath) -> Iterator[Finding]:
     path, name = folder / PAGE_NAME, f"page: {PAGE_NAME}"
     if not path.is_file():
         return
-    found = _found(name, lambda: _page_faults(certificate, path))
+    found = found_by(name, lambda: _page_faults(certificate, path))
     if found.passed or certificate.made_with.get("jam_dagster") == __version__:
         yield found
     else:
-        yield _not_checked(name, "another version of jam-dagster made it; the certificate counts")
+        yield not_checked(name, "another version of jam-dagster made it; the certificate counts")
 
 
 def _page_faults(certificate: Certificate, path: Path | UPath) -> Iterator[str]:
@@ -196,7 +174,7 @@ def _from_package(certificate: Certificate) -> Iterator[Finding]:
             )
 
     if stated is not None or not _is_own(name):
-        yield _found("the mechanism's package", faults)
+        yield found_by("the mechanism's package", faults)
 
 
 def _is_own(mechanism: str) -> bool:
@@ -212,34 +190,17 @@ def _paid(held: Held, ledger: Ledger | None) -> Iterator[Finding]:
     certificate = held.certificate
     if certificate.standing is None and certificate.noise != "exact" and ledger is None:
         return
-    yield _found("the charges", lambda: iter(certificate.charge_faults))
-    yield _found("the chain of entries", lambda: chain_faults(certificate))
+    yield found_by("the charges", lambda: iter(certificate.charge_faults))
+    yield found_by("the chain of entries", lambda: chain_faults(certificate))
     yield _outcomes(held)
     if ledger is not None:
-        yield _found("the ledger", lambda: ledger_faults(certificate, ledger))
-        yield _found(
+        yield found_by("the ledger", lambda: ledger_faults(certificate, ledger))
+        yield found_by(
             "the withdrawals",
             lambda: withdrawal_faults(certificate, ledger),
             lambda: "the ledger has withdrawn no certificate of the release",
         )
         yield _issued(certificate, ledger)
-
-
-def _found(
-    name: str, faults: Callable[[], Iterator[str]], sound: Callable[[], str] = lambda: "as stated"
-) -> Finding:
-    """Run one check; an unreadable file fails it."""
-    try:
-        wrong = list(faults())
-        return Finding(name, not wrong, "; ".join(wrong) if wrong else sound())
-    except JamError as error:
-        return Finding(name, False, str(error))
-    except UNREADABLE as error:
-        return Finding(name, False, f"cannot be read ({type(error).__name__})")
-
-
-def _not_checked(name: str, why: str) -> Finding:
-    return Finding(name, True, f"NOT CHECKED: {why}", checked=False)
 
 
 def _draws(held: Held) -> Finding:
@@ -251,10 +212,10 @@ def _draws(held: Held) -> Finding:
         if held.refit is not None and held.refit.fault:
             yield held.refit.fault
 
-    found = _found(name, faults)
+    found = found_by(name, faults)
     if not found.passed or held.refit is not None:
         return found
-    return _not_checked(
+    return not_checked(
         name,
         "their noise is what was paid for; whether the mechanism makes them, with these prices, "
         "sensitivities and candidates, needs public data; verify with --public TABLE",
@@ -288,12 +249,12 @@ def _refitted(held: Held) -> Finding:
             f"{decided if near.differing else ''}"
         )
 
-    found = _found(name, faults, summary)
+    found = found_by(name, faults, summary)
     if not found.passed or found.message:
         return found
     if held.refit is None:
-        return _not_checked(name, "the model needs public data; verify with --public TABLE")
-    return _not_checked(name, "the transcript is not what the mechanism does: see the draws")
+        return not_checked(name, "the model needs public data; verify with --public TABLE")
+    return not_checked(name, "the transcript is not what the mechanism does: see the draws")
 
 
 def _public(held: Held) -> Finding:
@@ -306,12 +267,12 @@ def _public(held: Held) -> Finding:
         if rounds[0] and held.public is not None:
             yield from public_faults(held.transcript, held.domain, held.public)
 
-    found = _found(name, faults, lambda: f"{rounds[0]}, as the public table has them")
+    found = found_by(name, faults, lambda: f"{rounds[0]}, as the public table has them")
     if not found.passed or (rounds[0] and held.public is not None):
         return found
     if not rounds[0]:
         return Finding(name, True, "there are none")
-    return _not_checked(name, "verify with --public TABLE to compare them with the public table")
+    return not_checked(name, "verify with --public TABLE to compare them with the public table")
 
 
 def _issued(certificate: Certificate, ledger: Ledger) -> Finding:
@@ -324,10 +285,10 @@ def _issued(certificate: Certificate, ledger: Ledger) -> Finding:
         if known[0] is False:
             yield "the ledger never journalled this certificate: it was altered, or is another's"
 
-    found = _found(name, faults, lambda: "the ledger has its digest")
+    found = found_by(name, faults, lambda: "the ledger has its digest")
     if not found.passed or known[0]:
         return found
-    return _not_checked(name, "the ledger has no certificate of this release")
+    return not_checked(name, "the ledger has no certificate of this release")
 
 
 def _signed(
@@ -344,7 +305,7 @@ def _signed(
             return Finding(name, False, "NOT SIGNED, and it should be by the given key")
         if ledger is not None:
             return Finding(name, True, "NOT SIGNED; the ledger is what vouches for it")
-        return _not_checked(name, "NOT SIGNED: only the ledger can show who issued it")
+        return not_checked(name, "NOT SIGNED: only the ledger can show who issued it")
 
     def faults() -> Iterator[str]:
         if not signature_holds(document, signature):
@@ -354,10 +315,10 @@ def _signed(
         elif ledger is not None:
             yield from key_faults(certificate, signature.key, ledger)
 
-    found = _found(name, faults, lambda: f"by the key {fingerprint_of(signature.key)}")
+    found = found_by(name, faults, lambda: f"by the key {fingerprint_of(signature.key)}")
     if not found.passed or keys or ledger is not None:
         return found
-    return _not_checked(
+    return not_checked(
         name,
         f"it is by the unverified key {fingerprint_of(signature.key)}: verify with --key "
         "PUBLIC.pem or --ledger",
@@ -382,7 +343,7 @@ def _outcomes(held: Held) -> Finding:
     def summary() -> str:
         return f"{found[0].compared} as they were stored"
 
-    return _found(name, faults, summary)
+    return found_by(name, faults, summary)
 
 
 def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator[str]:

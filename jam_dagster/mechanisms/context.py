@@ -9,7 +9,6 @@ and is refitted.
 from __future__ import annotations
 
 import math
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,10 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
-from jam_dagster.mechanisms.base import MechanismResult, OnRound, OrdinaryMechanism
-from jam_dagster.mechanisms.loops.scores import l1_distance, representable
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.base import OnRound
+from jam_dagster.mechanisms.loops.scores import l1_distance
+from jam_dagster.mechanisms.loops.transcript import Round, subject_of
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.privacy.accounting import gaussian_sigma
@@ -37,22 +35,15 @@ from jam_dagster.tables import (
     Workload,
     marginal_blocks,
 )
-from jam_dagster.tables.codes.block_counts import CountedTable
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model
     from jam_dagster.privacy import Neighbours
-    from jam_dagster.privacy.draws import Draws
 
 SMALLEST_RHO = 1e-12
 """The least rho of a draw: below it the noise hides everything, and ledger units matter."""
 
-PRIVATE_CELLS = 2**30
-"""Four gibibytes of counts: with more, or more than a quarter of the machine's memory, private
-marginals are counted again in every round."""
-
 Choice = TypeVar("Choice")
-Drawn = TypeVar("Drawn")
 
 
 def step_of(index: int, action: str, attempt: int = 1) -> str:
@@ -95,7 +86,7 @@ class Fit(Protocol):
 
 
 class Selection(NamedTuple):
-    """What a choice of marginals was made by: scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
+    """The basis of a choice of marginals: scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
 
     Weights and penalties have shape ``(m,)``; penalties are in counts.
     """
@@ -104,20 +95,6 @@ class Selection(NamedTuple):
     weights: np.ndarray
     penalties: np.ndarray
     model: Model
-
-
-class Inputs(NamedTuple):
-    """What a run reads and pays with; see `Mechanism.run`."""
-
-    private: MarginalSource
-    public: MarginalSource | None
-    workload: Workload
-    draws: Draws
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the private table."""
-        return self.private.domain
 
 
 class Context(ABC):
@@ -510,155 +487,3 @@ class Context(ABC):
         took = time.monotonic() - started
         self.seconds[name] += took - self._inner
         self._inner = outer + took
-
-
-class Live(Context):
-    """A run that draws, or goes on from what is stored; see `Context`."""
-
-    def __init__(
-        self, mechanism: OrdinaryMechanism, given: Inputs, on_round: OnRound | None = None
-    ) -> None:
-        private, public, workload, draws = given
-        # If the number of records is private, emptiness is private, too.
-        if draws.neighbours.records_public and private.records < 1:
-            raise DomainError("The private table is empty; it needs at least one record.")
-        if isinstance(private, CountedTable):
-            # Before any charge.
-            private.check(mechanism.marginals(private.domain, workload))
-        self._mechanism = mechanism
-        self._private, self._draws, self._drawing = private, draws, False
-        self._closed: ReleaseClosedError | None = None
-        self._held: Mapping[Clique, np.ndarray] | None = None
-        self._stated: list[Clique] = []
-        super().__init__(private.domain, workload, public, draws.neighbours, draws.total)
-        self.on_round = on_round
-
-    @property
-    def spent(self) -> float:
-        """The rho of all draws so far, lost ones included."""
-        return self._draws.spent
-
-    @property
-    def remaining(self) -> float:
-        """The rho left for further draws."""
-        return self._draws.remaining
-
-    def hold(self, cliques: Sequence[Clique]) -> None:
-        """State the private marginals that draws may ask for; they are counted at once if few."""
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        # A count takes four bytes.
-        if sum(self.domain.size(q) for q in cliques) <= min(PRIVATE_CELLS, memory // 16):
-            self._stated = list(cliques)
-
-    def counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
-        """Yield private marginals, all at once if they are in memory."""
-        if not self._drawing:
-            raise PrivateStepError("a mechanism looked at private data outside a draw")
-        if self._held is None and self._stated:
-            with self.stage("count"):
-                self._held = self._private.marginals(self._stated)
-        if self._held is None:
-            yield from marginal_blocks(self._private, cliques)
-        else:
-            yield {clique: self._held[clique] for clique in cliques}
-
-    def _select(
-        self, call: NoiseCall, scores: Callable[[], np.ndarray], named: Callable[[int], str]
-    ) -> list[int] | None:
-        def held() -> np.ndarray:
-            return representable(self._on_private(scores), call.sensitivity)
-
-        return self._unless_lost(
-            "select",
-            lambda: self._draws.select_many(
-                *(call.step, held),
-                size=call.cells,
-                choices=call.choices,
-                rho=call.rho,
-                sensitivity=call.sensitivity,
-                named=named,
-            ),
-        )
-
-    def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:
-        def counted() -> np.ndarray:
-            (block,) = self._on_private(lambda: list(self.counts([clique])))
-            counts: np.ndarray = block[clique]
-            return counts
-
-        return self._unless_lost(
-            "measure",
-            lambda: self._draws.measure(
-                *(call.step, counted), size=call.cells, rho=call.rho, subject=call.subject
-            ),
-        )
-
-    def _values(
-        self, call: NoiseCall, compute: Callable[[], np.ndarray]
-    ) -> tuple[np.ndarray, float] | None:
-        return self._unless_lost(
-            "measure",
-            lambda: self._draws.values(
-                *(call.step, lambda: self._on_private(compute)),
-                size=call.cells,
-                rho=call.rho,
-                sensitivity=call.sensitivity,
-                subject=call.subject,
-            ),
-        )
-
-    def _on_private(self, compute: Callable[[], Any]) -> Any:
-        self._drawing = True
-        try:
-            return compute()
-        finally:
-            self._drawing = False
-
-    def _count_records(self) -> int:
-        return self._draws.records(self._private.records)
-
-    def _unless_lost(self, name: str, draw: Callable[[], Drawn]) -> Drawn | None:
-        """Return an outcome; None of a lost draw, and once an operator closed the release."""
-        try:
-            with self.stage(name):
-                return draw()
-        except LostDrawError:
-            return None
-        except ReleaseClosedError as closed:
-            self._closed = closed
-            self.end("closed")
-            return None
-
-    def result(self, model: Model) -> MechanismResult:
-        """Return a run's model with its transcript.
-
-        What was paid for is a release, if there is a measurement, where an operator closed the
-        account.
-
-        Raises
-        ------
-        ReleaseClosedError
-            If the account was closed before the first measurement.
-        """
-        self.close_round()
-        if self._closed is not None and not any(one.measurement for one in self.done):
-            raise self._closed
-        draws = self._draws
-        transcript = Transcript(
-            mechanism=self._mechanism.name,
-            parameters=self._mechanism.parameters(),
-            domain_digest=self.domain.digest,
-            records=self.records,
-            rho_budget=self.total,
-            rho_spent=self.spent,
-            rounds=tuple(self.done),
-            ended=self.ended or "all rounds",
-            neighbours=self.neighbours,
-            calls=draws.calls,
-            decisions=tuple(self.decisions),
-            values=self.noisy,
-            workload_digest=self.workload.digest,
-            noise=draws.noise_name,
-            releasable=draws.releasable,
-        )
-        return MechanismResult(model, transcript, seconds=self.seconds)

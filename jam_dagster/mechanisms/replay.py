@@ -211,14 +211,19 @@ class Replay(Context):
     ) -> list[int] | None:
         if self._is_closed():
             return None
-        places = {named(place): place for place in range(call.cells)}
         # Only the tables can say how many public candidates there were.
-        known = not self._lacks_tables
-        made = self._take(call if known else replace(call, cells=self._coming(call.step).cells))
+        cells = self._coming(call.step).cells if self._lacks_tables else call.cells
+        made = self._take(replace(call, cells=cells))
         if made.lost:
             return None
-        names = [made.subject] if call.choices == 1 else parse_json(made.subject)
-        if len(names) != call.choices or not places.keys() >= set(names):
+        names = [made.subject] if call.choices == 1 else _names_in(made.subject)
+        places: dict[str, int] = {}
+        for place in range(call.cells):
+            if (name := named(place)) in names:
+                places[name] = place
+                if places.keys() == set(names):
+                    break
+        if len(names) != call.choices or places.keys() != set(names):
             raise ReplayError(f"{call.step} chose what was no candidate: {made.subject}")
         return [places[name] for name in names]
 
@@ -281,13 +286,21 @@ class Replay(Context):
 
 
 _ASKED = {"kind": "kind", "cells": "size", "choices": "number of choices", "subject": "subject"}
-"""What a draw is asked for besides its price and its sensitivity, with its name for readers."""
+"""Parts of a draw besides price and sensitivity, with their names for readers."""
 
 _COMPARED = (
     *("index", "clique", "source", "table", "candidates", "size_limit_mb"),
     *("rho_select", "rho_measure", "rho_spent", "sigma"),
 )
-"""What rounds record that no fit influences; the ledger's digest of the run covers the rest."""
+"""Parts of a round that no fit influences; the ledger's digest of the run covers the rest."""
+
+
+def _names_in(subject: str) -> list[str]:
+    """Return the names of several choices; none of a subject that somebody made up."""
+    try:
+        return list(map(str, parse_json(subject)))
+    except (ValueError, TypeError):
+        return []
 
 
 def _step(one: Round) -> str:

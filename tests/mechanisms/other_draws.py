@@ -7,6 +7,7 @@ DualQuery. They are small, and no more than that: their papers' choices are not 
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -28,19 +29,11 @@ from jam_dagster.tables import Clique, Domain, Workload
 
 
 @dataclass(frozen=True)
-class Linked(GraphicalMechanism):
-    """Pairs are linked by noisy scores of dependence, and marginals of linked pairs are measured.
-
-    The number of records is public here: half the L1 distance of a pair from its independent
-    estimate moves by at most 3 if a record is replaced.
-    """
+class InRounds(IterativeMechanism, ABC):
+    """The share of the two that any mechanism in rounds has."""
 
     rounds: int = setting(3, "T, the number of rounds", minimum=1, maximum=100)
 
-    name: ClassVar[str] = "linked"
-    title: ClassVar[str] = "Linked"
-    summary: ClassVar[str] = "measures marginals of dependent pairs"
-    page: ClassVar[str] = "https://tiny.example/linked"
     rank: ClassVar[int] = 900
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
@@ -54,6 +47,20 @@ class Linked(GraphicalMechanism):
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise SpecificationError if `rho` is too little for a round."""
         self.check_budget(rho)
+
+
+@dataclass(frozen=True)
+class Linked(InRounds, GraphicalMechanism):
+    """Pairs are linked by noisy scores of dependence, and marginals of linked pairs are measured.
+
+    The number of records is public here: half the L1 distance of a pair from its independent
+    estimate moves by at most 3 if a record is replaced.
+    """
+
+    name: ClassVar[str] = "linked"
+    title: ClassVar[str] = "Linked"
+    summary: ClassVar[str] = "measures marginals of dependent pairs"
+    page: ClassVar[str] = "https://tiny.example/linked"
 
     def draw(self, ctx: Context) -> FittedModel:
         """Score the dependence of each pair in one draw, then choose and measure."""
@@ -95,10 +102,9 @@ class Linked(GraphicalMechanism):
 
 
 @dataclass(frozen=True)
-class Sampled(IterativeMechanism):
+class Sampled(InRounds):
     """Records that answer the worst queries best, chosen several at a time."""
 
-    rounds: int = setting(3, "T, the number of records", minimum=1, maximum=100)
     samples: ClassVar[bool] = True
     uses_public: ClassVar[bool] = False
     queries: int = setting(3, "queries that each record is to answer", minimum=1, maximum=100)
@@ -107,19 +113,6 @@ class Sampled(IterativeMechanism):
     title: ClassVar[str] = "Sampled"
     summary: ClassVar[str] = "finds records for sampled queries"
     page: ClassVar[str] = "https://tiny.example/sampled"
-    rank: ClassVar[int] = 901
-
-    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
-        """Return T."""
-        return self.rounds
-
-    def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is too little for a round."""
-        check_share(rho, self.rounds)
-
-    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
-        """Raise SpecificationError if `rho` is too little for a round."""
-        self.check_budget(rho)
 
     def draw(self, ctx: Context) -> WeightedTable:
         """Choose queries by how far the records are from them, and find a record for them."""

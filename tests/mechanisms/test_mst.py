@@ -136,7 +136,7 @@ def test_what_cannot_start_is_refused():
 
 def test_pairs_that_are_too_many_to_hold_are_counted_when_asked_for(private, workload, monkeypatch):
     _, held, _ = run(private, workload, [BC, 1], 6.75)
-    monkeypatch.setattr("jam_dagster.mechanisms.context.PRIVATE_CELLS", 0)
+    monkeypatch.setattr("jam_dagster.mechanisms.live.PRIVATE_CELLS", 0)
     _, counted, _ = run(private, workload, [BC, 1], 6.75)
     for one, other in zip(held.selections, counted.selections, strict=True):
         np.testing.assert_array_equal(one["scores"], other["scores"])
@@ -149,7 +149,7 @@ def test_pairs_that_are_too_many_to_hold_are_counted_when_asked_for(private, wor
 def test_pairs_that_were_not_counted_are_refused_before_any_charge(
     private, workload, monkeypatch, held, relation
 ):
-    monkeypatch.setattr("jam_dagster.mechanisms.context.PRIVATE_CELLS", held)
+    monkeypatch.setattr("jam_dagster.mechanisms.live.PRIVATE_CELLS", held)
     blocks = private.marginals([("a", "b"), ("b", "c")])
     counted = CountedTable(private.domain, private.records, blocks)
     account = UnledgeredAccount(0.9)

@@ -14,7 +14,8 @@ import pytest
 from jam_dagster.errors import PrivateStepError, ReleaseClosedError
 from jam_dagster.mechanisms import MechanismResult, Transcript
 from jam_dagster.mechanisms import replay as module
-from jam_dagster.mechanisms.context import Context, Live
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.live import Live
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.replay import Replay, ReplayError, refit

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms.base import MechanismResult, OnRound, OrdinaryMechanism
-from jam_dagster.mechanisms.context import (
-    SMALLEST_RHO,
-    Context,
-    Inputs,
-    Live,
-)
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
+from jam_dagster.mechanisms.live import Inputs, Live
 from jam_dagster.mechanisms.loops.settings import check_settings
 from jam_dagster.models.base import Model
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS

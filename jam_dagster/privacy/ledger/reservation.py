@@ -64,13 +64,19 @@ class Release:
 
     @contextmanager
     def _reading(self) -> Iterator[ReleaseView]:
-        with self.backend.reading() as connection:
-            yield self._kept.read(connection, self.key)
+        with (
+            self.backend.reading() as connection,
+            self._kept.through(connection, self.key) as view,
+        ):
+            yield view
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sa.Connection, ReleaseView]]:
-        with self.backend.writing() as connection:
-            yield connection, self._kept.read(connection, self.key)
+        with (
+            self.backend.writing() as connection,
+            self._kept.through(connection, self.key) as view,
+        ):
+            yield connection, view
 
     def _details(self, view: ReleaseView) -> dict[str, str]:
         return {"at": time_after(view.tail, self.clock), "run_id": self.run_id}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -143,8 +144,8 @@ class ReleaseView(ReleaseState):
 class KeptView:
     """The view of a release between two transactions of this process.
 
-    Each transaction takes it out, so no two threads continue it at once, and a transaction that
-    fails while it reads leaves none. A pickle holds none.
+    Each transaction takes it out until it ends, so no two threads share it, and one that fails
+    while it reads leaves none. A pickle holds none.
     """
 
     def __init__(self) -> None:
@@ -153,14 +154,14 @@ class KeptView:
     def __reduce__(self) -> tuple[type[KeptView], tuple[()]]:
         return KeptView, ()
 
-    def read(self, connection: sa.Connection, key: ReleaseKey) -> ReleaseView:
-        """Return the state of a release that a transaction sees, before the transaction writes."""
-        try:
-            view = self._views.pop()
-        except IndexError:
+    @contextmanager
+    def through(self, connection: sa.Connection, key: ReleaseKey) -> Iterator[ReleaseView]:
+        """Give the state of a release that a transaction sees before it writes."""
+        view = self._views.pop() if self._views else None
+        if view is None or not view.continues(connection):
             view = ReleaseView(connection, key)
-        else:
-            if not view.continues(connection):
-                view = ReleaseView(connection, key)
-        self._views.append(view)
-        return view
+        try:
+            yield view
+        finally:
+            # It holds only what was read, so it outlives what the transaction does.
+            self._views.append(view)

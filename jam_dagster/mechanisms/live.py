@@ -1,0 +1,200 @@
+"""A run on the private table, whose draws are charged, made and stored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
+from jam_dagster.mechanisms.base import MechanismResult, OnRound, OrdinaryMechanism
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.scores import representable
+from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.privacy.noise.calls import NoiseCall
+from jam_dagster.tables import (
+    Clique,
+    Domain,
+    MarginalSource,
+    Workload,
+    marginal_blocks,
+)
+from jam_dagster.tables.codes.block_counts import CountedTable
+
+if TYPE_CHECKING:
+    from jam_dagster.models.base import Model
+    from jam_dagster.privacy.draws import Draws
+
+PRIVATE_CELLS = 2**30
+"""Four gibibytes of counts: with more, or more than a quarter of the machine's memory, private
+marginals are counted again in every round."""
+
+Drawn = TypeVar("Drawn")
+
+
+class Inputs(NamedTuple):
+    """What a run reads and pays with; see `Mechanism.run`."""
+
+    private: MarginalSource
+    public: MarginalSource | None
+    workload: Workload
+    draws: Draws
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the private table."""
+        return self.private.domain
+
+
+class Live(Context):
+    """A run that draws, or goes on from what is stored; see `Context`."""
+
+    def __init__(
+        self, mechanism: OrdinaryMechanism, given: Inputs, on_round: OnRound | None = None
+    ) -> None:
+        private, public, workload, draws = given
+        # If the number of records is private, emptiness is private, too.
+        if draws.neighbours.records_public and private.records < 1:
+            raise DomainError("The private table is empty; it needs at least one record.")
+        if isinstance(private, CountedTable):
+            # Before any charge.
+            private.check(mechanism.marginals(private.domain, workload))
+        self._mechanism = mechanism
+        self._private, self._draws, self._drawing = private, draws, False
+        self._closed: ReleaseClosedError | None = None
+        self._held: Mapping[Clique, np.ndarray] | None = None
+        self._stated: list[Clique] = []
+        super().__init__(private.domain, workload, public, draws.neighbours, draws.total)
+        self.on_round = on_round
+
+    @property
+    def spent(self) -> float:
+        """The rho of all draws so far, lost ones included."""
+        return self._draws.spent
+
+    @property
+    def remaining(self) -> float:
+        """The rho left for further draws."""
+        return self._draws.remaining
+
+    def hold(self, cliques: Sequence[Clique]) -> None:
+        """State the private marginals that draws may ask for; they are counted at once if few."""
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        # A count takes four bytes.
+        if sum(self.domain.size(q) for q in cliques) <= min(PRIVATE_CELLS, memory // 16):
+            self._stated = list(cliques)
+
+    def counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
+        """Yield private marginals, all at once if they are in memory."""
+        if not self._drawing:
+            raise PrivateStepError("a mechanism looked at private data outside a draw")
+        if self._held is None and self._stated:
+            with self.stage("count"):
+                self._held = self._private.marginals(self._stated)
+        if self._held is None:
+            yield from marginal_blocks(self._private, cliques)
+        else:
+            yield {clique: self._held[clique] for clique in cliques}
+
+    def _select(
+        self, call: NoiseCall, scores: Callable[[], np.ndarray], named: Callable[[int], str]
+    ) -> list[int] | None:
+        def held() -> np.ndarray:
+            return representable(self._on_private(scores), call.sensitivity)
+
+        return self._unless_lost(
+            "select",
+            lambda: self._draws.select_many(
+                *(call.step, held),
+                size=call.cells,
+                choices=call.choices,
+                rho=call.rho,
+                sensitivity=call.sensitivity,
+                named=named,
+            ),
+        )
+
+    def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:
+        def counted() -> np.ndarray:
+            (block,) = self._on_private(lambda: list(self.counts([clique])))
+            counts: np.ndarray = block[clique]
+            return counts
+
+        return self._unless_lost(
+            "measure",
+            lambda: self._draws.measure(
+                *(call.step, counted), size=call.cells, rho=call.rho, subject=call.subject
+            ),
+        )
+
+    def _values(
+        self, call: NoiseCall, compute: Callable[[], np.ndarray]
+    ) -> tuple[np.ndarray, float] | None:
+        return self._unless_lost(
+            "measure",
+            lambda: self._draws.values(
+                *(call.step, lambda: self._on_private(compute)),
+                size=call.cells,
+                rho=call.rho,
+                sensitivity=call.sensitivity,
+                subject=call.subject,
+            ),
+        )
+
+    def _on_private(self, compute: Callable[[], Any]) -> Any:
+        self._drawing = True
+        try:
+            return compute()
+        finally:
+            self._drawing = False
+
+    def _count_records(self) -> int:
+        return self._draws.records(self._private.records)
+
+    def _unless_lost(self, name: str, draw: Callable[[], Drawn]) -> Drawn | None:
+        """Return an outcome; None of a lost draw, and once an operator closed the release."""
+        try:
+            with self.stage(name):
+                return draw()
+        except LostDrawError:
+            return None
+        except ReleaseClosedError as closed:
+            self._closed = closed
+            self.end("closed")
+            return None
+
+    def result(self, model: Model) -> MechanismResult:
+        """Return a run's model with its transcript.
+
+        What was paid for is a release, if there is a measurement, where an operator closed the
+        account.
+
+        Raises
+        ------
+        ReleaseClosedError
+            If the account was closed before the first measurement.
+        """
+        self.close_round()
+        if self._closed is not None and not any(one.measurement for one in self.done):
+            raise self._closed
+        draws = self._draws
+        transcript = Transcript(
+            mechanism=self._mechanism.name,
+            parameters=self._mechanism.parameters(),
+            domain_digest=self.domain.digest,
+            records=self.records,
+            rho_budget=self.total,
+            rho_spent=self.spent,
+            rounds=tuple(self.done),
+            ended=self.ended or "all rounds",
+            neighbours=self.neighbours,
+            calls=draws.calls,
+            decisions=tuple(self.decisions),
+            values=self.noisy,
+            workload_digest=self.workload.digest,
+            noise=draws.noise_name,
+            releasable=draws.releasable,
+        )
+        return MechanismResult(model, transcript, seconds=self.seconds)
