@@ -65,7 +65,10 @@ def test_raw_adult_there_and_back(parts, tmp_path):
     apart = (table["age"] - private["age"]).abs()
     assert apart.mean() < 1
     assert apart.max() <= 15
-    assert np.array_equal(table["occupation"].isna(), private["occupation"].isna())
+    # The public part knows nobody of this occupation, and has no rare ones: it is missing.
+    unseen = private["occupation"] == "Armed-Forces"
+    assert 0 < unseen.sum() < 20
+    assert np.array_equal(table["occupation"].isna(), private["occupation"].isna() | unseen)
 
 
 def test_drafts_from_both_parts_have_the_papers_sizes(parts, jam_data):

@@ -89,6 +89,18 @@ def a_lost_evaluation_withholds_the_errors_only(home: Path) -> None:
     assert "evaluation/means" in state.charges()
 
 
+def an_evaluation_that_was_stored_and_not_journalled_is_lost(home: Path) -> None:
+    victim = ExactRelease(home=home)
+    victim.prepare()
+    state = State.of(victim)
+    assert execute(victim, Target("store: after", step="evaluation/means")).killed
+    state, _ = judge(victim, state)
+    assert "evaluation/means" in state.stored
+    state = bring_to_its_end(victim, state)
+    assert "evaluation/means" not in state.journalled()
+    assert not victim.published[1].exists()
+
+
 def a_seeded_run_repeats_what_it_lost(home: Path) -> None:
     """Killed at every one of its draws, it ends as if it never had been."""
     whole = SeededRelease(home=home / "whole")
@@ -121,6 +133,7 @@ CASES: tuple[Callable[[Path], None], ...] = (
     a_lost_measurement_closes_its_round,
     with_nothing_left_the_run_ends_with_what_is_stored,
     a_lost_evaluation_withholds_the_errors_only,
+    an_evaluation_that_was_stored_and_not_journalled_is_lost,
     a_seeded_run_repeats_what_it_lost,
     an_outcome_that_was_stored_and_not_journalled_is_lost,
 )

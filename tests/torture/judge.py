@@ -124,8 +124,7 @@ def _check_repeats(now: State) -> None:
 def judge_end(victim: Victim, state: State) -> dict[str, str]:
     """Judge a release that has ended, and return the digests of what it left."""
     # What was stored and not journalled may be anybody's: it is lost.
-    lost = {call.step for call in victim.transcript().calls if call.lost}
-    missing = sorted(state.stored - state.journalled() - lost)
+    missing = sorted(state.stored - state.journalled() - victim.lost())
     _demand(not missing, f"the outcomes of {missing} are stored and not journalled")
     balance = victim.ledger.balance(victim.dataset)
     _demand(balance.reserved_units == 0, "something is still reserved after the end")

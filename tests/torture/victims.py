@@ -153,6 +153,13 @@ class Victim(ABC):
     def transcript(self) -> Transcript:
         return Transcript.load(self.out / "transcript")
 
+    def lost(self) -> set[str]:
+        """The draws that the release says are lost, of its mechanism and its evaluation."""
+        steps = {call.step for call in self.transcript().calls if call.lost}
+        errors = self.published[1]
+        known = errors.exists() and json.loads(errors.read_text())["synthetic"] is not None
+        return steps if known else steps | {"evaluation/means"}
+
     def certificate_faults(self) -> list[str]:
         """What the verification of its certificate finds wrong, where it leaves one."""
         return []
