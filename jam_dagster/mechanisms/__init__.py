@@ -1,17 +1,14 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
 from jam_dagster.mechanisms.aim import Aim
-from jam_dagster.mechanisms.base import (
-    Mechanism,
-    MechanismResult,
-    OnRound,
-    OrdinaryMechanism,
-)
+from jam_dagster.mechanisms.base import Mechanism
+from jam_dagster.mechanisms.context import OnRound
 from jam_dagster.mechanisms.discovery import Registration
 from jam_dagster.mechanisms.gaussian import Gaussian
 from jam_dagster.mechanisms.gem import Gem, GemPub
 from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.jam_pgm import JamPgm
+from jam_dagster.mechanisms.live import MechanismResult
 from jam_dagster.mechanisms.loops.rows import (
     release_rows,
     sample_rows,
@@ -60,7 +57,6 @@ __all__ = [
     "Mwem",
     "MwemPgm",
     "OnRound",
-    "OrdinaryMechanism",
     "Pep",
     "PepPub",
     "PmwPub",

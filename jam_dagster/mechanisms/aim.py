@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import (
+from jam_dagster.mechanisms.base import (
     attributes_of,
     check_countable,
     check_share,
 )
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
     alpha_setting,

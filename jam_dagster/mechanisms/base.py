@@ -1,76 +1,34 @@
-"""The protocol of mechanisms for pipelines, ledgers and benchmarks."""
+"""The base of all mechanisms, and the checks that they share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from jam_dagster.mechanisms.loops.settings import settings_of
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Context, OnRound
+from jam_dagster.mechanisms.live import Live, MechanismResult
+from jam_dagster.mechanisms.loops.settings import check_settings, settings_of
 from jam_dagster.models.base import Model
+from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+from jam_dagster.tables.codes.block_counts import CountedTable
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
 
-OnRound = Callable[[Round], None]
 
+class Mechanism(ABC):
+    """A differentially private way to a model of the private table: one function of its draws.
 
-@dataclass(frozen=True, eq=False)
-class MechanismResult:
-    """A fitted model and the transcript from which it can be refitted.
-
-    Attributes
-    ----------
-    model, transcript
-        The released results.
-    seconds
-        Wall-clock time of each stage of the run.
-    """
-
-    model: Model
-    transcript: Transcript
-    seconds: Mapping[str, float] = field(default_factory=dict, kw_only=True)
-
-
-class OrdinaryMechanism:
-    """Defaults of what a mechanism says of itself; see `Mechanism`."""
-
-    name: ClassVar[str]
-    uses_public: ClassVar[bool]
-    chooses_source: ClassVar[bool] = False
-    takes_named_public: ClassVar[bool] = True
-    bounds_errors: ClassVar[bool] = False
-    compared: ClassVar[bool] = False
-    pace: ClassVar[float] = 5.0
-    reads_values: ClassVar[bool] = True
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return {name: getattr(self, name) for name in settings_of(type(self))}
-
-    def marginals(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
-        """Return the workload's downward closure."""
-        return workload.downward_closure()
-
-
-class Mechanism(Protocol):
-    """A differentially private way to a model of the private table.
-
-    A mechanism is a frozen dataclass of settings (`jam_dagster.mechanisms.loops.settings`).
-    `jam_dagster.mechanisms.make_mechanism` makes it by its name. Its class attributes are shown to
-    readers.
+    A subclass is a frozen dataclass whose fields are its settings
+    (`jam_dagster.mechanisms.loops.settings`). `jam_dagster.mechanisms.make_mechanism` makes it by
+    its name. Its class attributes are shown to readers.
     """
 
     name: ClassVar[str]
     """The mechanism's name in configuration."""
-
-    uses_public: ClassVar[bool]
-    """Whether the mechanism learns from a public table and requires one."""
-
-    samples: ClassVar[bool]
-    """Whether its model samples rows; otherwise it gives answers and no synthetic table."""
 
     title: ClassVar[str]
     """Its name for readers, from its paper."""
@@ -85,45 +43,67 @@ class Mechanism(Protocol):
     """Its page in the documentation, from ``docs/mechanisms``, such as ``aim.md``, with an anchor
     on a shared page: ``without_public_data.md#mst``. A mechanism of another package gives a URL."""
 
-    compared: ClassVar[bool]
+    uses_public: ClassVar[bool] = False
+    """Whether the mechanism learns from a public table and requires one."""
+
+    samples: ClassVar[bool] = True
+    """Whether its model samples rows; otherwise it gives answers and no synthetic table."""
+
+    compared: ClassVar[bool] = False
     """Whether a plan tries it beside whichever mechanism is asked for."""
 
-    pace: ClassVar[float]
+    pace: ClassVar[float] = 5.0
     """Seconds that a run takes for each hundred marginals, roughly; plans begin with it."""
 
-    chooses_source: ClassVar[bool]
+    chooses_source: ClassVar[bool] = False
     """Whether a round may choose to take a marginal from the public table, for free, in place of
     measuring it on the private one."""
 
-    takes_named_public: ClassVar[bool]
+    takes_named_public: ClassVar[bool] = True
     """Whether it accepts public tables by name, each of which may lack attributes. A mechanism
     that weights the records of one whole table does not."""
 
-    bounds_errors: ClassVar[bool]
+    bounds_errors: ClassVar[bool] = False
     """Whether its rounds select by `GraphicalFit.select` alone, from which bounds on a release's
     errors follow; see `jam_dagster.evaluation.bounds`."""
 
-    reads_values: ClassVar[bool]
+    reads_values: ClassVar[bool] = True
     """Whether it looks at values of the private table. Otherwise a release counts the records,
     encodes none of them, and gives `run` a `RecordsOnly` as its private table."""
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+
     def parameters(self) -> dict[str, Any]:
         """Return the settings that influence the outcome, as plain values."""
+        return {name: getattr(self, name) for name in settings_of(type(self))}
 
+    def marginals(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
+        """Return all private marginals that a run may ask for; some sources answer no others.
+
+        By default the workload's downward closure.
+        """
+        return workload.downward_closure()
+
+    @abstractmethod
     def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
-        """Return the maximal number of rounds; None if it is not known before the run."""
+        """Return the maximal number of rounds; None if the run decides it."""
 
+    @abstractmethod
     def check_budget(self, rho: float) -> None:
         """Raise SpecificationError if `rho` is too little for the settings alone."""
 
+    @abstractmethod
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start with `rho`, before anything is reserved."""
 
-    def marginals(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
-        """Return all private marginals that `run` may ask for; some sources answer no others."""
+    @abstractmethod
+    def draw(self, ctx: Context) -> Model:
+        """Make all draws of a run, and return its model.
 
-    def draw(self, ctx: Any) -> Model:
-        """Make all draws of a run by its `Context`, and return its model."""
+        It runs live, and again from a transcript: nothing but the scores of a draw may depend on
+        private data, and nothing on the time or on a generator.
+        """
 
     def run(
         self,
@@ -169,3 +149,54 @@ class Mechanism(Protocol):
         ReleaseClosedError
             If the account was closed before the first measurement; a later closure ends the run.
         """
+        self.check(private.domain, workload, draws.total)
+        if self.uses_public:
+            public_of(self, public)
+        if isinstance(private, CountedTable):
+            # Before any charge.
+            private.check(self.marginals(private.domain, workload))
+        live = Live(private, public, workload, draws)
+        live.on_round = on_round
+        return live.result(self.name, self.parameters(), self.draw(live))
+
+
+def check_countable(
+    domain: Domain,
+    cliques: Iterable[Clique],
+    *,
+    prefix: str = "The workload's marginal",
+    remedy: str = "Lower the workload's degree, or give the attributes fewer values.",
+) -> None:
+    """Raise SpecificationError if a marginal that a run may need is too large to be counted."""
+    sizes = {q: domain.size(q) for q in cliques}
+    largest = max(sizes, key=sizes.__getitem__)
+    if sizes[largest] > LARGEST_MARGINAL_CELLS:
+        raise SpecificationError(
+            f"{prefix} {' x '.join(largest)} has {sizes[largest]:,} cells; at most "
+            f"{LARGEST_MARGINAL_CELLS:,} can be counted. {remedy}"
+        )
+
+
+def check_share(rho: float, rounds: int, *, remedy: str = "lower rounds") -> None:
+    """Raise SpecificationError if `rho` is too little for `rounds` draws."""
+    if rho / rounds < SMALLEST_RHO:
+        raise SpecificationError(
+            f"A budget of rho = {rho:.3g} leaves {rounds} draws {rho / rounds:.3g} each, less "
+            f"than the minimum of {SMALLEST_RHO:.0e}. Raise epsilon, or {remedy}."
+        )
+
+
+def public_of(mechanism: Mechanism, public: MarginalSource | None) -> MarginalSource:
+    """Return the public table of a mechanism that needs one, or raise DomainError."""
+    if public is None:
+        raise DomainError(
+            f"{mechanism.name} needs a public table: give one, or choose a mechanism that needs "
+            "none, such as aim."
+        )
+    return public
+
+
+def attributes_of(workload: Workload) -> Clique:
+    """Return the attributes that a workload names, in the order of the domain."""
+    named = {name for clique in workload.cliques for name in clique}
+    return tuple(name for name in workload.attributes if name in named)

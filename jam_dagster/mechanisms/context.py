@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import OnRound
 from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.mechanisms.loops.transcript import Round, subject_of
 from jam_dagster.models.graphical.estimator import Convergence
@@ -44,6 +43,7 @@ SMALLEST_RHO = 1e-12
 """The least rho of a draw: below it the noise hides everything, and ledger units matter."""
 
 Choice = TypeVar("Choice")
+OnRound = Callable[[Round], None]
 
 
 def step_of(index: int, action: str, attempt: int = 1) -> str:

@@ -140,8 +140,9 @@ def _fault(found: object, name: str) -> str | None:
         return "has a name with characters other than small letters, digits and '_'"
     if vars(found).get("name") != name:
         return f"has the name {getattr(found, 'name', None)!r}"
-    needed = {one for one in dir(Mechanism) if not one.startswith("_")}
+    if not issubclass(found, Mechanism):
+        return "is not a subclass of jam_dagster.mechanisms.Mechanism"
     # The rank orders mechanisms of jam-dagster only.
-    needed |= Mechanism.__annotations__.keys() - {"rank"}
-    lacks = sorted(one for one in needed if not hasattr(found, one))
-    return f"lacks {', '.join(lacks)}" if lacks else None
+    stated = [one for one in Mechanism.__annotations__ if one != "rank"]
+    lacks = [*(one for one in stated if not hasattr(found, one)), *found.__abstractmethods__]
+    return f"lacks {', '.join(sorted(lacks))}" if lacks else None

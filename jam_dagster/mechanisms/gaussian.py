@@ -12,19 +12,19 @@ from typing import ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
-from jam_dagster.mechanisms.loops.base import (
-    IterativeMechanism,
+from jam_dagster.mechanisms.base import (
+    Mechanism,
     check_countable,
     check_share,
 )
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measured_answers import MeasuredAnswers
 from jam_dagster.tables import Domain, Workload
 
 
 @dataclass(frozen=True)
-class Gaussian(IterativeMechanism):
+class Gaussian(Mechanism):
     """The mechanism; it has no settings.
 
     Notes
@@ -43,7 +43,6 @@ class Gaussian(IterativeMechanism):
     summary: ClassVar[str] = "answers a workload, marginal by marginal; samples no table"
     rank: ClassVar[int] = 60
     page: ClassVar[str] = "without_public_data.md#gaussian"
-    uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = False
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:

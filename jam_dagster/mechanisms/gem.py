@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.loops.base import public_of
+from jam_dagster.mechanisms.base import public_of
 from jam_dagster.mechanisms.loops.mixture import MixtureMechanism, threshold_setting
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.models.mixture.adam_step import network

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jam_dagster.mechanisms.base import attributes_of, check_share
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import attributes_of, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.models.graphical.model import FittedModel

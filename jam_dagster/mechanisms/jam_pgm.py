@@ -12,11 +12,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import (
+from jam_dagster.mechanisms.base import (
     check_countable,
     check_share,
 )
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
     alpha_setting,

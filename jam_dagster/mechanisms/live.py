@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
-from jam_dagster.mechanisms.base import MechanismResult, OnRound, OrdinaryMechanism
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.scores import representable
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.tables import (
     Clique,
-    Domain,
     MarginalSource,
     Workload,
     marginal_blocks,
 )
-from jam_dagster.tables.codes.block_counts import CountedTable
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model
@@ -34,40 +32,41 @@ marginals are counted again in every round."""
 Drawn = TypeVar("Drawn")
 
 
-class Inputs(NamedTuple):
-    """What a run reads and pays with; see `Mechanism.run`."""
+@dataclass(frozen=True, eq=False)
+class MechanismResult:
+    """A fitted model and the transcript from which it can be refitted.
 
-    private: MarginalSource
-    public: MarginalSource | None
-    workload: Workload
-    draws: Draws
+    Attributes
+    ----------
+    model, transcript
+        The released results.
+    seconds
+        Wall-clock time of each stage of the run.
+    """
 
-    @property
-    def domain(self) -> Domain:
-        """The domain of the private table."""
-        return self.private.domain
+    model: Model
+    transcript: Transcript
+    seconds: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
 
 class Live(Context):
-    """A run that draws, or goes on from what is stored; see `Context`."""
+    """A run that draws, or resumes from stored draws; see `Context` and `Mechanism.run`."""
 
     def __init__(
-        self, mechanism: OrdinaryMechanism, given: Inputs, on_round: OnRound | None = None
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
     ) -> None:
-        private, public, workload, draws = given
         # If the number of records is private, emptiness is private, too.
         if draws.neighbours.records_public and private.records < 1:
             raise DomainError("The private table is empty; it needs at least one record.")
-        if isinstance(private, CountedTable):
-            # Before any charge.
-            private.check(mechanism.marginals(private.domain, workload))
-        self._mechanism = mechanism
         self._private, self._draws, self._drawing = private, draws, False
         self._closed: ReleaseClosedError | None = None
         self._held: Mapping[Clique, np.ndarray] | None = None
         self._stated: list[Clique] = []
         super().__init__(private.domain, workload, public, draws.neighbours, draws.total)
-        self.on_round = on_round
 
     @property
     def spent(self) -> float:
@@ -165,8 +164,8 @@ class Live(Context):
             self.end("closed")
             return None
 
-    def result(self, model: Model) -> MechanismResult:
-        """Return a run's model with its transcript.
+    def result(self, name: str, parameters: Mapping[str, Any], model: Model) -> MechanismResult:
+        """Return a run's model with its transcript, by the mechanism's name and settings.
 
         What was paid for is a release, if there is a measurement, where an operator closed the
         account.
@@ -181,8 +180,8 @@ class Live(Context):
             raise self._closed
         draws = self._draws
         transcript = Transcript(
-            mechanism=self._mechanism.name,
-            parameters=self._mechanism.parameters(),
+            mechanism=name,
+            parameters=parameters,
             domain_digest=self.domain.digest,
             records=self.records,
             rho_budget=self.total,

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from jam_dagster.mechanisms.base import attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.settings import setting

@@ -49,7 +49,6 @@ class Mwem(HistogramMechanism):
     title: ClassVar[str] = "MWEM"
     summary: ClassVar[str] = "weighs all records of a small domain"
     rank: ClassVar[int] = 80
-    uses_public: ClassVar[bool] = False
 
     def weigh(
         self, support: Support, log_start: npt.NDArray[np.float64], total: float

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jam_dagster.mechanisms.base import check_countable, check_share
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
     alpha_setting,

@@ -53,7 +53,6 @@ class Pep(HistogramMechanism):
     title: ClassVar[str] = "PEP"
     summary: ClassVar[str] = "as PEP^Pub, over all records of a small domain"
     rank: ClassVar[int] = 90
-    uses_public: ClassVar[bool] = False
 
     def weigh(
         self, support: Support, log_start: npt.NDArray[np.float64], total: float

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jam_dagster.mechanisms.base import Mechanism, public_of
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import IterativeMechanism, public_of
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, Workload
 
 
 @dataclass(frozen=True)
-class PublicPriorAlone(IterativeMechanism):
+class PublicPriorAlone(Mechanism):
     """The mechanism, which has no settings.
 
     Notes
@@ -34,7 +34,6 @@ class PublicPriorAlone(IterativeMechanism):
     compared: ClassVar[bool] = True
     pace: ClassVar[float] = 0.2
     uses_public: ClassVar[bool] = True
-    samples: ClassVar[bool] = True
     reads_values: ClassVar[bool] = False
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
-from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
-from jam_dagster.mechanisms.loops.base import (
-    IterativeMechanism,
+from jam_dagster.mechanisms.base import (
+    Mechanism,
     attributes_of,
     check_countable,
     check_share,
     public_of,
 )
+from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain, strengths_of
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
@@ -85,7 +85,7 @@ nothing should seldom end a run."""
 
 
 @dataclass(frozen=True)
-class Tilt(IterativeMechanism):
+class Tilt(Mechanism):
     """The mechanism and its settings.
 
     Attributes
@@ -121,7 +121,6 @@ class Tilt(IterativeMechanism):
     compared: ClassVar[bool] = True
     pace: ClassVar[float] = 0.7
     uses_public: ClassVar[bool] = True
-    samples: ClassVar[bool] = True
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> None:
         """Return None: what rounds learn decides."""

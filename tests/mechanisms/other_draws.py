@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from jam_dagster.mechanisms.base import Mechanism, check_share
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import IterativeMechanism, check_share
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.scores import l1_distance
@@ -29,7 +29,7 @@ from jam_dagster.tables import Clique, Domain, Workload
 
 
 @dataclass(frozen=True)
-class InRounds(IterativeMechanism, ABC):
+class InRounds(Mechanism, ABC):
     """The share of the two that any mechanism in rounds has."""
 
     rounds: int = setting(3, "T, the number of rounds", minimum=1, maximum=100)

@@ -97,10 +97,11 @@ def test_two_other_packages_may_not_share_a_name_either(tmp_path: Path) -> None:
         ("", "AttributeError: module .* has no attribute 'Halves'"),
         ("Halves = 3", "is not a dataclass of settings"),
         (HALVES.replace('"halves"', '"thirds"'), "has the name 'thirds'"),
+        (HALVES.replace("(Independent)", ""), "is not a subclass of jam_dagster.*Mechanism"),
         (HALVES.replace("    page: ClassVar", "    leaf: ClassVar").replace(
-            "(Independent)", ""), "lacks .*page.*uses_public"),
+            "Independent", "Mechanism"), "lacks check, check_budget, draw, expected_rounds, page"),
     ],
-    ids=["import", "raises", "nothing", "value", "name", "lacks"],
+    ids=["import", "raises", "nothing", "value", "name", "another", "lacks"],
 )  # fmt: skip
 def test_what_cannot_be_loaded_is_told_with_its_package(
     tmp_path: Path, request: pytest.FixtureRequest, source: str, wanted: str

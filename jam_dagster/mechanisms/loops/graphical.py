@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
 from jam_dagster.errors import EmptyCandidateSetError
-from jam_dagster.mechanisms.loops.base import IterativeMechanism
+from jam_dagster.mechanisms.base import Mechanism
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.models.graphical.estimator import EstimatorName, Weighting
 from jam_dagster.models.graphical.junction_tree import (
@@ -56,7 +56,7 @@ def check_first_candidates(
 
 
 @dataclass(frozen=True)
-class GraphicalMechanism(IterativeMechanism, ABC):
+class GraphicalMechanism(Mechanism, ABC):
     """A mechanism that fits a graphical model, with the settings of the fits, as of `JamPgm`."""
 
     estimator: str = setting(
@@ -77,8 +77,6 @@ class GraphicalMechanism(IterativeMechanism, ABC):
         last=True,
     )
 
-    uses_public: ClassVar[bool] = False
-    samples: ClassVar[bool] = True
     weighting: ClassVar[Weighting] = "alike"
 
     def parameters(self) -> dict[str, Any]:

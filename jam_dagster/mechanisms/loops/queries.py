@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from jam_dagster.mechanisms.base import Mechanism, check_countable, check_share
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import IterativeMechanism, check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.scores import error_scores
 from jam_dagster.mechanisms.loops.settings import setting
@@ -45,7 +45,7 @@ class QueryFit(Protocol):
 
 
 @dataclass(frozen=True)
-class QueryMechanism(IterativeMechanism, ABC):
+class QueryMechanism(Mechanism, ABC):
     """A mechanism that chooses one marginal a round, and the settings of all of them.
 
     Attributes
@@ -65,8 +65,6 @@ class QueryMechanism(IterativeMechanism, ABC):
     rounds: int = setting(10, "T, the number of rounds", minimum=1, maximum=MOST_ROUNDS)
     alpha: float = alpha_setting(0.8)
 
-    uses_public: ClassVar[bool] = False
-    samples: ClassVar[bool] = True
     choices: ClassVar[dict[str, Any]] = {"queries": "marginal"}
     """What a specification's digest and a transcript say besides the settings."""
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.mechanisms.base import public_of
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.base import public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.queries import QueryMechanism
 from jam_dagster.models.weighted.fit import HistogramFit
