@@ -29,7 +29,6 @@ from jam_dagster.certificates.facts import (
 )
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
-from jam_dagster.certificates.public_faults import public_faults, public_rounds
 from jam_dagster.certificates.refitting import Nearness, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.common.json_text import parse_json
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from jam_dagster.certificates.signing import Signer
     from jam_dagster.mechanisms import MechanismResult, Transcript
     from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseKey
-    from jam_dagster.tables import Domain, MarginalSource
+    from jam_dagster.tables import MarginalSource
 
 SEED_BYTES = 16
 """How many bytes of the measurements' SHA-256 are the seed of the table."""
@@ -147,7 +146,6 @@ def certify(
     if ledger is not None:
         content = content_of(hashed, restricted=domain.restricted)
         _check_outcomes(draws, entries, transcript, files, content)
-        _check_public(transcript, domain, public)
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:
@@ -160,7 +158,8 @@ def certify(
             workload = Workload.specified(domain, terms.specification["workload"])
             refit = Refit(transcript, domain, workload, public, made_with)
             near = refit.closest(stored)
-            _check_model(near, refit.fault)
+            unseen = "no public table was given" if refit.lacks_tables else ""
+            _check_model(near, refit.fault or unseen)
             # The steps of a release may run on several machines.
             made_with |= {"blas": near.processor} if near.processor else {}
     certificate = Certificate(
@@ -244,7 +243,7 @@ def _earlier(
 def _check_model(near: Nearness, fault: str = "") -> None:
     """Raise unless the stored model is the transcript's, by the software that is certified."""
     why = fault or "the stored model is not the one that the transcript gives on this machine"
-    if not near.exact:
+    if fault or not near.exact:
         raise LedgerIntegrityError(
             f"no certificate was issued, because {why}. Remove model and transcript, and run the "
             "release again here, which charges nothing: it repeats from the stored draws"
@@ -285,21 +284,6 @@ def _check_made(files: Mapping[str, FileHash], made: Mapping[str, str]) -> None:
         raise LedgerIntegrityError(
             f"no certificate was issued, because {changed[0]} is not the file that was made. Make "
             "it again, which charges nothing"
-        )
-
-
-def _check_public(transcript: Transcript, domain: Domain, public: MarginalSource | None) -> None:
-    """Raise unless what was measured of public tables is what these have."""
-    if not public_rounds(transcript):
-        return
-    faults = ["no public table was given"] if public is None else []
-    if public is not None:
-        faults += public_faults(transcript, domain, public)
-    if faults:
-        raise LedgerIntegrityError(
-            f"no certificate was issued, because {faults[0]}: the transcript or the public table "
-            "was changed after the release was drawn. Restore the public table, remove the "
-            "transcript, and run the release again, which charges nothing"
         )
 
 

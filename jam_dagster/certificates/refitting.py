@@ -81,6 +81,8 @@ class Refit:
     ----------
     fault
         Why the transcript is not what its mechanism does; empty if it is.
+    lacks_tables
+        See `Replay`.
 
     Raises
     ------
@@ -104,6 +106,7 @@ class Refit:
             self._model = replay.run()
         except ReplayError as error:
             self.fault = str(error)
+        self.lacks_tables = replay.lacks_tables
         self._differing, self._seconds = replay.differing, time.monotonic() - started
 
     def closest(self, model: Model) -> Nearness:

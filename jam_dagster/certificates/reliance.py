@@ -10,7 +10,6 @@ from jam_dagster.certificates.facts import Entry, PaidDraw
 from jam_dagster.certificates.issue import content_of
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
-from jam_dagster.certificates.public_faults import public_faults
 from jam_dagster.certificates.refitting import Refit
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError, JamError
@@ -58,7 +57,6 @@ def reliance_faults(
     journalled = "" if model.domain.restricted else content
     yield from _payment_faults(ledger, key, transcript, journalled)
     try:
-        yield from public_faults(transcript, model.domain, public)
         if not settings and not _is_certified(ledger, key, content, certificate):
             workload = Workload.specified(model.domain, specification["workload"])
             refit = Refit(transcript, model.domain, workload, public, {})

@@ -28,7 +28,6 @@ from jam_dagster.certificates.ledger_faults import (
 )
 from jam_dagster.certificates.outcome_faults import Outcomes, compare_outcomes
 from jam_dagster.certificates.page import PAGE_NAME, render_certificate
-from jam_dagster.certificates.public_faults import public_faults, public_rounds
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE
 from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.certificates.table import RUN_ATTRIBUTE, digest_written, run_digest, table_digest
@@ -105,7 +104,6 @@ def verify(
         _draws(held),
         found_by("the budget", lambda: _budget_faults(certificate)),
         *_paid(held, ledger),
-        _public(held),
         _refitted(held),
         table := found_by("the table, sampled again", lambda: _table_faults(held)),
         *_errors(held, table),
@@ -213,8 +211,16 @@ def _draws(held: Held) -> Finding:
             yield held.refit.fault
 
     found = found_by(name, faults)
-    if not found.passed or held.refit is not None:
+    if not found.passed:
         return found
+    if held.refit is not None and not held.refit.lacks_tables:
+        return found
+    if held.refit is not None:
+        return not_checked(
+            name,
+            "the mechanism makes them; public counts, and how many of them it could choose, are as "
+            "the transcript states; verify with --public TABLE",
+        )
     return not_checked(
         name,
         "their noise is what was paid for; whether the mechanism makes them, with these prices, "
@@ -255,24 +261,6 @@ def _refitted(held: Held) -> Finding:
     if held.refit is None:
         return not_checked(name, "the model needs public data; verify with --public TABLE")
     return not_checked(name, "the transcript is not what the mechanism does: see the draws")
-
-
-def _public(held: Held) -> Finding:
-    """Check the measurements of public tables, if these were given."""
-    name = "the public measurements"
-    rounds = [0]
-
-    def faults() -> Iterator[str]:
-        rounds[0] = public_rounds(held.transcript)
-        if rounds[0] and held.public is not None:
-            yield from public_faults(held.transcript, held.domain, held.public)
-
-    found = found_by(name, faults, lambda: f"{rounds[0]}, as the public table has them")
-    if not found.passed or (rounds[0] and held.public is not None):
-        return found
-    if not rounds[0]:
-        return Finding(name, True, "there are none")
-    return not_checked(name, "verify with --public TABLE to compare them with the public table")
 
 
 def _issued(certificate: Certificate, ledger: Ledger) -> Finding:

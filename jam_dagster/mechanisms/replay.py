@@ -53,6 +53,9 @@ class Replay(Context):
     ----------
     differing
         The number of decisions that fits on this machine would have made otherwise.
+    lacks_tables
+        Whether public counts, and how many of them could be chosen, are as the transcript states,
+        since the public tables were not given.
 
     Raises
     ------
@@ -76,7 +79,7 @@ class Replay(Context):
         self._mechanism = found(**recorded_settings(found, transcript))
         self._transcript, self._next, self._units = transcript, 0, 0
         self._measured = {one.step: one for one in transcript.measurements}
-        self._lacks_tables, self.differing = False, 0
+        self.lacks_tables, self.differing = False, 0
         super().__init__(
             domain,
             workload,
@@ -123,7 +126,7 @@ class Replay(Context):
         """The names of the public tables; without them, of those that the transcript took from."""
         if self.public is not None:
             return super().tables
-        self._lacks_tables, rounds = True, self._transcript.rounds
+        self.lacks_tables, rounds = True, self._transcript.rounds
         taken = dict.fromkeys(one.table for one in rounds if one.source == "public")
         # Each of them has a copy of all candidates.
         if len(taken) > _MOST_TABLES:
@@ -131,8 +134,12 @@ class Replay(Context):
         return dict.fromkeys(taken, self.domain.names)
 
     def _taken(self, step: str, clique: Clique, name: str) -> np.ndarray:
-        """Return what the transcript took; `public_faults` compares it with the public tables."""
-        return self._recorded(step, clique).values
+        taken = self._recorded(step, clique).values
+        if self.public is not None:
+            counts = super()._taken(step, clique, name)
+            if not np.allclose(taken, counts, rtol=_CLOSE, atol=_CLOSE):
+                raise ReplayError(f"{step} records other counts than the public table has")
+        return taken
 
     def _recorded(self, step: str, clique: Clique) -> Measurement:
         """Return a measurement of the transcript."""
@@ -212,7 +219,7 @@ class Replay(Context):
         if self._is_closed():
             return None
         # Only the tables can say how many public candidates there were.
-        cells = self._coming(call.step).cells if self._lacks_tables else call.cells
+        cells = self._coming(call.step).cells if self.lacks_tables else call.cells
         made = self._take(replace(call, cells=cells))
         if made.lost:
             return None

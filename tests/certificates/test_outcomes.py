@@ -401,9 +401,9 @@ def test_public_measurements_that_are_no_counts_of_the_public_table(
 ) -> None:
     made = copied(public_folder, tmp_path)
     table = CsvSource(str(made.home / "same.csv"))
-    without = found(made)["the public measurements"]
+    without, given = found(made)["the draws"], found(made, public=table)["the draws"]
     assert (without.passed, without.checked) == (True, False)
-    assert found(made, public=table)["the public measurements"].passed
+    assert (given.passed, given.checked) == (True, True)
     assert certified_again(made, public=encoded(made, "same.csv")) == made.certificate
 
     def more(measured: Measurement) -> Measurement:
@@ -412,7 +412,7 @@ def test_public_measurements_that_are_no_counts_of_the_public_table(
     invent(made, more)
     # What the noisy means are compared with follows from the table, which may be another.
     assert made.failed(ledger=False) <= BY_CHANCE
-    assert not found(made, public=table)["the public measurements"].passed
+    assert not found(made, public=table)["the draws"].passed
     assert made.failed() - BY_CHANCE == {"the ledger", ISSUED}
     for public, fault in (
         (encoded(made, "same.csv"), "records other counts than the public table has"),

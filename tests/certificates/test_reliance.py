@@ -126,11 +126,8 @@ def test_an_older_edition_than_the_last_that_ended(made: Released) -> None:
 
 def test_public_measurements_that_the_public_table_does_not_have(made: Released) -> None:
     put(made, "public", transcript=True)
-    assert set(faults(made)) == {
-        f"round {one.index + 1} records other counts than the public table has"
-        for one in Transcript.load(made.folder / "transcript").rounds
-        if one.source == "public"
-    }
+    (fault,) = faults(made)
+    assert fault.endswith("/take records other counts than the public table has")
 
 
 def test_a_model_whose_mechanism_is_gone(made: Released, monkeypatch: pytest.MonkeyPatch) -> None:
