@@ -393,7 +393,8 @@ class Context(ABC):
     def decide(self, holds: bool) -> bool:
         """Return whether something holds that depends on a fit, and record it.
 
-        A fit differs in its last digits on another processor, so a replay follows what was decided.
+        A fit differs in its last digits on another processor, so a resumed run and a replay follow
+        what was decided.
         """
         self.decisions.append(bool(holds))
         return self.decisions[-1]

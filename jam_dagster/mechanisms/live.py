@@ -142,6 +142,14 @@ class Live(Context):
             ),
         )
 
+    def decide(self, holds: bool) -> bool:
+        """Return and record what holds, or what held in the run that is resumed.
+
+        Prices of stored draws follow from it, and another processor's fit could decide otherwise.
+        """
+        step = f"decision-{len(self.decisions) + 1:03d}"
+        return super().decide(self._draws.decided(step, bool(holds)))
+
     def _on_private(self, compute: Callable[[], Any]) -> Any:
         self._drawing = True
         try:

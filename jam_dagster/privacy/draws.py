@@ -140,6 +140,17 @@ class Draws:
             return self._noise.repeatable
         return not self._account.closed
 
+    def decided(self, step: str, holds: bool) -> bool:
+        """Return a decision as the run that is resumed made it; else keep it as it is made now.
+
+        It follows from released outcomes, and costs nothing.
+        """
+        stored = self._store.get(step)
+        if stored is None:
+            self._store.put(step, {"holds": holds})
+            return holds
+        return bool(stored["holds"])
+
     def select(
         self,
         step: str,

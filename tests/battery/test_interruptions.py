@@ -43,9 +43,11 @@ class Forgetful(MemoryStore):
         self.left = lost
 
     def put(self, step: str, outcome: dict) -> None:
-        self.left -= 1
-        if self.left == -1:
-            raise StoppedError
+        # A decision is stored beside the outcomes, and costs nothing.
+        if "rho" in outcome:
+            self.left -= 1
+            if self.left == -1:
+                raise StoppedError
         super().put(step, outcome)
 
 

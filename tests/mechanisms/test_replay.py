@@ -184,6 +184,19 @@ def test_a_replay_follows_what_was_decided(case: Case) -> None:
     assert replayed.decisions[-1] is last[-1]
 
 
+@pytest.mark.parametrize("case", [aim(), tilt()], ids=lambda case: case.name)
+def test_a_resumed_run_keeps_what_was_decided(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stored draws have the prices that follow, whatever the fit of another processor."""
+    store, account = MemoryStore(), UnledgeredAccount(RHO)
+    whole = run(case, RELATIONS[0], store, account).transcript
+    decide = Live.decide
+    monkeypatch.setattr(Live, "decide", lambda ctx, holds: decide(ctx, not holds))
+    resumed = run(case, RELATIONS[0], store, account).transcript
+    assert (resumed.calls, resumed.decisions) == (whole.calls, whole.decisions)
+    other = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    assert other.decisions[0] is not whole.decisions[0]
+
+
 def test_a_choice_of_no_candidate_is_found() -> None:
     case = mwem_pgm()
     transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript

@@ -171,7 +171,8 @@ def _around_outcomes(points: Points, tally: Tally) -> None:
     def stored(store: DirectoryStore, step: str, outcome: dict[str, Any]) -> None:
         points.reach("store: before", step)
         put(store, step, outcome)
-        tally.add(what="stored", step=step)
+        if "rho" in outcome:
+            tally.add(what="stored", step=step)
         points.reach("store: after", step)
 
     DirectoryStore.put = stored  # type: ignore[method-assign]
