@@ -105,8 +105,6 @@ class Linked(InRounds, GraphicalMechanism):
 class Sampled(InRounds):
     """Records that answer the worst queries best, chosen several at a time."""
 
-    samples: ClassVar[bool] = True
-    uses_public: ClassVar[bool] = False
     queries: int = setting(3, "queries that each record is to answer", minimum=1, maximum=100)
 
     name: ClassVar[str] = "sampled"
