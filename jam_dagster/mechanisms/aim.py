@@ -1,7 +1,7 @@
 """AIM: an adaptive and iterative mechanism, without public data.
 
 McKenna, Mullins, Sheldon, Miklau: "AIM: An Adaptive and Iterative Mechanism for Differentially
-Private Synthetic Data", VLDB 2022, Algorithms 2 to 4.
+Private Synthetic Data", VLDB 2022: AIM, with its subroutines for the first model and for annealing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROUNDS_AN_ATTRIBUTE = 16
 """T = 16 d (Section 4.1): the first rounds are cheap, and annealing raises later prices."""
 
 ANNEALED = 4.0
-"""Half the sigma and twice the epsilon (Algorithm 4) cost four times the rho, in either part."""
+"""Half the sigma and twice the epsilon (annealing) cost four times the rho, in either part."""
 
 
 def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
@@ -141,14 +141,15 @@ class Aim(GraphicalMechanism):
         check_countable(domain, workload.cliques)
 
     def draw(self, ctx: Context) -> FittedModel:
-        """Measure each attribute (Algorithm 3), then what is selected (Algorithm 2).
+        """Measure each attribute, then what is selected.
 
+        - initialize p_t: measure every single attribute
         - C_t: the r of W+ with JT-SIZE(r_1, ..., r_t) <= rho_used / rho * MAX-SIZE
         - select r_t from C_t by the exponential mechanism with
           q_r(D) = w_r (||M_r(D) - M_r(p_t-1)||_1 - sqrt(2/pi) sigma_t n_r)
         - measure y_t = M_r(D) + N(0, sigma_t^2)
         - estimate p_t by Private-PGM, weighting measurements by their noise
-        - anneal epsilon_t+1 and sigma_t+1 (Algorithm 4)
+        - anneal epsilon_t+1 and sigma_t+1, and take all that is left if it is not enough for two
         """
         closure = ctx.workload.downward_closure()
         fit, first = GraphicalFit(ctx, self, closure), [q for q in closure if len(q) == 1]
@@ -159,26 +160,25 @@ class Aim(GraphicalMechanism):
             # All that is left if that is too little for two rounds.
             return ctx.affordable(left if left <= 2 * even else even)
 
-        def size_limit_mb(rho: float) -> float:
-            return self.size_limit_mb * (ctx.round.spent + rho) / ctx.total
-
         for t in ctx.rounds():
             if t < len(first):
-                ctx.round.size_limit_mb = size_limit_mb(0.0)
+                # Nothing is chosen: the limit is for readers.
+                ctx.round.size_limit_mb = self.size_limit_mb * ctx.round.spent / ctx.total
                 fit.add(ctx.measure(first[t], self.alpha * even, among=len(first)))
                 continue
-            # The size limit is that of the round's first attempt.
-            near = fit.tractable(size_limit_mb(price(ctx.round.left)))
+            # If the choice was lost, the round keeps its size limit, and pays with the rest.
+            used, share = ctx.round.spent + price(ctx.round.left), price(ctx.remaining)
+            if ctx.has_ended():
+                break
+            near = fit.tractable(self.size_limit_mb * used / ctx.total)
             if not near:
                 # A measured marginal always fits, so all first measurements were lost here.
                 ctx.end("no candidate fits")
-            share = price(ctx.remaining)
-            if ctx.has_ended():
                 break
             rho_select, rho_measure = (1 - self.alpha) * share, self.alpha * share
-            noise = MEAN_ABSOLUTE_NORMAL * ctx.sigma(rho_measure)
+            expected = MEAN_ABSOLUTE_NORMAL * ctx.sigma(rho_measure)
             chosen = fit.select(
-                near, weights=[weights[q] for q in near], penalty=noise, rho=rho_select
+                near, weights=[weights[q] for q in near], penalty=expected, rho=rho_select
             )
             if chosen is None:
                 continue
@@ -187,8 +187,8 @@ class Aim(GraphicalMechanism):
             fit.add(measured)
             if measured is not None:
                 moved = l1_distance(fit.current.marginal(chosen), before)
-                noise = MEAN_ABSOLUTE_NORMAL * measured.sigma * fit.cells([chosen])[0]
-                if ctx.decide(moved <= noise):
+                by_noise = MEAN_ABSOLUTE_NORMAL * measured.sigma * fit.cells([chosen])[0]
+                if ctx.decide(moved <= by_noise):
                     # The model changed by less than the noise: the next round costs more.
                     even *= ANNEALED
         return fit.model

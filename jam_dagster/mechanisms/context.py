@@ -442,6 +442,15 @@ class Context(ABC):
         for block in marginal_blocks(table, cliques):
             yield {clique: values * scale for clique, values in block.items()}
 
+    def public_errors(self, name: str, cliques: Sequence[Clique]) -> dict[Clique, float]:
+        """Return ``||q(D) - q(D_pub) n / n_pub||_1`` of marginals for a public table, in counts."""
+        return {
+            clique: l1_distance(counts, block[clique])
+            for block in self.public_counts(cliques, name)
+            for held in self.counts(list(block))
+            for clique, counts in held.items()
+        }
+
     def _taken(self, step: str, clique: Clique, name: str) -> np.ndarray:
         """Return a marginal of a public table, scaled to n records."""
         (block,) = self.public_counts([clique], name)

@@ -6,6 +6,7 @@ Information for Private Synthetic Data", AISTATS 2024, Algorithm 2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, NamedTuple
@@ -24,10 +25,10 @@ from jam_dagster.mechanisms.loops.graphical import (
     size_limit_setting,
 )
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
-from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, subject_of
 from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.tables import (
     Clique,
     Domain,
@@ -107,6 +108,7 @@ class JamPgm(GraphicalMechanism):
     def draw(self, ctx: Context) -> FittedModel:
         """Make the rounds of Algorithm 2.
 
+        - the model starts uniform, with n records; its fits weigh all measurements alike
         - C_t: the candidates that keep the model tractable
         - rho_t = (rho - rho_used) / (T - t), of which 1 - alpha selects and alpha measures
         - sigma_t^2 = 1 / rho_measure
@@ -114,48 +116,40 @@ class JamPgm(GraphicalMechanism):
         - measure y_t on the private table, or take it from a public one, whose price is left over
         - estimate the model by Private-PGM
         """
-        tables = {name: set(attributes) for name, attributes in ctx.tables.items()}
         closure = ctx.workload.downward_closure()
         fit = GraphicalFit(ctx, self, closure)
-        number = {clique: at for at, clique in enumerate(closure)}
+        answered = {
+            table: [clique for clique in closure if set(clique) <= set(attributes)]
+            for table, attributes in ctx.tables.items()
+        }
+        candidates = [Candidate(clique) for clique in closure]
+        candidates += [Candidate(clique, one) for one in answered for clique in answered[one]]
 
         @cache
-        def public_errors() -> np.ndarray:
-            # Of tables by marginals; NaN where a table lacks an attribute.
-            errors = np.full((len(tables), len(closure)), np.nan)
-            for row, (name, attributes) in zip(errors, tables.items(), strict=True):
-                answered = [clique for clique in closure if attributes.issuperset(clique)]
-                for block in ctx.public_counts(answered, name):
-                    for held in ctx.counts(list(block)):
-                        for clique, counts in held.items():
-                            row[number[clique]] = l1_distance(counts, block[clique])
-            return errors
+        def public_errors() -> dict[str, dict[Clique, float]]:
+            return {table: ctx.public_errors(table, answered[table]) for table in answered}
 
         for t in ctx.rounds(self.rounds):
             whole = self.size_limit_mb
             # Before any charge the size limit is an even share of the whole.
             limit = whole / self.rounds if t == 0 else whole * ctx.round.spent / ctx.total
-            near = fit.tractable(limit)
-            if not near:
+            tractable = fit.tractable(limit)
+            if not tractable:
                 ctx.end("no candidate fits")
             share = ctx.share(self.rounds - t)
+            if ctx.has_ended():
+                break
             rho_select = (1 - self.alpha) * share
             rho_measure = share - rho_select
 
-            private = [Candidate(clique) for clique in near]
-            public = [
-                Candidate(clique, name)
-                for name, attributes in tables.items()
-                for clique in near
-                if attributes.issuperset(clique)
-            ]
+            noise = MEAN_ABSOLUTE_NORMAL * ctx.sigma(rho_measure) * fit.cells(tractable)
+            expected = dict(zip(tractable, noise, strict=True))
+            near = [one for one in candidates if one.clique in expected]
             chosen = ctx.select(
-                [*private, *public],
-                lambda: candidate_scores(
-                    fit.errors(near),
-                    public_errors()[:, [number[clique] for clique in near]],
-                    fit.cells(near),
-                    ctx.sigma(rho_measure),
+                near,
+                lambda: scores(
+                    *(near, dict(zip(tractable, fit.errors(tractable), strict=True))),
+                    *(expected, public_errors()),
                 ),
                 rho=rho_select,
                 sensitivity=ctx.neighbours.jam_score,
@@ -181,3 +175,31 @@ class Candidate(NamedTuple):
         if self.table is None:
             return subject_of(self.clique)
         return subject_of(self.clique, "public", self.table)
+
+
+def scores(
+    candidates: Sequence[Candidate],
+    errors: Mapping[Clique, float],
+    expected: Mapping[Clique, float],
+    public: Mapping[str, Mapping[Clique, float]],
+) -> np.ndarray:
+    """Return Score(tau, i; sigma^2) of candidates, in counts, shape ``(m,)``.
+
+    Replacing one record moves each L1 distance by at most 2, so a score by at most 4, however many
+    public tables there are (`jam_dagster.privacy.sensitivity.JAM_SCORE`; `Neighbours.jam_score` for
+    other neighbours).
+
+    Parameters
+    ----------
+    candidates
+        Marginals and their sources.
+    errors
+        ``||q(D) - q(model)||_1`` of each marginal.
+    expected
+        ``sqrt(2/pi) sigma n_q``, the expected error of a private measurement.
+    public
+        ``||q(D) - q(D_pub) n / n_pub||_1`` by table and marginal.
+    """
+    predicted = [expected[q] if table is None else public[table][q] for q, table in candidates]
+    scored: np.ndarray = np.array([errors[q] for q, _ in candidates]) - np.array(predicted)
+    return scored

@@ -15,6 +15,8 @@ from typing import Literal
 
 import numpy as np
 
+from jam_dagster.mechanisms.jam_pgm import Candidate, scores
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy import REPLACE_ONE, Neighbours
 
 Joint = np.ndarray
@@ -26,6 +28,29 @@ RELATIONS = (
     Neighbours("replace_one", 3),
     Neighbours("add_remove", 3),
 )
+
+
+def candidate_scores(
+    current: np.ndarray, public: np.ndarray, cells: np.ndarray, sigma: float
+) -> np.ndarray:
+    """Return JAM-PGM's scores of marginals, and of those that public tables have.
+
+    `public` has a row a table, NaN for a marginal that it lacks.
+    """
+    cliques = [(str(number),) for number in range(len(current))]
+    tables = {
+        str(row): {q: error for q, error in zip(cliques, errors, strict=True) if error == error}
+        for row, errors in enumerate(np.atleast_2d(public).tolist())
+    }
+    candidates = [Candidate(clique) for clique in cliques]
+    candidates += [Candidate(clique, name) for name in tables for clique in tables[name]]
+    expected = MEAN_ABSOLUTE_NORMAL * sigma * np.asarray(cells)
+    return scores(
+        candidates,
+        dict(zip(cliques, current, strict=True)),
+        dict(zip(cliques, expected, strict=True)),
+        tables,
+    )
 
 
 def person(shape: Sequence[int], rows: int, rng: np.random.Generator) -> Joint:

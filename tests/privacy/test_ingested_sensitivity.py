@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
+from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Domain, PrivacyUnit, SqlSource, encode, seeded_key
 from jam_dagster.tables.codes.marginals import MarginalSource
 from tests.postgres import PostgresServer
-from tests.privacy.neighbours import RELATIONS
+from tests.privacy.neighbours import RELATIONS, candidate_scores
 
 pytestmark = pytest.mark.slow
 

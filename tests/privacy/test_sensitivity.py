@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops.expected_gain import expected_gain
 from jam_dagster.mechanisms.loops.scores import (
-    candidate_scores,
     error_scores,
     l1_distance,
 )
@@ -25,7 +24,13 @@ from jam_dagster.privacy.sensitivity import (
     Neighbours,
 )
 from jam_dagster.tables import Domain
-from tests.privacy.neighbours import RELATIONS, largest_change, marginal, neighbours
+from tests.privacy.neighbours import (
+    RELATIONS,
+    candidate_scores,
+    largest_change,
+    marginal,
+    neighbours,
+)
 from tests.tiers import first_but_gate, first_quick, gate
 
 SIZES = (3, 2, 4)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
-
 LOWEST = 2.0**29
 """The most sensitivities that a score may lie below zero."""
 
@@ -33,26 +31,12 @@ def l1_distance(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a - b).sum())
 
 
-def candidate_scores(
-    current_error: np.ndarray, public_error: np.ndarray, cells: np.ndarray, sigma: float
-) -> np.ndarray:
-    """Score every marginal on private and on public data: JAM-PGM, Algorithm 2, lines 7, 8.
-
-    Replacing one record moves each L1 error by at most 2, so a score by at most 4, however many
-    public tables there are
-    (`jam_dagster.privacy.sensitivity.JAM_SCORE`; `Neighbours.jam_score` for other neighbours).
-    """
-    private = current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells
-    public = current_error - public_error
-    return np.concatenate([private, public[~np.isnan(public)]])
-
-
 def error_scores(
     errors: np.ndarray, cells: np.ndarray, penalty: float, weights: np.ndarray
 ) -> np.ndarray:
     """Score every marginal by ``w_r (||M_r(D) - M_r(model)||_1 - p n_r)``, n_r its cells.
 
-    AIM, Algorithm 2, line 12, has ``p = sqrt(2/pi) sigma``: the expected error of a measurement.
+    AIM has ``p = sqrt(2/pi) sigma``: the expected error of a measurement.
     A score of weight w moves by w times the L1 sensitivity of a marginal
     (`Neighbours.error_score`).
     """

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from jam_dagster.mechanisms import Aim
 from jam_dagster.mechanisms.loops.scores import (
     LOWEST,
-    candidate_scores,
     error_scores,
     l1_distance,
     representable,
@@ -24,12 +23,13 @@ from jam_dagster.privacy.sensitivity import JAM_SCORE
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.examples import examples
 from tests.mechanisms.conftest import ScriptedNoise
+from tests.privacy.neighbours import candidate_scores
 
 
 def test_scores_by_hand():
     scores = candidate_scores(
-        current_error=np.array([10.0, 4.0]),
-        public_error=np.array([3.0, 6.0]),
+        current=np.array([10.0, 4.0]),
+        public=np.array([3.0, 6.0]),
         cells=np.array([4.0, 2.0]),
         sigma=1.5,
     )
