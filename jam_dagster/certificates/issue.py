@@ -191,7 +191,8 @@ def certify(
             dialect=terms.dialect.changes if transcript.chunk_rows is None else None,
         ),
         files=hashed,
-        withdrawn=None if ledger is None else withdrawal_in(ledger, key),
+        drawn_on=tuple(terms.drawn_on),
+        withdrawn=None if ledger is None else withdrawal_in(ledger, key, terms.drawn_on),
     )
     if ledger is None:
         return certificate
