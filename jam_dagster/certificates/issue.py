@@ -32,6 +32,7 @@ from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.public_faults import public_faults, public_rounds
 from jam_dagster.certificates.refitting import Nearness, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
+from jam_dagster.common.files import open_plain, read_plain
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import JamError, LedgerIntegrityError
@@ -146,7 +147,7 @@ def certify(
     _check_made(hashed, made or {})
     if ledger is not None:
         content = content_of(hashed, restricted=domain.restricted)
-        _check_outcomes(draws, entries, transcript, files, content)
+        _check_outcomes(draws, entries, transcript, folder, files, content)
         _check_public(transcript, domain, public)
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
@@ -265,11 +266,14 @@ def _check_outcomes(
     draws: Sequence[PaidDraw],
     entries: tuple[Entry, ...],
     transcript: Transcript,
+    folder: Path | UPath,
     files: Mapping[str, Path | UPath],
     content: str,
 ) -> None:
     """Raise unless the outcomes beside the release are those that the ledger has digests of."""
-    errors = None if "errors" not in files else parse_json(files["errors"].read_bytes())
+    errors = None
+    if "errors" in files:
+        errors = parse_json(read_plain(_root_of(folder, files), files["errors"].absolute()))
     outcomes = compare_outcomes(draws, entries, transcript, errors, content)
     if outcomes.faults:
         raise LedgerIntegrityError(
@@ -426,10 +430,10 @@ def environment() -> dict[str, str]:
     }
 
 
-def sha256_of(path: Path | UPath) -> str:
-    """Return the SHA-256 of a file."""
+def sha256_of(path: Path | UPath, root: Path | UPath | None = None) -> str:
+    """Return the SHA-256 of a file; below a root it is opened as `open_plain` does."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with path.open("rb") if root is None else open_plain(root, path) as file:
         while block := file.read(2**20):
             digest.update(block)
     return digest.hexdigest()
@@ -438,6 +442,16 @@ def sha256_of(path: Path | UPath) -> str:
 def _hashed(
     folder: Path | UPath, files: Mapping[str, Path | UPath]
 ) -> Iterator[tuple[str, FileHash]]:
+    root = _root_of(folder, files)
     for name, path in files.items():
         relative = Path(os.path.relpath(str(path), str(folder))).as_posix()
-        yield name, FileHash(relative, sha256_of(path))
+        yield name, FileHash(relative, sha256_of(path.absolute(), root))
+
+
+def _root_of(folder: Path | UPath, files: Mapping[str, Path | UPath]) -> Path | UPath:
+    """Return the folder that holds a certificate's folder and all files."""
+    places = [path.absolute() for path in files.values()]
+    root: Path | UPath = folder.absolute()
+    while not all(path.is_relative_to(root) for path in places):
+        root = root.parent
+    return root
