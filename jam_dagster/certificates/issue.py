@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -450,8 +450,9 @@ def _hashed(
 
 def _root_of(folder: Path | UPath, files: Mapping[str, Path | UPath]) -> Path | UPath:
     """Return the folder that holds a certificate's folder and all files."""
-    places = [path.absolute() for path in files.values()]
-    root: Path | UPath = folder.absolute()
+    # What is no file system has the same methods.
+    places = [cast("Path", path.absolute()) for path in files.values()]
+    root = cast("Path", folder.absolute())
     while not all(path.is_relative_to(root) for path in places):
         root = root.parent
     return root
