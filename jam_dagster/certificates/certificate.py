@@ -149,8 +149,10 @@ class Certificate(ReleaseFacts):
         }
         if self.counted_by is not None:
             content["counted_by"] = self.counted_by
+        if self.drawn_on:
+            content["drawn_on"] = [asdict(one) for one in self.drawn_on]
         if self.withdrawn is not None:
-            content["withdrawn"] = asdict(self.withdrawn)
+            content["withdrawn"] = self.withdrawn.to_dict()
         # As JSON reads it: lists for tuples.
         content = json.loads(canonical_json(content))
         if self.signature is not None:
@@ -213,6 +215,7 @@ class Certificate(ReleaseFacts):
             sampling=Sampling(**content["sampling"]),
             files={name: FileHash(**file) for name, file in content["files"].items()},
             counted_by=content.get("counted_by"),
+            drawn_on=tuple(ReleaseKey(**one) for one in content.get("drawn_on", ())),
             withdrawn=Withdrawal.from_dict(content["withdrawn"])
             if "withdrawn" in content
             else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -133,6 +133,8 @@ class ReleaseTerms:
         The names of the packages that the release trusts for their mechanisms.
     dialect
         The dialect of the table, if it is a CSV file.
+    drawn_on
+        The releases that it was drawn on, one on the other, the latest first.
     """
 
     key: ReleaseKey
@@ -142,6 +144,7 @@ class ReleaseTerms:
     counted_by: str | None = None
     trusted_mechanisms: Collection[str] = ()
     dialect: Dialect = DEFAULT_DIALECT
+    drawn_on: Sequence[ReleaseKey] = ()
 
 
 @dataclass(frozen=True)
@@ -226,25 +229,30 @@ class Signature:
 
 @dataclass(frozen=True)
 class Withdrawal:
-    """The withdrawal of a release's certificates: its day, UTC, and its reason."""
+    """The withdrawal of a release's certificates: its day, UTC, and its reason.
+
+    `of` names the withdrawn release if a certificate's release was drawn on it, by itself or by
+    others; it is empty if the release itself was withdrawn.
+    """
 
     on: str
     reason: str
-
-    @classmethod
-    def of(cls, event: Event) -> Self:
-        """Return the withdrawal of a ledger event, without its author."""
-        return cls(event.at[:10], event.reason)
+    of: str = ""
 
     @classmethod
     def from_dict(cls, content: Mapping[str, str]) -> Self:
         """Return plain values for the document."""
-        return cls(str(content["on"]), str(content["reason"]))
+        return cls(str(content["on"]), str(content["reason"]), str(content.get("of", "")))
+
+    def to_dict(self) -> dict[str, str]:
+        """Return plain values; the name of another release only if there is one."""
+        return {name: value for name, value in asdict(self).items() if name != "of" or value}
 
     @property
     def sentence(self) -> str:
         """The withdrawal in a sentence."""
-        return f"It was withdrawn on {self.on}: {self.reason}"
+        which = f"It was drawn on {self.of}, which" if self.of else "It"
+        return f"{which} was withdrawn on {self.on}: {self.reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +263,8 @@ class ReleaseFacts:
     in order, lost ones included. `entries` is empty, and `standing` None, if no ledger was charged.
     `package` is None for a mechanism of jam-dagster. `made` is the time of the release's last
     entry: UTC, to the second. `counted_by` is what counted the private table of an SQL source: a
-    database, or ``rows``, read here; None of other sources.
+    database, or ``rows``, read here; None of other sources. `drawn_on` are the releases that it was
+    drawn on, one on the other, the latest first.
     """
 
     key: ReleaseKey
@@ -277,6 +286,7 @@ class ReleaseFacts:
     files: Mapping[str, FileHash]
     package: MechanismPackage | None = None
     counted_by: str | None = None
+    drawn_on: tuple[ReleaseKey, ...] = ()
     withdrawn: Withdrawal | None = None
     signature: Signature | None = None
     version: int = VERSION

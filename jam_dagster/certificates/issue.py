@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.refitting import Nearness, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
+from jam_dagster.common.files import open_plain, read_plain
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import JamError, LedgerIntegrityError
@@ -145,7 +146,7 @@ def certify(
     _check_made(hashed, made or {})
     if ledger is not None:
         content = content_of(hashed, restricted=domain.restricted)
-        _check_outcomes(draws, entries, transcript, files, content)
+        _check_outcomes(draws, entries, transcript, folder, files, content)
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
     made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:
@@ -190,7 +191,8 @@ def certify(
             dialect=terms.dialect.changes if transcript.chunk_rows is None else None,
         ),
         files=hashed,
-        withdrawn=None if ledger is None else withdrawal_in(ledger, key),
+        drawn_on=tuple(terms.drawn_on),
+        withdrawn=None if ledger is None else withdrawal_in(ledger, key, terms.drawn_on),
     )
     if ledger is None:
         return certificate
@@ -263,11 +265,14 @@ def _check_outcomes(
     draws: Sequence[PaidDraw],
     entries: tuple[Entry, ...],
     transcript: Transcript,
+    folder: Path | UPath,
     files: Mapping[str, Path | UPath],
     content: str,
 ) -> None:
     """Raise unless the outcomes beside the release are those that the ledger has digests of."""
-    errors = None if "errors" not in files else parse_json(files["errors"].read_bytes())
+    errors = None
+    if "errors" in files:
+        errors = parse_json(read_plain(_root_of(folder, files), files["errors"].absolute()))
     outcomes = compare_outcomes(draws, entries, transcript, errors, content)
     if outcomes.faults:
         raise LedgerIntegrityError(
@@ -409,10 +414,10 @@ def environment() -> dict[str, str]:
     }
 
 
-def sha256_of(path: Path | UPath) -> str:
-    """Return the SHA-256 of a file."""
+def sha256_of(path: Path | UPath, root: Path | UPath | None = None) -> str:
+    """Return the SHA-256 of a file; below a root it is opened as `open_plain` does."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with path.open("rb") if root is None else open_plain(root, path) as file:
         while block := file.read(2**20):
             digest.update(block)
     return digest.hexdigest()
@@ -421,6 +426,17 @@ def sha256_of(path: Path | UPath) -> str:
 def _hashed(
     folder: Path | UPath, files: Mapping[str, Path | UPath]
 ) -> Iterator[tuple[str, FileHash]]:
+    root = _root_of(folder, files)
     for name, path in files.items():
         relative = Path(os.path.relpath(str(path), str(folder))).as_posix()
-        yield name, FileHash(relative, sha256_of(path))
+        yield name, FileHash(relative, sha256_of(path.absolute(), root))
+
+
+def _root_of(folder: Path | UPath, files: Mapping[str, Path | UPath]) -> Path | UPath:
+    """Return the folder that holds a certificate's folder and all files."""
+    # What is no file system has the same methods.
+    places = [cast("Path", path.absolute()) for path in files.values()]
+    root = cast("Path", folder.absolute())
+    while not all(path.is_relative_to(root) for path in places):
+        root = root.parent
+    return root

@@ -196,7 +196,7 @@ def _paid(held: Held, ledger: Ledger | None) -> Iterator[Finding]:
         yield found_by(
             "the withdrawals",
             lambda: withdrawal_faults(certificate, ledger),
-            lambda: "the ledger has withdrawn no certificate of the release",
+            lambda: "the ledger has withdrawn neither the release nor one that it was drawn on",
         )
         yield _issued(certificate, ledger)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.evaluation import ExpectationResult
     from jam_dagster.evaluation.expectations.validation import TableChecks
+    from jam_dagster.privacy import ReleaseKey
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
@@ -151,6 +152,7 @@ class Documents:
         *,
         fresh: bool = False,
         made: Mapping[str, str] | None = None,
+        drawn_on: Sequence[ReleaseKey] = (),
     ) -> Certificate:
         """Issue the certificate over the files of the release.
 
@@ -170,6 +172,8 @@ class Documents:
             Whether this process has fitted the run's model. One that was read is fitted again.
         made
             The SHA-256 of files as they were made, by their roles.
+        drawn_on
+            The releases that it was drawn on, one on the other, the latest first.
         """
         self._check_run(run)
         released, funding = run.release, self.funding
@@ -181,6 +185,7 @@ class Documents:
             counted_by=self.counted_by,
             trusted_mechanisms=self.spec.trusted_mechanisms,
             dialect=self.spec.dialect,
+            drawn_on=drawn_on,
         )
         return certify(
             folder,

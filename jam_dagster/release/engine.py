@@ -262,6 +262,9 @@ class Engine(Documents):
         else:
             if ended is None or measures:
                 self._check_kept()
+            else:
+                # Exact errors alone are left: nothing that is charged, and the ledger may know.
+                self._close()
             with self.opened("making the release"):
                 with stage("encode"):
                     private = self.private_side(self.domain)
@@ -271,9 +274,12 @@ class Engine(Documents):
                     run, repeated = self.run(private, public)
                 errors = finish(run, private, repeated)
         # Once private data are closed: a ledger that cannot be reached is no fault of theirs.
+        self._close()
+        return errors
+
+    def _close(self) -> None:
         for share in self.spec.shares:
             self.funding.close(share, f"{share} ended")
-        return errors
 
     def row_key(self) -> bytes:
         """Return the key that decides which rows of a person are kept: the release's own.

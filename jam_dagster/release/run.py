@@ -126,7 +126,7 @@ def _loaded(folder: Path | UPath, release: ReleaseIdentity) -> ReleaseRun:
 def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
     """Return of which release the run in a folder is; None if it is not there as it was made."""
     try:
-        content = parse_json((folder / RUN_FILE).read_text())
+        content = parse_json(read_plain(folder, folder / RUN_FILE))
         same = content["content"] == _content(folder)
     except (FileNotFoundError, KeyError):
         return None
@@ -156,7 +156,9 @@ def _files(folder: Path | UPath) -> dict[str, Path | UPath]:
 
 
 def _content(folder: Path | UPath) -> str:
-    return run_files_digest({name: sha256_of(path) for name, path in _files(folder).items()})
+    return run_files_digest(
+        {name: sha256_of(path, folder) for name, path in _files(folder).items()}
+    )
 
 
 def _unlink(folder: Path | UPath) -> None:

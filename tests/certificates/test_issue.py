@@ -9,7 +9,7 @@ import pytest
 
 from jam_dagster.certificates import issue
 from jam_dagster.certificates.refitting import Nearness, Refit
-from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.errors import InputError, LedgerIntegrityError
 from jam_dagster.mechanisms import Model, load_model
 from jam_dagster.privacy import Kind, Ledger
 from tests.certificates.conftest import Released, bend, certified_again, copied
@@ -87,6 +87,15 @@ def test_a_model_of_another_processor_is_certified_as_its_own(
 
     monkeypatch.setattr(issue, "Refit", Elsewhere)
     assert certified_again(made, was).made_with == {**was.made_with, "blas": "Nehalem"}
+
+
+@pytest.mark.parametrize("name", ["synthetic.csv", "errors.json", "transcript", "model/model.json"])
+def test_no_file_is_certified_through_a_link(made: Released, name: str) -> None:
+    path = made.folder / name
+    elsewhere = path.rename(made.home / "elsewhere")
+    path.symlink_to(elsewhere)
+    with pytest.raises(InputError, match="is a link or a device"):
+        certified_again(made)
 
 
 def test_a_file_that_was_changed_since_it_was_made_is_not_certified(made: Released) -> None:

@@ -129,6 +129,9 @@ def test_no_run_and_no_draw_is_read_through_a_link(tmp_path: Path, ledger: Ledge
         (run / RUN_FILE, lambda: read_run(run)),
         (run / "transcript" / "transcript.json", lambda: read_run(run)),
         (run / "model", lambda: read_run(run)),
+        (run / RUN_FILE, lambda: identity_in(run)),
+        (run / "transcript" / "transcript.json", lambda: identity_in(run)),
+        (run / "model", lambda: identity_in(run)),
         (next(draws.iterdir()), lambda: DirectoryStore(draws).get(step)),
         (draws, lambda: DirectoryStore(draws).get(step)),
     ):

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import InputError
+from jam_dagster.errors import InputError, SourceBindingError
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms.loops import rows
 from jam_dagster.models.graphical.model import FittedModel
@@ -19,7 +19,7 @@ from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.release.engine import Drawn, Engine, Progress
 from jam_dagster.release.run import RUN_FILE, ReleaseErrors, write_run
-from jam_dagster.tables import FrameSource
+from jam_dagster.tables import FrameSource, source_from_config
 from tests.budgets import PUBLIC_N
 from tests.release.test_engine import ledger, never, public_of, table
 from tests.release.test_file_place import engine as unbound
@@ -185,6 +185,34 @@ def test_an_opening_that_pays_nothing_counts_even_if_it_ends_well(
     again, _ = draw(engine(tmp_path, ledger, evaluate=evaluate), tmp_path)
     assert again.run.digest == first.run.digest
     assert attempts(ledger) == (2, 1)
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["whole", "killed before its end"])
+def test_a_repeat_that_is_refused_for_its_number_of_records_binds_nothing(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Exact errors open the table that the officer's rebinding lets in."""
+
+    def reading(name: str, rows: int) -> Engine:
+        path = tmp_path / name
+        table(rows, 1).to_csv(path, index=False)
+        made = engine(tmp_path, ledger, evaluate="exact")
+        spec = made.spec.model_copy(update={"private": source_from_config(str(path))})
+        funding = replace(made.funding, identity=spec.private.identity())  # type: ignore[type-var]
+        return replace(made, spec=spec, funding=funding)
+
+    begun = reading("people.csv", 200)
+    if killed:
+        stopped_before_its_evaluation(begun, tmp_path, monkeypatch)
+    else:
+        draw(begun, tmp_path)
+    ledger.rebind("people", reason="the table moved")
+    with pytest.raises(SourceBindingError, match="reads another number of records"):
+        draw(reading("others.csv", 201), tmp_path)
+    assert [one.source for one in ledger.events() if one.kind is Kind.BOUND] == [""]
+    drawn, _ = draw(reading("moved.csv", 200), tmp_path)
+    assert drawn.repeated
+    assert ledger.events()[-1].source
 
 
 def test_another_public_table_is_refused(tmp_path: Path, ledger: Ledger) -> None:

@@ -1,5 +1,6 @@
 """The asset that says what a release promises and what it cost, and the check of what it says."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -10,6 +11,7 @@ from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.metadata import tidy
+from jam_dagster.pipeline.assets.previous_release import ancestors
 from jam_dagster.pipeline.assets.run_summary import run_summary
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -23,6 +25,7 @@ from jam_dagster.pipeline.storage.formats import (
     TableFormat,
 )
 from jam_dagster.pipeline.storage.identity import check_report, check_tables
+from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
@@ -94,6 +97,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             # The model is fitted again before it is certified.
             public if graph.learns_from_public else None,
             made={role: kept for role, kept in made.items() if kept is not None},
+            drawn_on=tuple(_drawn_on(step, mechanism_run.release.key, engine.funding.ledger)),
         )
         metadata: dict[str, Any] = {
             "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
@@ -113,6 +117,12 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         return certificate
 
     return [release_certificate]
+
+
+def _drawn_on(step: ReleaseStep, key: ReleaseKey, ledger: Ledger | None) -> Iterator[ReleaseKey]:
+    """Yield the releases that a release was drawn on; research keeps none."""
+    if ledger is not None and step.graph.spec.previous is not None:
+        yield from ancestors(step, key, ledger)
 
 
 def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:

@@ -159,6 +159,16 @@ def _check_reliance(
 
 def _ancestor_faults(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iterator[str]:
     """Yield which of the releases that a release was drawn on, one on the other, is withdrawn."""
+    for one in ancestors(step, key, ledger):
+        if (withdrawn := withdrawal_in(ledger, one)) is not None:
+            yield (
+                f"it was drawn, by itself or by others, on the release of {one.partition}, edition"
+                f" {one.edition}, which was withdrawn on {withdrawn.on}: {withdrawn.reason}"
+            )
+
+
+def ancestors(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iterator[ReleaseKey]:
+    """Yield the releases that a release was drawn on, one on the other, the latest first."""
     graph, found = step.graph, key
     while (before := graph.before(found.partition)) is not None:
         folder = step.store(MECHANISM_RUN).beside(
@@ -169,11 +179,7 @@ def _ancestor_faults(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iter
         if earlier is None or not StorePlace(step.archive, found, folder).keeps_public:
             return
         found = earlier
-        if (withdrawn := withdrawal_in(ledger, found)) is not None:
-            yield (
-                f"it was drawn, by itself or by others, on the release of {before}, edition"
-                f" {found.edition}, which was withdrawn on {withdrawn.on}: {withdrawn.reason}"
-            )
+        yield found
 
 
 def drawn_on(step: ReleaseStep, domain: Domain) -> tuple[str, bool]:

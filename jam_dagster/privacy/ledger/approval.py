@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, NotApprovedError, SpecificationError
 from jam_dagster.privacy.accounting import Budget, describe_rho, rho_within, units_down
-from jam_dagster.privacy.ledger.balance import Balance, known_balance
+from jam_dagster.privacy.ledger.balance import Balance, known_balance, up_to
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 from jam_dagster.privacy.ledger.state import share_states
@@ -79,10 +79,12 @@ class Approvals:
         return "asks for more than was approved"
 
 
-def approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
-    """Return the approved releases of a dataset."""
+def approvals_of(
+    connection: sa.Connection, dataset: str, *, through: int | None = None
+) -> Approvals:
+    """Return the approved releases of a dataset; see `balance_of` for `through`."""
     kinds = events.c.kind.in_([kind.value for kind in KINDS])
-    return Approvals.of(read(connection, events.c.dataset == dataset, kinds))
+    return Approvals.of(read(connection, events.c.dataset == dataset, kinds, *up_to(through)))
 
 
 def check_approved(

@@ -210,7 +210,7 @@ def balance_of(
         .where(
             events.c.dataset == dataset,
             events.c.kind == Kind.GRANTED.value,
-            *_up_to(through),
+            *up_to(through),
         )
         .order_by(events.c.seq.desc())
         .limit(1)
@@ -256,7 +256,8 @@ def policy_of(period: str, partitions: str, ground: str, records: str) -> Policy
         raise LedgerIntegrityError(f"a grant was altered: {error}") from error
 
 
-def _up_to(through: int | None) -> list[sa.ColumnElement[bool]]:
+def up_to(through: int | None) -> list[sa.ColumnElement[bool]]:
+    """Return the condition that an event came no later than a number; none for None."""
     return [] if through is None else [events.c.seq <= through]
 
 
@@ -277,7 +278,7 @@ def holdings(
         connection,
         events.c.dataset == dataset,
         events.c.kind == Kind.COUNTED.value,
-        *_up_to(through),
+        *up_to(through),
     )
 
     def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
@@ -296,7 +297,7 @@ def holdings(
             reserved(events.c.hash),
             reserved(events.c.protects),
         )
-        .where(events.c.dataset == dataset, moves_an_amount(), *_up_to(through))
+        .where(events.c.dataset == dataset, moves_an_amount(), *up_to(through))
         .group_by(*account)
     )
     found = [Holding(one.at, one.partition, 0, 0, counted=True) for one in counts]

@@ -20,6 +20,7 @@ from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
 from jam_dagster.privacy.ledger.backend import LedgerBackend, rebind_command
 from jam_dagster.privacy.ledger.clock import Clock, time_after
+from jam_dagster.privacy.ledger.cover import check_covered
 from jam_dagster.privacy.ledger.journal import (
     Kind,
     append,
@@ -77,6 +78,14 @@ class Release:
             self._kept.through(connection, self.key) as view,
         ):
             yield connection, view
+
+    def _check_covered(self, connection: sa.Connection, view: ReleaseView) -> None:
+        """Raise unless a grant covers the reservation; look only if it is not the one before."""
+        reserved = [state.reservation for state in view.shares.values()]
+        hashes = frozenset(event.hash for event in reserved)
+        if hashes != view.covered:
+            check_covered(connection, self.backend.location, self.key, reserved)
+            view.covered = hashes
 
     def _details(self, view: ReleaseView) -> dict[str, str]:
         return {"at": time_after(view.tail, self.clock), "run_id": self.run_id}
@@ -191,6 +200,8 @@ class LedgerAccount:
         ------
         SpecificationError, ChargedBeforeError, ReleaseClosedError, BudgetExceededError
             As `Account.charge` says.
+        LedgerIntegrityError
+            If no grant covers the reservation: somebody else wrote it.
         BudgetError
             If the ledger cannot be written. Nothing was charged then, except perhaps where the
             message says that the connection was lost during the commit: the draw must not be made,
@@ -211,6 +222,7 @@ class LedgerAccount:
                 account=f"share {self.share!r} of {key}",
                 delta=_granted_delta(connection, key.dataset) if short else None,
             )
+            self.release._check_covered(connection, view)
             self._write(connection, view, Kind.CHARGED, units=units, step=step)
 
     def confirm(self, step: str, digest: str) -> None:

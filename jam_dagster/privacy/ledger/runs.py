@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt, payments
-from jam_dagster.privacy.ledger.balance import known_balance
+from jam_dagster.privacy.ledger.balance import Balance, known_balance
 from jam_dagster.privacy.ledger.bindings import bind, check_binding
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.journal import Kind, append, issued, last_run
@@ -166,7 +166,8 @@ class RunEntries(LedgerReader):
         attempts count as well.
 
         A release that is bound to no source, as after `rebind`, is bound with the attempt: a run
-        that is refused before it opens anything binds nothing.
+        that is refused before it opens anything binds nothing. One that has ended draws nothing
+        more, so its repeat binds it once it ended well: a repeat that is refused binds nothing.
 
         Parameters
         ----------
@@ -187,7 +188,8 @@ class RunEntries(LedgerReader):
         AttemptsError
             If too many attempts have not ended well; nothing is written then.
         SourceBindingError
-            As for `open_release`; nothing is written then.
+            As for `open_release`; nothing is written then. At the end, if another run has bound an
+            ended release to another source meanwhile.
         BudgetError
             If the dataset has no budget, or the ledger cannot be written.
         """
@@ -197,22 +199,39 @@ class RunEntries(LedgerReader):
             balance = known_balance(connection, self.location, key.dataset, at)
             attempt = begin_attempt(connection, self.location, balance, key, at=at, run_id=run_id)
             # Another run may have bound it since the reservation was found.
-            if check_binding(
-                connection,
-                self.location,
-                balance,
-                key,
-                source,
-                neighbours,
-                there=True,
-                superseded=(),
-            ):
+            unbound = self._is_unbound(connection, balance, key, source, neighbours)
+            shares = share_states(connection, key).values()
+            ended = bool(shares) and all(share.closed for share in shares)
+            if unbound and not ended:
                 bind(connection, key, source, at=at, run_id=run_id)
             before = payments(connection, key)
         yield attempt.attempt
         with self._backend.writing() as connection:
+            at = ledger_time(connection, self._clock)
+            if ended and self._is_unbound(connection, balance, key, source, neighbours):
+                bind(connection, key, source, at=at, run_id=run_id)
             if payments(connection, key) > before:
-                end_attempt(connection, attempt, at=ledger_time(connection, self._clock))
+                end_attempt(connection, attempt, at=at)
+
+    def _is_unbound(
+        self,
+        connection: sa.Connection,
+        balance: Balance,
+        key: ReleaseKey,
+        source: str,
+        neighbours: Neighbours,
+    ) -> bool:
+        """Return whether a release must be bound to a source; raise if it must not read it."""
+        return check_binding(
+            connection,
+            self.location,
+            balance,
+            key,
+            source,
+            neighbours,
+            there=True,
+            superseded=(),
+        )
 
     def ran(self, key: ReleaseKey, digest: str, *, run_id: str = "") -> None:
         """Journal the digest of a run that this process made from its draws, unless it is the last.

@@ -104,7 +104,8 @@ class ReleaseView(ReleaseState):
     """The state of a release through one entry of the journal, which is kept to be continued.
 
     `tail` has the `last_lines` of the journal, which that entry ends. `moved_to` is the place to
-    which the ledger has moved; empty if it has not.
+    which the ledger has moved; empty if it has not. `covered` has the hashes of the reservations
+    that are known to be covered by a grant.
     """
 
     def __init__(self, connection: sa.Connection, key: ReleaseKey) -> None:
@@ -113,6 +114,7 @@ class ReleaseView(ReleaseState):
         super().__init__(read(connection, of_release(key), through))
         self._key = key_fields(key)
         self.moved_to = moved_to(connection)
+        self.covered: frozenset[str] = frozenset()
 
     def check_not_moved(self) -> None:
         """Raise if the ledger has moved to another place."""

@@ -21,7 +21,7 @@ from dagster._core.remote_origin import (
 from dagster._core.test_utils import create_run_for_test
 from upath import UPath
 
-from jam_dagster.certificates import verify
+from jam_dagster.certificates import Certificate, verify
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import refit, sample_rows, sampling_generator
 from jam_dagster.mechanisms.registry import title_of
@@ -452,6 +452,38 @@ def test_nothing_is_drawn_on_what_was_drawn_on_a_withdrawn_release(february: Mon
     for month in (JANUARY, FEBRUARY, MARCH):
         result = february.run(month, UP_TO_SYNTHETIC, privacy=second)
         assert result.success, failure(result)
+
+
+@pytest.mark.slow
+def test_a_certificate_names_the_withdrawn_release_that_its_own_was_drawn_on(
+    february: Months,
+) -> None:
+    """Withdrawn before it was issued, or afterwards."""
+    bench, ledger = february.bench, february.bench.ledger
+    assert february.run(MARCH, UP_TO_SYNTHETIC).success
+    assert february.run(MARCH, ["release_certificate"]).success
+    folder = bench.releases / "people" / "release_certificate" / MARCH
+    made = Certificate.load(folder)
+    assert [one.partition for one in made.drawn_on] == [FEBRUARY, JANUARY]
+    assert made.releasable
+    assert all(one.passed for one in verify(folder, ledger=ledger))
+
+    ledger.withdraw(made.drawn_on[1], "0" * 64, reason="the public table was not public")
+
+    (found,) = [one for one in verify(folder, ledger=ledger) if not one.passed]
+    assert found.name == "the withdrawals"
+    drawn_on = f"It was drawn on release 'people', partition '{JANUARY}', edition '1', which was"
+    assert drawn_on in found.message
+    assert "the public table was not public" in found.message
+    again = february.run(MARCH, ["release_certificate"])
+    check = next(
+        one for one in again.get_asset_check_evaluations() if one.check_name == "releasable"
+    )
+    assert not check.passed
+    assert "the public table was not public" in str(check.description)
+    now = Certificate.load(folder)
+    assert (now.releasable, now.digest) == (False, made.digest)
+    assert drawn_on in " ".join(now.reasons)
 
 
 @pytest.mark.slow

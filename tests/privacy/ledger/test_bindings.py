@@ -247,6 +247,26 @@ def test_an_ended_release_without_a_source_is_bound_when_it_is_repeated(
     ledger.verify()
 
 
+def test_a_repeat_of_an_ended_release_binds_once_it_ended_well(
+    either: Ledger, key: ReleaseKey
+) -> None:
+    """One that is refused, for its number of records or another table, uses no rebinding up."""
+    charge(either, key, WHOLE)
+    released = either.release(key)
+    assert released is not None
+    released.close("ended")
+    either.rebind("people", reason="the file moved")
+    before = either.events()
+    with pytest.raises(ZeroDivisionError), either.opening(key, source=SLICE):
+        raise ZeroDivisionError
+    assert either.events() == before
+    # Another run binds it to another source meanwhile.
+    with pytest.raises(SourceBindingError), either.opening(key, source=SLICE):
+        opened(either, key, WHOLE)
+    assert sources(either)[-1] == ("bound", WHOLE)
+    either.verify()
+
+
 def test_a_run_that_is_refused_before_it_opens_anything_binds_nothing(
     either: Ledger, key: ReleaseKey
 ) -> None:
