@@ -17,10 +17,13 @@ from jam_dagster.tables import (
     TimeAttribute,
 )
 from jam_dagster.tables.codes.encode import numbers_in
+from jam_dagster.tables.domain.draft_notes import separator_of
+from jam_dagster.tables.sources.base import whole
 from jam_dagster.tables.sources.columns import missing_in
-from jam_dagster.tables.sources.csv import unnamed_columns
+from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
 from jam_dagster.tables.sources.public import (
     MANY,
+    PublicSources,
     clipped_shares,
     encode_public,
     read_public,
@@ -80,9 +83,11 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
     Raises
     ------
     InputError
-        The draft has fewer attributes than the workload's degree. What it leaves out is named
-        first, for that is what to mend.
+        A public CSV file has one column, whose name holds another separator; or the draft has fewer
+        attributes than the workload's degree. What it leaves out is named first, for that is what
+        to mend.
     """
+    _check_separator(spec, public)
     draft = spec.domain.drafted(public)
     if isinstance(spec.public, ShiftedSource):
         draft = draft.without_shift_advice()
@@ -97,6 +102,14 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
             f"the public table does not give all columns ({reasons}): {error}"
         ) from None
     return draft
+
+
+def _check_separator(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> None:
+    source = None if spec.public is None or isinstance(spec.public, PublicSources) else spec.public
+    if source is not None and isinstance(whole(source), CsvSource):
+        (frame,) = public.values()
+        if hint := separator_of(list(frame.columns)):
+            raise InputError(f"{source.describe()} has one column{hint}")
 
 
 def public_codes(
