@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import InputError
+from jam_dagster.errors import InputError, SourceError
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.public_side import domain_of, public_records, public_remarks
 from jam_dagster.tables import Domain, FrameSource
@@ -161,3 +162,27 @@ def test_a_table_with_an_undeclared_separator_is_no_release() -> None:
         noise="numpy",
     )
     assert domain_of(frame, {"": table}).names == ("sex;age",)
+
+
+@pytest.mark.parametrize("lines", ["Größe;kg\n170;70,5\n", "kg;sex\n70,5;Mädchen\n"])
+def test_a_public_file_of_another_dialect_is_refused_with_the_one_that_it_shows(
+    tmp_path: Path, lines: str
+) -> None:
+    path = tmp_path / "old.csv"
+    path.write_text(lines, encoding="cp1252")
+    shown = (
+        f'the table is {{"csv": "{path}", "separator": ";", "encoding": "cp1252", "decimal": ","}}'
+    )
+
+    def read(public: dict[str, str]) -> None:
+        public_records(
+            release_spec(release="r", private="p.csv", public=public, epsilon=1.0, noise="numpy")
+        )
+
+    with pytest.raises(SourceError, match=re.escape(f"; as its lines show, {shown}")):
+        read({"csv": str(path)})
+    read({"csv": str(path), "separator": ";", "encoding": "cp1252", "decimal": ","})
+    # No better one is found: the error is as it was.
+    # What is stated stays, so nothing better is found.
+    with pytest.raises(SourceError, match=r"set `encoding`.*[^}]$"):
+        read({"csv": str(path), "separator": ";", "encoding": "utf-8-sig", "decimal": ","})
