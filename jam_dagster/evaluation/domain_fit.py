@@ -155,13 +155,13 @@ class ColumnFit:
         if self.misfit.caught == "bound":
             dates = isinstance(self.attribute, TimeAttribute) and self.misfit.public is not None
             shift = "shift the public table's dates to the private period, or "
-            return f"{shift if dates else ''}widen its bounds"
+            return f"{shift if dates else ''}widen the bounds"
         if self.misfit.caught == "other":
-            return "list its values"
+            return "list the values"
         if self.attribute.unreadable == "missing":
             if not isinstance(self.attribute, NumericAttribute):
-                return "list its values"
-            return "state how its values are written (format, or the source's decimal mark)"
+                return "list the values"
+            return "state how the values are written (format, or the source's decimal mark)"
         return "check the column, or leave it out"
 
 
@@ -234,9 +234,13 @@ def misfit_sentence(fits: Iterable[ColumnFit]) -> str:
 
 def remedy_sentence(fits: Iterable[ColumnFit]) -> str:
     """Return how to mend the columns that the domain does not fit; empty if there are none."""
-    found = [f"{one.attribute.name}: {one.remedy}" for one in fits if one.misfit is not None]
-    if not found:
+    names: dict[str, list[str]] = {}
+    for one in fits:
+        if one.misfit is not None:
+            names.setdefault(one.remedy, []).append(one.attribute.name)
+    if not names:
         return ""
+    found = [f"{', '.join(columns)}: {remedy}" for remedy, columns in names.items()]
     return (
         "The synthetic table has lost these values, and the error does not count that, since it is"
         " taken after encoding. Mend the domain from public knowledge, in another edition:"

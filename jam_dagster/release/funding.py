@@ -254,6 +254,14 @@ class LedgerFunding:
                 f"`jam-dagster ledger grant --ledger {ledger.location} --dataset {dataset} "
                 "--epsilon EPSILON --delta DELTA`."
             )
+        if self.protection.neighbours.records_public and not self.records_public:
+            from jam_dagster.privacy.ledger.bindings import records_shown
+
+            # Granted without that word, the ledger would not be new for who then adds it.
+            raise SourceBindingError(
+                f"{records_shown(self.key)}, and their number is no secret, let the new ledger's "
+                "grant say so: --records-public (records_public=True in Python)"
+            )
 
     def _check_links(self) -> None:
         """Raise where partitions are disjoint and another one could read the file by a link."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.errors import InputError
+from jam_dagster.errors import InputError, SourceError
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
@@ -17,22 +18,26 @@ from jam_dagster.tables import (
     TimeAttribute,
 )
 from jam_dagster.tables.codes.encode import numbers_in
+from jam_dagster.tables.domain.draft_notes import separator_of
+from jam_dagster.tables.sources.base import whole
 from jam_dagster.tables.sources.columns import missing_in
-from jam_dagster.tables.sources.csv import unnamed_columns
+from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
 from jam_dagster.tables.sources.public import (
     MANY,
+    PublicSources,
     clipped_shares,
     encode_public,
     read_public,
     sampled_rows,
 )
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
+from jam_dagster.tables.sources.sniffing import sniffed
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables import Attribute
+    from jam_dagster.tables import Attribute, Source
     from jam_dagster.tables.domain.drafted_domain import DraftedDomain
 
 Public = EncodedTable | PublicTables
@@ -46,9 +51,12 @@ def public_records(
         return {}
     unit = spec.privacy.protection.unit
     column = None if unit is None else unit.column
-    # By their headers first: a table of persons is not even read.
-    check_headers(spec.public, column)
-    frames = read_public(spec.public)
+    try:
+        # By their headers first: a table of persons is not even read.
+        check_headers(spec.public, column)
+        frames = read_public(spec.public)
+    except SourceError as error:
+        raise SourceError(f"{error}{_dialect_hint(_csv_of(spec.public))}") from None
     if remark := unnamed_columns(spec.public):
         notify(remark)
     for name, frame in frames.items():
@@ -80,9 +88,11 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
     Raises
     ------
     InputError
-        The draft has fewer attributes than the workload's degree. What it leaves out is named
-        first, for that is what to mend.
+        A public CSV file has one column, whose name holds another separator; or the draft has fewer
+        attributes than the workload's degree. What it leaves out is named first, for that is what
+        to mend.
     """
+    _check_separator(spec, public)
     draft = spec.domain.drafted(public)
     if isinstance(spec.public, ShiftedSource):
         draft = draft.without_shift_advice()
@@ -97,6 +107,31 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
             f"the public table does not give all columns ({reasons}): {error}"
         ) from None
     return draft
+
+
+def _check_separator(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> None:
+    source = _csv_of(spec.public)
+    if source is not None:
+        (frame,) = public.values()
+        if hint := separator_of(list(frame.columns)):
+            raise InputError(f"{source.describe()} has one column{_dialect_hint(source) or hint}")
+
+
+def _csv_of(public: Source | PublicSources | None) -> CsvSource | None:
+    """Return the CSV file that the one public table is read from; None if it is another source."""
+    source = None if public is None or isinstance(public, PublicSources) else whole(public)
+    return source if isinstance(source, CsvSource) else None
+
+
+def _dialect_hint(source: CsvSource | None) -> str:
+    """Return how to declare the dialect that a public CSV file shows, or ""."""
+    try:
+        found = None if source is None else sniffed(source)[0]
+    except SourceError:
+        return ""
+    if found is None or found == source:
+        return ""
+    return f"; as its lines show, the table is {json.dumps(found.to_dict())}"
 
 
 def public_codes(

@@ -240,7 +240,7 @@ def test_a_misfit_comes_before_any_praise() -> None:
     assert not verdict.better
     assert not verdict.good
     assert "it is taken after encoding" in verdict.notes[0]
-    assert "kg: state how its values are written" in verdict.notes[0]
+    assert "kg: state how the values are written" in verdict.notes[0]
     # A sample of private records would have the values.
     errors = replace(noisy(0.02, 1.9, sigma=0.001), sample_equivalent=700)
     assert any("random sample" in one for one in verdict_of(errors).notes)

@@ -70,7 +70,7 @@ def test_a_column_that_did_not_fit_is_named_with_its_remedy(moved_on: Path) -> N
     assert warning.startswith("The earlier release shows a misfit. The domain does not fit year (")
     assert "2008 to 2009 at a bound" in warning
     assert "in the public table" in warning
-    assert "year: widen its bounds" in warning
+    assert "year: widen the bounds" in warning
     assert notes == []
 
 

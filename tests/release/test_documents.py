@@ -52,7 +52,7 @@ def test_a_private_column_that_does_not_read_is_said_before_any_praise() -> None
     assert made.verdict.headline.startswith("The domain does not fit kg (")
     assert "missing, 0.0% in the public table" in made.verdict.headline
     (warning,) = (one for one in made.messages if one.startswith("Warning: The domain"))
-    assert "kg: state how its values are written" in warning
+    assert "kg: state how the values are written" in warning
 
     # Labels of a domain from private data are not told.
     restricted = release(commas, replace(DOMAIN, identified_from="private"))

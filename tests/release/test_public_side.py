@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import InputError
+from jam_dagster.errors import InputError, SourceError
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.public_side import domain_of, public_records, public_remarks
-from jam_dagster.tables import Domain
+from jam_dagster.tables import Domain, FrameSource
 
 DOMAIN = Domain.from_dict(
     {
@@ -97,7 +98,7 @@ def test_what_a_draft_notes_is_said_whether_or_not_a_column_is_left_out() -> Non
         ),
         (
             {"sex\tage": [f"f\t{age}" for age in range(20, 70)] * 2},
-            r"if '\\t' separates its columns, the table is .*: the degree of a workload must be",
+            r"^CSV file .*public\.csv has one column; if '\\t' separates its columns, the table is",
         ),
         # Nothing is left out of it.
         ({"sex": ["f", "m"] * 50}, r"^the degree of a workload must be"),
@@ -142,3 +143,46 @@ def test_a_column_without_a_name_is_said_to_be_left_out(tmp_path: Path) -> None:
     assert list(frame) == ["age", "job"]
     (remark,) = said
     assert "without a name" in remark
+
+
+def test_a_table_with_an_undeclared_separator_is_no_release() -> None:
+    """By default the degree is the number of attributes, and one text would be a release."""
+    table = pd.DataFrame({"sex;age": [f"f;{age}" for age in range(20, 24)] * 20})
+    spec = release_spec(
+        release="r", private="private.csv", public="public.csv", epsilon=1.0, noise="numpy"
+    )
+    with pytest.raises(InputError, match="if ';' separates its columns"):
+        domain_of(spec, {"": table})
+    # A DataFrame's column may have any name.
+    frame = release_spec(
+        release="r",
+        private="private.csv",
+        public=FrameSource(table, "t"),
+        epsilon=1.0,
+        noise="numpy",
+    )
+    assert domain_of(frame, {"": table}).names == ("sex;age",)
+
+
+@pytest.mark.parametrize("lines", ["Größe;kg\n170;70,5\n", "kg;sex\n70,5;Mädchen\n"])
+def test_a_public_file_of_another_dialect_is_refused_with_the_one_that_it_shows(
+    tmp_path: Path, lines: str
+) -> None:
+    path = tmp_path / "old.csv"
+    path.write_text(lines, encoding="cp1252")
+    shown = (
+        f'the table is {{"csv": "{path}", "separator": ";", "encoding": "cp1252", "decimal": ","}}'
+    )
+
+    def read(public: dict[str, str]) -> None:
+        public_records(
+            release_spec(release="r", private="p.csv", public=public, epsilon=1.0, noise="numpy")
+        )
+
+    with pytest.raises(SourceError, match=re.escape(f"; as its lines show, {shown}")):
+        read({"csv": str(path)})
+    read({"csv": str(path), "separator": ";", "encoding": "cp1252", "decimal": ","})
+    # No better one is found: the error is as it was.
+    # What is stated stays, so nothing better is found.
+    with pytest.raises(SourceError, match=r"set `encoding`.*[^}]$"):
+        read({"csv": str(path), "separator": ";", "encoding": "utf-8-sig", "decimal": ","})

@@ -229,11 +229,18 @@ def _check_public(location: str, balance: Balance, key: ReleaseKey, source: str)
         wanted["sources"] = _with(balance.sources, template_in(source))
         people += f", all of whom its query or asset selects ({template_in(source)})"
     raise SourceBindingError(
+        f"{records_shown(key, people)}, and their number is no secret, let the officer grant it: "
+        f"{grant_again_command(location, balance, **wanted)}"
+    )
+
+
+def records_shown(key: ReleaseKey, people: str = "one fixed set of people") -> str:
+    """Return that a release shows how many records there are, and remedies up to the last one."""
+    return (
         f"{key} of dataset {key.dataset!r} protects replace_one neighbours, which do not hide the "
         "number of records, and no grant says that it is public. Protect add_remove neighbours "
-        "(privacy.neighbours, or --neighbours), which measure it with privacy.records_share of "
-        f"the budget. Or, if the table has {people}, and their number is no secret, let the "
-        f"officer grant it: {grant_again_command(location, balance, **wanted)}"
+        "(privacy.neighbours, or --neighbours add_remove), which measure it with "
+        f"privacy.records_share of the budget. Or, if the table has {people}"
     )
 
 

@@ -58,9 +58,10 @@ _SHOWN_UNITS = 3
 # So many of the different numbers stay different as floats.
 _TOLD_APART = 0.9
 _INFINITE = 10**300
-# customer_id, orderNumber, ID
+# customer_id, orderNumber, ID, and pandas' name of a column without one
 _KEY = re.compile(
     r"(?i:(?:^|[^a-z])(?:id|key|pk|no|nr|num|number|index|serial))$|[a-z](?:Id|ID|Key|No|Nr|Number)$"
+    r"|^Unnamed: \d+$"
 )
 
 

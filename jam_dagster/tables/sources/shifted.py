@@ -99,7 +99,8 @@ class ShiftedSource(ReadWhole):
 def shift_to(table: pd.DataFrame, first: date, last: date) -> str:
     """Return the whole weeks by which a public table's last date is nearly `last`; "" for none.
 
-    No date moves beyond `last`.
+    Columns whose dates fit into the period decide, and none of their dates moves beyond `last`: a
+    case that begins on the last day of a year ends in the next one. If no column fits, all decide.
 
     Parameters
     ----------
@@ -115,11 +116,12 @@ def shift_to(table: pd.DataFrame, first: date, last: date) -> str:
     """
     if last < first:
         raise SpecificationError(f"the period must end after it begins, got {first} to {last}")
-    latest = [_latest(column) for _, column in table.items()]
-    known = [one for one in latest if one is not None]
+    days = [_days(column) for _, column in table.items()]
+    known = [one for one in days if one is not None]
     if not known:
         raise SpecificationError("the public table has no column of dates to move to the period")
-    weeks = (last - max(known)).days // 7
+    inside = [one for one in known if one[1] - one[0] <= last - first]
+    weeks = (last - max(end for _, end in inside or known)).days // 7
     return f"{weeks} weeks" if weeks else ""
 
 
@@ -150,12 +152,15 @@ def _extended(attribute: TimeAttribute, first: date, last: date) -> TimeAttribut
     return attribute
 
 
-def _latest(column: pd.Series[Any]) -> date | None:
-    """Return the latest day of a public column of dates; None of another one."""
+def _days(column: pd.Series[Any]) -> tuple[date, date] | None:
+    """Return the first and the last day of a public column of dates; None of another one."""
     found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
     if found is None or found[0].kind != "instant":
         return None
-    return found[0].moment(float(np.nanmax(found[1]))).date()
+    clock, counts = found
+    return clock.moment(float(np.nanmin(counts))).date(), clock.moment(
+        float(np.nanmax(counts))
+    ).date()
 
 
 SHIFTED_PRIVATE = (

@@ -109,3 +109,19 @@ def test_the_shift_to_a_period_moves_no_date_beyond_it() -> None:
     assert shift_to(table, date(2024, 1, 1), date(2024, 12, 31)) == ""
     with pytest.raises(SpecificationError, match="must end after it begins"):
         shift_to(table, last, date(2025, 1, 1))
+
+
+def test_columns_that_fit_into_the_period_decide_the_shift() -> None:
+    begun = ["2024-01-02", "2024-12-31"]
+    table = pd.DataFrame(
+        {
+            "begun": begun,
+            "ended": ["2024-01-02", "2025-01-17"],
+            "born": ["1938-07-02", "2019-11-16"],
+        }
+    )
+    year = (date(2025, 1, 1), date(2025, 12, 31))
+    assert shift_to(table, *year) == "52 weeks"
+    # None fits: no date moves beyond the period.
+    assert shift_to(table.drop(columns="begun"), *year) == "49 weeks"
+    assert shift_to(table, date(2025, 1, 1), date(2025, 6, 30)) == "23 weeks"
