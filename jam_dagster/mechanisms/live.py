@@ -147,8 +147,7 @@ class Live(Context):
 
         Prices of stored draws follow from it, and another processor's fit could decide otherwise.
         """
-        step = f"decision-{len(self.decisions) + 1:03d}"
-        return super().decide(self._draws.decided(step, bool(holds)))
+        return super().decide(self._draws.decided(len(self.decisions) + 1, bool(holds)))
 
     def _on_private(self, compute: Callable[[], Any]) -> Any:
         self._drawing = True

@@ -40,7 +40,7 @@ from jam_dagster.privacy.noise.calls import (
     subject_of_choices,
 )
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
-from jam_dagster.privacy.outcome_store import MemoryStore, Outcome, OutcomeStore
+from jam_dagster.privacy.outcome_store import DECISION, MemoryStore, Outcome, OutcomeStore
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 if TYPE_CHECKING:
@@ -140,11 +140,12 @@ class Draws:
             return self._noise.repeatable
         return not self._account.closed
 
-    def decided(self, step: str, holds: bool) -> bool:
+    def decided(self, number: int, holds: bool) -> bool:
         """Return a decision as the run that is resumed made it; else keep it as it is made now.
 
         It follows from released outcomes, and costs nothing.
         """
+        step = f"{DECISION}{number:03d}"
         stored = self._store.get(step)
         if stored is None:
             self._store.put(step, {"holds": holds})

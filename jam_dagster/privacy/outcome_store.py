@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 Outcome = dict[str, Any]
 
+DECISION = "decision-"
+"""How the names of decisions begin, which follow from outcomes and cost nothing."""
+
 
 class OutcomeStore(Protocol):
-    """Where the outcomes of draws are kept; they are differentially private, so releasable."""
+    """Where outcomes of draws and decisions on them are kept: all of it is releasable."""
 
     def get(self, step: str) -> Outcome | None:
         """Return the outcome of `step`, None if it was never stored."""
@@ -94,7 +97,8 @@ def uncharged(files: Collection[str], steps: Iterable[str]) -> frozenset[str]:
     Such a file means that the ledger is another one, or an older copy of the one that paid. List
     the files before reading the ledger: a concurrent run charges first and stores afterwards.
     """
-    return frozenset(files) - {_file_of(step) for step in steps}
+    drawn = frozenset(one for one in files if not one.startswith(DECISION))
+    return drawn - {_file_of(step) for step in steps}
 
 
 def _file_of(step: str) -> str:

@@ -16,6 +16,7 @@ from jam_dagster.privacy import (
     SeededNoise,
     UnledgeredAccount,
 )
+from jam_dagster.privacy.outcome_store import uncharged
 
 COUNTS = np.array([[3, 0], [5, 7]])
 
@@ -284,3 +285,15 @@ def test_directory_store_leaves_no_partial_file(tmp_path):
     np.testing.assert_array_equal(outcome["values"], COUNTS)
     assert (outcome["sigma"], outcome["rho"]) == (2.5, 0.1)
     assert store.get("round-002/measure") is None
+
+
+def test_a_decision_is_stored_and_needs_no_charge(tmp_path) -> None:
+    store = DirectoryStore(tmp_path / "draws")
+    draws = Draws(SeededNoise(0), UnledgeredAccount(1.0), store)
+    assert draws.decided(1, holds=True)
+    assert draws.decided(1, holds=False)
+    assert not draws.decided(2, holds=False)
+    draws.measure("round-001/measure", lambda: np.array([1]), size=1, rho=0.5)
+    assert len(store.files) == 3
+    assert uncharged(store.files, ["round-001/measure"]) == frozenset()
+    assert uncharged(store.files, []) == {"round-001-measure.npz"}
