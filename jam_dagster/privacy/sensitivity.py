@@ -67,6 +67,7 @@ class Neighbours:
     score of JAM-PGM       4 k            2 k
     score of an error      2 k w          k w
     score of a gain        2 k w          k w
+    score of dependence    8 k (6 if k=1) 4 k
     cell of a marginal     k              k
     number of rows         k (0 if k = 1) k
     =====================  =============  ==========
@@ -153,6 +154,20 @@ class Neighbours:
             The largest ``sum_t N_t`` among the candidates. N must not depend on D.
         """
         return weight * self.marginal_l1
+
+    @property
+    def independence_score(self) -> float:
+        """Sensitivity of ``||n_ab - n_a n_b / n||_1`` of two attributes, in counts.
+
+        Let C be the table of ``n_ab - n_a n_b / n``, and P_a, P_b the attributes' distributions. A
+        record e more gives ``C + (1 - 1 / (n + 1)) (e_a - P_a) (e_b - P_b)``, and each factor has
+        an L1 norm of at most 2: the norm moves by less than 4. Replacing e by f moves it by the
+        norm of ``e_a e_b - f_a f_b - (e_a - f_a) P_b - P_a (e_b - f_b)`` at most, less than 6. k
+        records more move it by 4 k, and replacing k by k others by 8 k.
+        """
+        if self.relation == "add_remove":
+            return 4.0 * self.max_rows
+        return 6.0 if self.max_rows == 1 else 8.0 * self.max_rows
 
     @property
     def records(self) -> float:

@@ -191,6 +191,20 @@ def mwem_pgm() -> Case:
     )
 
 
+def privmrf() -> Case:
+    """PrivMRF: pairs that depend, distances from the model, and marginals."""
+    return Case(
+        "privmrf",
+        partial(make_mechanism, "privmrf", iterations=20),
+        variants=({}, {"t": 3.0}, {"theta": 0.001}),
+        audits=(EVERY_TABLE,),
+        short=({}, {"t": 2.0}),
+        steady={"iterations": 3},
+        draws=("counts", "values"),
+        attained=("counts",),
+    )
+
+
 def mst() -> Case:
     """MST; that its scores need their sensitivity is audited with MWEM+PGM, whose they are."""
     return Case(
@@ -404,6 +418,7 @@ _SPECIAL_CASES = [
     jam_pgm(),
     aim(),
     mwem_pgm(),
+    privmrf(),
     mst(),
     independent(),
     gaussian(),

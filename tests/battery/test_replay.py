@@ -186,7 +186,7 @@ def largest_moves(
     case: Case, relation: Neighbours, number: int, **settings: Any
 ) -> dict[str, float]:
     """Return how far the inputs of each kind of draw moved, as part of what the noise allows."""
-    largest = dict.fromkeys(("select", "counts"), 0.0)
+    largest = dict.fromkeys(("select", "counts", "values"), 0.0)
     for pair, (one, other, public) in enumerate(pairs(number, 3, relation)):
         mechanism = case.make(**settings)
         first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)

@@ -21,7 +21,7 @@ from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.replay import Replay, ReplayError, refit
 from jam_dagster.models.base import Model
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.privacy.noise.calls import RECORDS, SELECTION
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
 from jam_dagster.tables import Workload
 from tests.battery.mechanisms import CASES, Case, aim, every_mechanism, mwem_pgm, tilt
 from tests.battery.test_interruptions import RHO, Forgetful, StoppedError, run
@@ -118,7 +118,9 @@ FORGERIES: dict[str, Callable[[MechanismResult, int], Transcript]] = {
     "cost": lambda it, at: forged(it, at, rho=it.transcript.calls[at].rho * 1.001),
     "drawn": lambda it, at: forged(it, at, step="round-077/measure"),
     "size": lambda it, at: forged(it, at, cells=it.transcript.calls[at].cells + 1),
-    "kind": lambda it, at: forged(it, at, kind="Gaussian"),
+    "kind": lambda it, at: forged(
+        it, at, kind="Gaussian" if it.transcript.calls[at].kind == COUNTS else COUNTS
+    ),
     "lost": lambda it, at: forged(it, at, lost=True),
     "subject": lambda it, at: forged(it, at, subject="what nobody asked for"),
 }

@@ -14,6 +14,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops.expected_gain import expected_gain
 from jam_dagster.mechanisms.loops.scores import (
     error_scores,
+    independence_error,
     l1_distance,
 )
 from jam_dagster.mechanisms.mst import RareValues
@@ -157,6 +158,28 @@ def test_jam_scores_of_several_public_tables(relation):
 
     found = largest_change(draw, SIZES[:2], pairs=20_000, relation=relation)
     assert found == pytest.approx(relation.jam_score, abs=1e-9)
+
+
+@every_relation
+def test_dependence_of_a_pair(relation):
+    """It is approached by tables in which most values are rare, and never reached."""
+
+    def draw(rng):
+        return lambda joint: independence_error(marginal(joint, (0, 1)))
+
+    found = largest_change(draw, SIZES, pairs=2_000, relation=relation)
+    assert 0.5 * relation.independence_score < found < relation.independence_score
+
+
+def test_dependence_of_a_pair_is_as_sensitive_as_claimed():
+    """Of a product table in which each record is alone in its cell."""
+    table, more, other = (np.ones((60, 60)) for _ in range(3))
+    more[0, 0] += 1
+    other[0, 0], other[1, 1] = 0, 2
+    assert independence_error(table) == 0.0
+    for moved, relation in ((more, "add_remove"), (other, "replace_one")):
+        claimed = Neighbours(relation).independence_score
+        assert 0.96 * claimed < independence_error(moved) < claimed
 
 
 @every_relation

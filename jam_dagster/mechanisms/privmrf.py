@@ -1,0 +1,364 @@
+"""PrivMRF: a Markov random field over a graph of the dependent pairs.
+
+Cai, Lei, Wei, Xiao: "Data Synthesis via Differentially Private Markov Random Fields", VLDB 2021.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+
+from jam_dagster.mechanisms.base import attributes_of, check_countable, check_share
+from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limit_setting
+from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
+from jam_dagster.mechanisms.loops.scores import independence_error
+from jam_dagster.mechanisms.loops.settings import setting
+from jam_dagster.models.graphical.estimator import Weighting
+from jam_dagster.models.graphical.junction_tree import bits, cells_of, mask_of, triangulate
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
+from jam_dagster.tables import Clique, Domain, Workload
+
+STRUCTURE, SCORES, MEASURES = 0.1, 0.1, 0.8
+"""Shares of the budget: dependence of pairs, distances of candidates, marginals."""
+
+SIZE_PENALTY = 1e-8
+"""What a cell of the graph's cliques costs in the score of an edge."""
+
+MOST_PARENTS, MOST_ATTRIBUTES, MOST_STEPS, QUERIES = 5, 6, 8, 400
+"""Of an attribute in an initial network; of a later marginal; of entropy descent; of a step."""
+
+Dependence = Mapping[frozenset[str], float]
+"""R, by pairs of attributes: the total variation distance of a pair from independence."""
+
+
+@dataclass(frozen=True)
+class PrivMrf(GraphicalMechanism):
+    """The mechanism and its settings; the defaults are those of the authors' code.
+
+    Attributes
+    ----------
+    theta
+        A marginal of two and more attributes is measured if its mean count is at least so many
+        times the mean absolute noise of a cell.
+    t
+        Marginals that entropy descent measures, for each attribute.
+    size_limit_mb
+        Largest junction tree, in megabytes of 8 bytes a cell. 80, which the AIM paper grants to all
+        that fit a model; the authors' code allows five times as much on a GPU.
+    estimator, iterations, tolerance
+        The fit of the model; see `jam_dagster.models.graphical.fit.make_estimator`.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+
+    Notes
+    -----
+    - The dependence of a pair is the total variation distance of its marginal from the product of
+      its attributes' marginals. It is released in counts, ``||n_ab - n_a n_b / n||_1``, which moves
+      by `Neighbours.independence_score`; the authors add less noise, for a sensitivity of 2 / n
+      under add/remove, and further noise to n beyond their budget.
+    - The merit of parents divides by the dependence of the parents; the authors' code takes that of
+      their places in a list.
+    - An edge that makes the graph too large is not tried again, and a graph is triangulated in the
+      order of Private-PGM, whose trees the model has.
+    - Fits run to convergence, and measured marginals alone have potentials: without a measurement
+      a clique's potential stays zero, so the distribution is the same. The authors end fits early.
+    - Random choices depend on no data. They come from a fixed seed, so that a run can be repeated.
+    """
+
+    theta: float = setting(
+        6.0, "a marginal's mean count, in mean absolute noises of a cell, at least", above=0
+    )
+    t: float = setting(
+        0.8, "marginals that are measured after the initial ones, for each attribute", minimum=0
+    )
+    size_limit_mb: float = size_limit_setting()
+
+    name: ClassVar[str] = "privmrf"
+    title: ClassVar[str] = "PrivMRF"
+    summary: ClassVar[str] = "a graph of dependent pairs, whose cliques' marginals it measures"
+    rank: ClassVar[int] = 35
+    page: ClassVar[str] = "without_public_data.md#privmrf"
+    pace: ClassVar[float] = 1.0
+    weighting: ClassVar[Weighting] = "noise"
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
+        """Return the number of marginals, the initial ones included."""
+        return self._marginals(len(attributes_of(workload)))
+
+    def _marginals(self, attributes: int) -> int:
+        return attributes + int(self.t * attributes)
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` is too little for a draw."""
+        check_share(rho, 1, remedy="use fewer attributes")
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
+
+        Raises
+        ------
+        SpecificationError
+            If `rho` is too little for a draw, or a pair of attributes is too large to be counted.
+        """
+        names = attributes_of(workload)
+        check_share(MEASURES * rho, self._marginals(len(names)), remedy="use fewer attributes")
+        check_share(SCORES * rho, MOST_STEPS, remedy="use fewer attributes")
+        check_countable(
+            domain,
+            [*combinations(names, 1), *combinations(names, 2)],
+            prefix="PrivMRF scores pairs of attributes, whatever the workload's degree:",
+            remedy="Give the attributes fewer values, or choose a mechanism that measures only "
+            "marginals of the workload, such as independent or aim.",
+        )
+
+    def marginals(self, domain: Domain, workload: Workload) -> list[Clique]:
+        """Return the marginals of up to six attributes, of which the graph decides."""
+        names = attributes_of(workload)
+        degrees = range(1, min(len(names), MOST_ATTRIBUTES) + 1)
+        return [clique for degree in degrees for clique in combinations(names, degree)]
+
+    def draw(self, ctx: Context) -> FittedModel:
+        """Find a graph, measure marginals of a network in each of its cliques, and descend.
+
+        - R_ab: the noisy dependence of every pair
+        - the graph: the edge that adds most dependence, as long as the model stays tractable
+        - theta-usefulness: a marginal has at most n / (theta sqrt(2/pi) sigma) cells
+        - initial marginals: networks of the maximal cliques, by the merit of parents
+        - entropy descent, J steps: noisy distances of sampled candidates from the model, of which
+          the largest are measured
+        """
+        names, coins = attributes_of(ctx.workload), np.random.default_rng(0)
+        records, total = ctx.records, ctx.remaining
+        dependence = self._dependence(ctx, names, STRUCTURE * total)
+        cliques = graph_of(ctx.domain, dependence, self.size_limit_mb)
+        later = int(self.t * len(names))
+
+        def useful(measured: int) -> float:
+            sigma = ctx.sigma(MEASURES * total / measured)
+            return records / (self.theta * MEAN_ABSOLUTE_NORMAL * sigma)
+
+        networks = Networks(ctx.domain, dependence, useful(len(names) + later), coins)
+        initial = networks.marginals(names, cliques)
+        weights = candidates_of(ctx.domain, cliques, useful(len(initial) + later))
+        later = min(later, len(weights))
+        even = MEASURES * total / (len(initial) + later)
+        steps = min(len(names) // 2, MOST_STEPS, later)
+        fit = GraphicalFit(ctx, self, list(dict.fromkeys([*initial, *weights])))
+        waiting: list[Clique] = []
+        # How many marginals the steps measure; the first ones take what is left over.
+        counts = iter(later // steps + (step < later % steps) for step in range(steps))
+        for number in ctx.rounds(len(initial) + later):
+            ctx.round.size_limit_mb = self.size_limit_mb
+            if number < len(initial):
+                fit.add(ctx.measure(initial[number], even, among=len(initial)))
+                continue
+            if not waiting:
+                sampled = sample_of(weights, coins)
+                order = self._farthest(ctx, fit, sampled, SCORES * total / steps)
+                waiting = order[: next(counts)]
+                for clique in order[len(order) // 2 :]:
+                    weights[clique] /= 2.0
+                for clique in waiting:
+                    del weights[clique]
+            fit.add(ctx.measure(waiting.pop(0), even, among=len(sampled)))
+        return fit.model
+
+    def _dependence(self, ctx: Context, names: Sequence[str], rho: float) -> Dependence:
+        """Return R of all pairs, noisy; zeros if the draw was lost."""
+        pairs = list(combinations(names, 2))
+
+        def errors() -> np.ndarray:
+            found = {
+                pair: independence_error(counts)
+                for block in ctx.counts(pairs)
+                for pair, counts in block.items()
+            }
+            return np.array([found[pair] for pair in pairs])
+
+        if not pairs:
+            return {}
+        reach = ctx.neighbours.independence_score * math.sqrt(len(pairs))
+        noisy = ctx.values("dependence", errors, size=len(pairs), rho=rho, sensitivity=reach)
+        known = np.zeros(len(pairs)) if noisy is None else noisy / (2.0 * ctx.records)
+        return {frozenset(pair): float(one) for pair, one in zip(pairs, known, strict=True)}
+
+    def _farthest(
+        self, ctx: Context, fit: GraphicalFit, sampled: Sequence[Clique], rho: float
+    ) -> list[Clique]:
+        """Return candidates by their noisy distance from the model, the farthest first."""
+        noisy = ctx.values(
+            "distances",
+            lambda: fit.errors(sampled),
+            size=len(sampled),
+            rho=rho,
+            sensitivity=ctx.neighbours.error_score() * math.sqrt(len(sampled)),
+        )
+        if noisy is None:
+            # A lost draw leaves them as they were sampled.
+            return list(sampled)
+        return [sampled[place] for place in np.argsort(-noisy, kind="stable")]
+
+
+def graph_of(domain: Domain, dependence: Dependence, size_limit_mb: float) -> list[Clique]:
+    """Return the maximal cliques of the graph that adds most dependence within a size limit.
+
+    Each step adds the edge that most raises the sum of R over the edges, less `SIZE_PENALTY` for
+    each cell of the cliques.
+    """
+    edges: list[Clique] = [domain.canonical(pair) for pair in dependence]
+    tractable = TractabilityFilter(domain, edges)
+    masks = [mask_of(domain.positions[name] for name in edge) for edge in edges]
+    known = [dependence[frozenset(edge)] for edge in edges]
+    # The most dependent ones first: no later one has a better score than its R.
+    absent = sorted(range(len(edges)), key=lambda number: -known[number])
+    chosen: list[int] = []
+
+    def cliques(more: Sequence[int]) -> list[int]:
+        return triangulate(domain.shape, [masks[number] for number in [*chosen, *more]])
+
+    while True:
+        fits = set(tractable.fitting([edges[number] for number in chosen], size_limit_mb))
+        absent = [number for number in absent if number in fits]
+        best, score = None, -math.inf
+        for number in absent:
+            if known[number] <= score:
+                break
+            cells = sum(cells_of(mask, domain.shape) for mask in cliques([number]))
+            if known[number] - SIZE_PENALTY * cells > score:
+                best, score = number, known[number] - SIZE_PENALTY * cells
+        if best is None:
+            return [tuple(domain.names[place] for place in bits(mask)) for mask in cliques([])]
+        chosen.append(best)
+        absent.remove(best)
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Bayesian networks of maximal cliques, for their marginals.
+
+    Parameters
+    ----------
+    domain, dependence
+        The attributes, and R of their pairs.
+    limit
+        Most cells of a marginal.
+    coins
+        Random choices.
+    """
+
+    domain: Domain
+    dependence: Dependence
+    limit: float
+    coins: np.random.Generator
+
+    def marginals(self, names: Sequence[str], cliques: Sequence[Clique]) -> list[Clique]:
+        """Return at least one marginal over each attribute, and at most d if these suffice.
+
+        They are the best of each attribute in the networks of all cliques, single attributes for
+        those that have none, and further ones of the networks at random.
+        """
+        best: dict[str, tuple[float, Clique]] = {}
+        every: dict[Clique, None] = {}
+        for clique in cliques:
+            for name, merit, marginal in self.network(clique):
+                every[marginal] = None
+                best[name] = max(best.get(name, (-math.inf, marginal)), (merit, marginal))
+        found = maximal_of(marginal for _, marginal in best.values())
+        found += [(name,) for name in names if not any(name in marginal for marginal in found)]
+        others = maximal_of(every)
+        while others and len(found) < len(names):
+            one = others.pop(int(self.coins.random() * len(others)))
+            if not any(set(one) <= set(marginal) for marginal in found):
+                found.append(one)
+        return found
+
+    def network(self, clique: Clique) -> Iterator[tuple[str, float, Clique]]:
+        """Yield attributes of a clique with the merit of their parents, and their marginal.
+
+        Parents are a largest set among the attributes before that is within the limit.
+        """
+        left = list(clique)
+        placed = [left.pop(int(self.coins.random() * len(left)))]
+        while left:
+            options = [
+                (self.merit(name, parents), name, parents)
+                for name in left
+                for parents in self.largest(placed, self.limit / self.domain.sizes[name])
+            ]
+            merit, name, parents = max(options, default=(0.0, "", ()))
+            if not parents:
+                return
+            yield name, merit, self.domain.canonical([name, *parents])
+            left.remove(name)
+            placed.append(name)
+
+    def largest(self, placed: Sequence[str], cells: float) -> list[Clique]:
+        """Return the sets of at most five attributes within some cells that no other one is in."""
+        sizes = self.domain.sizes
+        within = [
+            parents
+            for degree in range(min(len(placed), MOST_PARENTS) + 1)
+            for parents in combinations(placed, degree)
+            if self.domain.size(parents) <= cells
+        ]
+        return [
+            parents
+            for parents in within
+            if len(parents) == MOST_PARENTS
+            or not any(
+                self.domain.size(parents) * sizes[name] <= cells
+                for name in placed
+                if name not in parents
+            )
+        ]
+
+    def merit(self, name: str, parents: Clique) -> float:
+        """Return ``sum_p R_xp / sqrt(max(1, |P| + sum_(p, q) R_pq))``."""
+        of_name = math.fsum(self.dependence[frozenset((name, parent))] for parent in parents)
+        among = math.fsum(self.dependence[frozenset(pair)] for pair in combinations(parents, 2))
+        return of_name / math.sqrt(max(1.0, len(parents) + among))
+
+
+def candidates_of(domain: Domain, cliques: Sequence[Clique], limit: float) -> dict[Clique, float]:
+    """Return the proper subsets of maximal cliques within a limit of cells, with their weights.
+
+    A clique shares out the square of its attributes; single attributes have no limit.
+    """
+    weights: dict[Clique, float] = {}
+    for clique in cliques:
+        within = [
+            subset
+            for degree in range(1, min(len(clique), MOST_ATTRIBUTES + 1))
+            for subset in combinations(clique, degree)
+            if degree == 1 or domain.size(subset) < limit
+        ]
+        for subset in within:
+            weights[subset] = weights.get(subset, 0.0) + len(clique) ** 2 / len(within)
+    return weights
+
+
+def sample_of(weights: Mapping[Clique, float], coins: np.random.Generator) -> list[Clique]:
+    """Return the candidates, or different ones of so many drawn by their weights."""
+    cliques = list(weights)
+    if len(cliques) <= QUERIES:
+        return cliques
+    ends = np.cumsum(list(weights.values()))
+    drawn = np.searchsorted(ends, coins.random(QUERIES) * ends[-1], side="right")
+    return [cliques[place] for place in dict.fromkeys(drawn.tolist())]
+
+
+def maximal_of(marginals: Iterable[Clique]) -> list[Clique]:
+    """Return the marginals that are within no other one, in their order."""
+    unique = list(dict.fromkeys(marginals))
+    return [one for one in unique if not any(set(one) < set(other) for other in unique)]
