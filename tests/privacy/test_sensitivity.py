@@ -168,7 +168,7 @@ def test_dependence_of_a_pair(relation):
         return lambda joint: independence_error(marginal(joint, (0, 1)))
 
     found = largest_change(draw, SIZES, pairs=2_000, relation=relation)
-    assert 0.5 * relation.independence_score < found < relation.independence_score
+    assert 0.35 * relation.independence_score < found < relation.independence_score
 
 
 def test_dependence_of_a_pair_is_as_sensitive_as_claimed():
