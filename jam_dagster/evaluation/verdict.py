@@ -154,7 +154,8 @@ def verdict_of(
     recommended
         The mechanism that is recommended for such tables, where another one ran.
     """
-    failed = [one.name for one in checks if not one.passed]
+    broken = [one for one in checks if not one.passed]
+    failed = [one.name for one in sorted(broken, key=lambda one: one.severity != "ERROR")]
     skipped = sum(not one.measured for one in checks)
     public = errors is not None and errors.public is not None
     advice = _advice(domain, public=public, recommended=recommended)
