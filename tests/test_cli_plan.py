@@ -120,6 +120,24 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
     assert lines(result)[1].startswith("trial 1/7: JAM-PGM, epsilon 1, seed 0")
 
 
+def test_a_first_trial_that_would_take_too_long_is_not_begun(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "run_trial", None)
+    # The shortest trial is expected to take a second.
+    asked = ("plan", *PLAN, *SMALL, *PAID, *ONCE, "--seconds", "0.9")
+    result = run(*asked)
+    assert result.exit_code == 0, result.output
+    assert "Nothing was simulated. The first trial would take about 0:0" in result.stderr
+    assert "0.9 s are allowed: give more by --seconds" in " ".join(result.stderr.split())
+    assert json.loads(run(*asked, "--json").stdout) == json.loads(
+        run(*asked, "--json", "--quick").stdout
+    )
+    refused = run(*asked, "--plot", "curve.svg")
+    assert refused.exit_code == 2
+    assert "for a curve that --plot draws" in " ".join(refused.stderr.split())
+
+
 def test_what_needs_no_trial_is_printed_before_any(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,7 +97,7 @@ def plan(
         typer.Option(
             metavar="S",
             rich_help_panel=TRIAL,
-            help="Start no trial after the first that would end later than this.",
+            help="Start no trial that is expected to end later than this.",
         ),
     ] = PLAN_SECONDS,
     quick: Annotated[
@@ -132,7 +132,7 @@ def plan(
     is really run, with seeded noise, on the public table split in two, one half of which plays
     the private table. What that cannot show is the public table's bias. Other mechanisms are tried
     too, as far as `--seconds` allow; `--mechanism` tries the one that it names alone. `--quick`
-    tries none.
+    tries none, and neither does a plan whose first trial would take longer than that.
     """
     from jam_dagster.planning import PlanRequest, prepare
 
@@ -156,7 +156,7 @@ def plan(
         ready = prepare(request)
         if not as_json:
             _print_known(ready.known)
-        made = None if quick else _run(ready, as_json=as_json)
+        made = None if quick or _is_long(ready, plot) else _run(ready, as_json=as_json)
         if made is not None and plot is not None:
             _draw(made, plot)
     if as_json:
@@ -183,6 +183,23 @@ def _check_plot(path: Path) -> None:
     check_folder(path.absolute().parent)
 
 
+def _is_long(ready: Prepared, plot: Path | None) -> bool:
+    """Return whether even the first trial would last longer than is allowed, and say so."""
+    from jam_dagster.cli.progress import clock
+
+    known, allowed = ready.known, ready.request.seconds
+    if known.seconds <= allowed:
+        return False
+    said = (
+        f"The first trial would take about {clock(known.seconds)}, or a few times that, and"
+        f" {allowed:g} s are allowed: give more by --seconds"
+    )
+    if plot is not None:
+        raise InputError(f"{said}, for a curve that --plot draws.")
+    tell(f"Nothing was simulated. {said}.")
+    return True
+
+
 def _run(ready: Prepared, *, as_json: bool) -> Plan:
     from jam_dagster.cli.progress import clock
     from jam_dagster.planning import simulate
@@ -191,7 +208,7 @@ def _run(ready: Prepared, *, as_json: bool) -> Plan:
     if not as_json:
         tell(
             f"Trials to come: {known.trials}, in about {clock(known.seconds)} or a few times that;"
-            f" after the first one, none that would end after {allowed:g} s (--seconds)."
+            f" none starts that would end after {allowed:g} s (--seconds)."
         )
     with progress_of_trials(ready.known.trials, stderr()) as (stage, start, one_round, trial):
         return simulate(ready, on_stage=stage, on_start=start, on_round=one_round, on_trial=trial)

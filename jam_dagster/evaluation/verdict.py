@@ -154,20 +154,23 @@ def verdict_of(
     recommended
         The mechanism that is recommended for such tables, where another one ran.
     """
-    failed = sum(not one.passed for one in checks)
+    broken = [one for one in checks if not one.passed]
+    failed = [one.name for one in sorted(broken, key=lambda one: one.severity != "ERROR")]
     skipped = sum(not one.measured for one in checks)
     public = errors is not None and errors.public is not None
     advice = _advice(domain, public=public, recommended=recommended)
     found = _compared(errors, uniform, unmeasured, advice)
     headline, notes, statistics = found.headline, list(found.notes), list(found.statistics)
+    misfits = tuple(one.attribute.name for one in fits if one.misfit is not None)
     if failed:
         checked = "check" if len(checks) == 1 else "checks"
-        headline = f"{failed} of {len(checks)} {checked} failed. {headline}"
+        # A misfit is named before, and its check bears its name.
+        names = "" if misfits else f" ({listed(failed)})"
+        headline = f"{len(failed)} of {len(checks)} {checked} failed{names}. {headline}"
     wrecked = clipped if clipped and public else {}
     if wrecked:
         headline = f"{headline} {_clipped_sentence(wrecked)}"
         notes.insert(0, _CLIPPED)
-    misfits = tuple(one.attribute.name for one in fits if one.misfit is not None)
     if misfits:
         # Before any praise: the error is taken after encoding, so it does not see this.
         headline = f"{misfit_sentence(fits)} {headline}"
@@ -195,7 +198,7 @@ def verdict_of(
         headline=headline,
         notes=tuple(notes),
         statistics=tuple(statistics),
-        failed=failed,
+        failed=len(failed),
         skipped=skipped,
         misfits=misfits,
         clipped=tuple(wrecked),

@@ -243,7 +243,7 @@ def _budget(
     of_run = Spending.of(transcript)
     evaluating = 0.0 if error is None else error.rho
     parts = [
-        ("Measuring the number of rows", of_run.counting, "measurement"),
+        ("Measuring the number of rows", of_run.counting, "counting"),
         ("Selecting marginals", of_run.selecting, "selection"),
         ("Measuring marginals", of_run.measuring, "measurement"),
         ("Lost draws", of_run.lost, "lost"),

@@ -177,9 +177,10 @@ def distances(
         )
     to_released = released_distance(tables["synthetic"], released, records)
     rounds = ", ".join(str(one + 1) for one in released.rounds)
+    many = "s" if len(released.rounds) > 1 else ""
     distances.append(
-        f"{to_released:.3f} to released (round {rounds}, noise of {released.sigma:,.0f} records a "
-        "cell)"
+        f"{to_released:.3f} to released (round{many} {rounds}, noise of {released.sigma:,.0f} "
+        "records a cell)"
     )
     return f"{caption}{', '.join(distances)}."
 

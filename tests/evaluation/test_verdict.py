@@ -80,7 +80,7 @@ def test_a_failed_check_comes_first() -> None:
         for name, passed in (("one", True), ("two", False))
     ]
     verdict = verdict_of(noisy(0.1, 0.9, sigma=0.001), checks=checks)
-    assert verdict.headline.startswith("1 of 2 checks failed. Better than the public table")
+    assert verdict.headline.startswith("1 of 2 checks failed (two). Better than the public table")
     assert not verdict.good
 
 

@@ -259,7 +259,11 @@ def test_the_guarantee_is_told_for_whom_it_is(
         calls=(counting,),
         rho_spent=tiny.transcript.rho_spent + 0.004,
     )
-    words = Page(render(tiny, transcript=transcript)).words()
+    html = render(tiny, transcript=transcript)
+    # Each use has a colour of its own.
+    colours = re.findall(r'class="swatch (\w+)"', html)
+    assert len(colours) == len(set(colours)) > 2
+    words = Page(html).words()
     for sentence in [*said, "is private itself. It was measured with noise, as 4,000"]:
         assert sentence in words
     assert "a private table of about 4,000" in words
