@@ -64,6 +64,7 @@ class Live(Context):
         self._mechanism = mechanism
         self._private, self._draws, self._drawing = private, draws, False
         self._closed: ReleaseClosedError | None = None
+        self._failed = False
         self._held: Mapping[Clique, np.ndarray] | None = None
         self._stated: list[Clique] = []
         super().__init__(private.domain, workload, public, draws.neighbours, draws.total)
@@ -154,7 +155,11 @@ class Live(Context):
         return self._draws.records(self._private.records)
 
     def _unless_lost(self, name: str, draw: Callable[[], Drawn]) -> Drawn | None:
-        """Return an outcome; None of a lost draw, and once an operator closed the release."""
+        """Return an outcome; None of a lost draw, and once an operator closed the release.
+
+        A draw that fails ends the run, for its mechanism may go on in another way.
+        """
+        self._check_whole()
         try:
             with self.stage(name):
                 return draw()
@@ -164,6 +169,14 @@ class Live(Context):
             self._closed = closed
             self.end("closed")
             return None
+        except Exception:
+            self._failed = True
+            raise
+
+    def _check_whole(self) -> None:
+        """Raise if a draw has failed: what follows it would tell that private values let it."""
+        if self._failed:
+            raise PrivateStepError("a mechanism went on after a draw that failed")
 
     def result(self, model: Model) -> MechanismResult:
         """Return a run's model with its transcript.
@@ -176,6 +189,7 @@ class Live(Context):
         ReleaseClosedError
             If the account was closed before the first measurement.
         """
+        self._check_whole()
         self.close_round()
         if self._closed is not None and not any(one.measurement for one in self.done):
             raise self._closed
