@@ -81,6 +81,41 @@ def test_a_release_by_a_trusted_package_names_it(run: Run, installed: None) -> N
     assert "the mechanism's package" in failed
 
 
+QUOTING = (
+    HALVES.replace(
+        "import Independent", "import Independent\nfrom jam_dagster.errors import InputError"
+    )
+    + '''
+    def draw(self, ctx):
+        """Quote counts in an error of jam-dagster's own class."""
+        clique = ctx.workload.cliques[0]
+
+        def scores():
+            (block,) = ctx.counts([clique])
+            raise InputError(f"counts are {block[clique].tolist()}")
+
+        for _ in ctx.rounds(1):
+            ctx.select([clique], scores, rho=ctx.remaining / 2, sensitivity=1.0)
+'''
+)
+
+
+@pytest.mark.slow
+def test_an_error_of_another_package_says_nothing_and_costs_an_attempt(
+    run: Run, tmp_path: Path
+) -> None:
+    with known(install(tmp_path / "site", source=QUOTING)):
+        made = run(*asked(*RELEASE, *NOISY, *TRUSTED))
+
+    assert made.exit_code != 0
+    assert "running the mechanism failed; the cause is withheld" in made.stderr
+    assert "counts are" not in made.stdout + made.stderr
+    ledger = Ledger("ledger.db")
+    assert "charged" not in {event.kind.value for event in ledger.events()}
+    (dataset,) = ledger.datasets()
+    assert len(ledger.open_attempts(dataset)) == 1
+
+
 @pytest.mark.slow
 def test_a_certificate_is_not_verified_where_the_package_is_missing(
     run: Run, tmp_path: Path

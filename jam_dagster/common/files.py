@@ -121,6 +121,41 @@ def _not_plain(path: Path) -> InputError:
     )
 
 
+def real_path(path: str) -> str:
+    """Return the path of a file by its own names, whatever links or spelling lead to it.
+
+    Where the file system ignores case, or how a letter with an accent is composed, each name is as
+    its folder lists it.
+    """
+    folder, name = os.path.split(os.path.realpath(path))
+    if not name:
+        return folder
+    folder = real_path(folder)
+    return os.path.join(folder, _listed(folder, name))
+
+
+def _listed(folder: str, name: str) -> str:
+    """Return the name by which a folder lists what it has under another spelling of it."""
+    try:
+        own = os.lstat(os.path.join(folder, name))
+        if name.isascii() and not _is_same(own, os.path.join(folder, name.swapcase())):
+            return name
+        names = os.listdir(folder)
+    except OSError:
+        return name
+    if name in names:
+        return name
+    others = (one for one in names if _is_same(own, os.path.join(folder, one)))
+    return next(others, name)
+
+
+def _is_same(one: os.stat_result, path: str) -> bool:
+    try:
+        return os.path.samestat(one, os.lstat(path))
+    except OSError:
+        return False
+
+
 def check_folder(folder: Path) -> None:
     """Check that a folder can be written or created, without leaving a trace.
 

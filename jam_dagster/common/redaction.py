@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager, suppress
@@ -14,7 +15,16 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Literal
 
-from jam_dagster.errors import DETAILS_LIE, JamError, PrivateStepError, PrivateValuesError
+from jam_dagster.errors import (
+    DETAILS_LIE,
+    BudgetError,
+    EmptyCandidateSetError,
+    JamError,
+    PrivateStepError,
+    PrivateValuesError,
+)
+
+_PACKAGE = __name__.partition(".")[0]
 
 _keep: ContextVar[Callable[[str], None] | None] = ContextVar("keep", default=None)
 
@@ -30,8 +40,11 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
     Exceptions of libraries often quote the faulty value, and end in logs that many people read;
     their type and place can depend on that value, too. Such an exception is replaced by a
     `PrivateStepError` that names `what` alone, without cause or context; see `keeping_details` for
-    the rest. Errors of this package keep their message, which never holds private values, and lose
-    cause and context; so do interrupts. The traceback of a `PrivateValuesError` begins here, so
+    the rest. Errors that this package raises keep their message, which never holds private values,
+    and lose cause, context and notes; interrupts keep theirs, too. Code of another package, such as
+    a mechanism, may raise the same classes with any message, or have this package quote what it
+    passes: such an error is replaced, unless this package raised it about the budget or the model
+    size. The traceback of a `PrivateValuesError` begins here, so
     that it does not reveal the line that raised it. For a full or read-only disk, the message
     includes the system's own words, but not the file's name.
 
@@ -44,7 +57,7 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
     Raises
     ------
     PrivateStepError
-        In place of any exception that is not a `JamError`.
+        In place of any exception that is not a `JamError` of this package.
     """
 
     def __init__(self, what: str) -> None:
@@ -65,8 +78,9 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
         substitute: JamError
         if isinstance(error, PrivateValuesError):
             substitute = PrivateValuesError()
-        elif isinstance(error, JamError) or not isinstance(error, Exception):
+        elif not isinstance(error, Exception) or _is_own(error, trace):
             error.__cause__ = error.__context__ = None
+            error.__dict__.pop("__notes__", None)
             return False
         else:
             keep_details(self.what, error)
@@ -152,6 +166,22 @@ def keep_details(what: str, error: BaseException) -> None:
     with suppress(Exception):
         keep(f"{what}\n\n{''.join(traceback.format_exception(error))}")
     _keep.reset(before)
+
+
+_WITHOUT_VALUES = (BudgetError, EmptyCandidateSetError, PrivateStepError)
+"""Errors that quote nothing which the caller passes and the ledger does not have."""
+
+
+def _is_own(error: Exception, trace: TracebackType | None) -> bool:
+    """Return whether this package wrote an error's message, without a value of another's code."""
+    if not isinstance(error, JamError):
+        return False
+    # The first frame is the one that entered the context manager.
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)][1:]
+    tops = [str(module).partition(".")[0] for module in modules]
+    if all(top == _PACKAGE or top in sys.stdlib_module_names for top in tops):
+        return True
+    return isinstance(error, _WITHOUT_VALUES) and tops[-1] == _PACKAGE
 
 
 def _remedy(error: Exception) -> str:

@@ -64,6 +64,7 @@ class Live(Context):
             raise DomainError("The private table is empty; it needs at least one record.")
         self._private, self._draws, self._drawing = private, draws, False
         self._closed: ReleaseClosedError | None = None
+        self._failed = False
         self._held: Mapping[Clique, np.ndarray] | None = None
         self._stated: list[Clique] = []
         super().__init__(private.domain, workload, public, draws.neighbours, draws.total)
@@ -160,7 +161,11 @@ class Live(Context):
         return self._draws.records(self._private.records)
 
     def _unless_lost(self, name: str, draw: Callable[[], Drawn]) -> Drawn | None:
-        """Return an outcome; None of a lost draw, and once an operator closed the release."""
+        """Return an outcome; None of a lost draw, and once an operator closed the release.
+
+        A draw that fails ends the run, for its mechanism may go on in another way.
+        """
+        self._check_whole()
         try:
             with self.stage(name):
                 return draw()
@@ -170,6 +175,14 @@ class Live(Context):
             self._closed = closed
             self.end("closed")
             return None
+        except Exception:
+            self._failed = True
+            raise
+
+    def _check_whole(self) -> None:
+        """Raise if a draw has failed: what follows it would tell that private values let it."""
+        if self._failed:
+            raise PrivateStepError("a mechanism went on after a draw that failed")
 
     def result(self, name: str, parameters: Mapping[str, Any], model: Model) -> MechanismResult:
         """Return a run's model with its transcript, by the mechanism's name and settings.
@@ -182,6 +195,7 @@ class Live(Context):
         ReleaseClosedError
             If the account was closed before the first measurement.
         """
+        self._check_whole()
         self.close_round()
         if self._closed is not None and not any(one.measurement for one in self.done):
             raise self._closed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from upath import UPath
 
-from jam_dagster.common.files import check_plain, open_plain, read_plain
+from jam_dagster.common.files import check_plain, open_plain, read_plain, real_path
 from jam_dagster.errors import InputError
 
 
@@ -73,3 +73,22 @@ def test_a_file_is_read_below_a_root_that_may_be_a_link_itself(tmp_path: Path) -
     remote = UPath("memory://files/one")
     remote.write_bytes(b"an outcome")
     assert read_plain(remote.parent, remote) == b"an outcome"
+
+
+@pytest.mark.parametrize(
+    ("name", "spelled"), [("People.csv", "pEOPLE.CSV"), ("caf\u00e9.csv", "cafe\u0301.csv")]
+)
+def test_a_file_has_one_name_where_names_differ_in_case_or_composition_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, spelled: str
+) -> None:
+    """Such a file system finds a file by both, and lists it once."""
+    (tmp_path / name).write_text("a")
+    (tmp_path / "more.csv").write_text("b")
+    (tmp_path / spelled).hardlink_to(tmp_path / name)
+    # Here they are two names of one file.
+    assert real_path(f"{tmp_path}/{spelled}") == f"{tmp_path}/{spelled}"
+    listed = [one for one in os.listdir(tmp_path) if one != spelled]
+    monkeypatch.setattr(os, "listdir", lambda folder: listed)
+    assert real_path(f"{tmp_path}/{spelled}") == f"{tmp_path}/{name}"
+    assert real_path(f"{tmp_path}/{name}") == f"{tmp_path}/{name}"
+    assert real_path(f"{tmp_path}/MORE.csv") == f"{tmp_path}/MORE.csv"

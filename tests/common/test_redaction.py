@@ -7,11 +7,17 @@ import pytest
 
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import (
+    BudgetError,
+    BudgetExceededError,
     InputError,
     OutsideDomainError,
     PrivateStepError,
     PrivateValuesError,
+    SpecificationError,
 )
+from jam_dagster.privacy import UnledgeredAccount
+from jam_dagster.privacy.accounting import check_rho
+from jam_dagster.privacy.ledger.key import check_name
 from jam_dagster.tables import keeping_details, private_values
 
 SENTINEL = "sentinel-7f3a"
@@ -51,13 +57,55 @@ def test_nothing_that_the_traceback_holds_leads_to_the_original_error():
         trace = trace.tb_next
 
 
-@pytest.mark.parametrize("kind", [InputError, KeyboardInterrupt])
-def test_own_errors_and_interrupts_pass_without_their_chain(kind):
-    with pytest.raises(kind) as caught, redacted("a step"):
-        failing(kind, "what is wrong")
+def test_interrupts_pass_without_their_chain():
+    with pytest.raises(KeyboardInterrupt) as caught, redacted("a step"):
+        failing(KeyboardInterrupt, "what is wrong")
     assert str(caught.value) == "what is wrong"
     assert SENTINEL not in shown(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_errors_that_this_package_raises_pass_without_their_chain():
+    try:
+        raise KeyError(SENTINEL)
+    except KeyError:
+        with pytest.raises(SpecificationError, match="rho must be") as caught, redacted("a step"):
+            check_rho(-1.0)
+    assert SENTINEL not in shown(caught.value)
+    assert caught.value.__context__ is None
+
+
+def quoted():
+    """Raise an error whose text is this package's, about a value of another's."""
+    check_name(f"{SENTINEL}\0", "the step")
+
+
+@pytest.mark.parametrize("kind", [InputError, BudgetError, PrivateStepError])
+def test_the_classes_of_this_package_have_no_more_to_say_in_another_s_code(kind):
+    with pytest.raises(PrivateStepError, match="a step failed") as caught, redacted("a step"):
+        failing(kind)
+    assert SENTINEL not in shown(caught.value)
+
+
+def test_what_another_s_code_passes_is_not_quoted():
+    with pytest.raises(SpecificationError, match=SENTINEL):
+        quoted()
+    with pytest.raises(PrivateStepError, match="a step failed") as caught, redacted("a step"):
+        quoted()
+    assert SENTINEL not in shown(caught.value)
+
+
+def test_a_refusal_of_the_ledger_passes_through_another_s_code_without_its_notes():
+    def drawing():
+        try:
+            UnledgeredAccount(0.5).charge("a", 1.0)
+        except BudgetExceededError as error:
+            error.add_note(SENTINEL)
+            raise
+
+    with pytest.raises(BudgetExceededError, match="asks for") as caught, redacted("a step"):
+        drawing()
+    assert SENTINEL not in shown(caught.value)
 
 
 def test_an_error_inside_an_outer_handler_is_not_chained_to_it():

@@ -220,6 +220,36 @@ def test_tables_without_end_are_not_believed() -> None:
         again(case, replace(transcript, rounds=(*transcript.rounds, *more)))
 
 
+@pytest.mark.parametrize("kind", ["select", "values"])
+@pytest.mark.parametrize("draws_on", [False, True])
+def test_a_run_does_not_go_on_after_a_draw_that_failed(kind: str, draws_on: bool) -> None:
+    """Whether private values let a draw be made is an answer, and what follows would tell it."""
+
+    def failing() -> Any:
+        raise ZeroDivisionError
+
+    class Forgiving(MwemPgm):
+        def draw(self, ctx: Context) -> Model:
+            clique, price = ctx.workload.cliques[0], {"rho": RHO / 10, "sensitivity": 1.0}
+            for _ in ctx.rounds(1):
+                with suppress(ZeroDivisionError):
+                    if kind == "select":
+                        ctx.select([clique], failing, **price)
+                    else:
+                        ctx.values("mean", failing, size=1, **price)
+                if draws_on:
+                    ctx.measure(clique, RHO / 10)
+                break
+            return None  # type: ignore[return-value]
+
+    ((one, _, _),) = pairs(1, 5, RELATIONS[0])
+    account = UnledgeredAccount(RHO)
+    with pytest.raises(PrivateStepError, match="after a draw that failed"):
+        Forgiving(rounds=2).run(one, None, WORKLOAD, Draws(SeededNoise(1), account))
+    # A vector is computed after its charge, which pays for the answer.
+    assert account.spent == pytest.approx(RHO / 10 if kind == "values" else 0.0)
+
+
 def test_private_data_are_reached_only_within_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     class Peeking(MwemPgm):
         name = "peeking"

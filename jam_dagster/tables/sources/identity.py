@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode
 
+from jam_dagster.common.files import real_path
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.sources.reading import expand_variables
 
@@ -198,7 +199,7 @@ def _file_name(text: str) -> str | None:
 
 def _real(path: str) -> str:
     try:
-        return os.path.realpath(os.path.expanduser(path))
+        return real_path(os.path.expanduser(path))
     except ValueError:
         # The path holds a NUL, which no file name contains.
         return path
@@ -350,7 +351,7 @@ def _database_file(name: str, kind: str, uri: str) -> str:
         return ":memory:"
     if kind == "sqlite" and not uri:
         # SQLite opens a file of exactly this name.
-        return os.path.realpath(name)
+        return real_path(name)
     if kind == "sqlite" and not (uri.lower() in _TRUE and name.startswith("file:")):
         # SQLAlchemy and SQLite differ in what they make of anything else.
         raise SourceError(

@@ -8,12 +8,14 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
-from jam_dagster.errors import BudgetError, BudgetExceededError
+from jam_dagster.errors import BudgetError, BudgetExceededError, LedgerIntegrityError
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, units_down
+from tests.budgets import PUBLIC_N
 from tests.tiers import slow
 
 PROCESSES = 2
@@ -120,6 +122,69 @@ def test_releases_that_race_never_overdraw(url, together):
     reserved = [event for event in ledger.events("people") if event.kind == Kind.RESERVED]
     assert len(reserved) == 7
     ledger.verify()
+
+
+SOURCES = (f"{'a' * 16}:{'b' * 64}", f"{'a' * 16}:{'c' * 64}")
+
+
+def do_anything(url, number):
+    """Do what runs and officers do, in any order; return what was charged for each step."""
+    ledger, rng, paid = Ledger(url), Random(number), Counter()
+    for _ in range(25):
+        key = ReleaseKey("any", f"release-{rng.randrange(2)}", "x", edition=f"{rng.randrange(3)}")
+        source, step = rng.choice(SOURCES), f"round-{rng.randrange(6)}"
+
+        def charge(key=key, source=source, step=step):
+            account = ledger.open_release(key, SHARES, source=source).account("mechanism")
+            with ledger.opening(key, source=source):
+                account.charge(step, account.reserved / 4)
+                paid[key, step] += 1
+                account.confirm(step, "ab" * 32)
+                account.publish_records(500)
+
+        def close(key=key):
+            released = ledger.release(key)
+            if released is not None:
+                released.close("a race")
+
+        def grant():
+            epsilon = rng.choice([0.5, 1.0, 1.5])
+            ledger.grant("any", epsilon=epsilon, delta=1e-9, policy=PUBLIC_N, reason="a race")
+
+        # Mostly what a run does.
+        for work in rng.sample(
+            [
+                *[charge] * 5,
+                close,
+                grant,
+                lambda key=key: ledger.withdraw(key, "cd" * 32, reason="a race"),
+                lambda key=key: ledger.certify(key, "cd" * 32, run_id="run"),
+                lambda key=key: ledger.ran(key, "ef" * 32),
+                lambda: ledger.rebind("any", reason="a race"),
+                lambda: ledger.acknowledge("any", reason="a race"),
+            ],
+            2,
+        ):
+            try:
+                work()
+            except LedgerIntegrityError:
+                raise
+            except BudgetError:
+                continue
+    return dict(paid)
+
+
+@pytest.mark.slow
+def test_whatever_officers_and_runs_do_at_once_the_journal_adds_up(url, together):
+    """The last part of a grant, a withdrawal, a rebinding or a smaller grant amid draws."""
+    ledger = Ledger(url)
+    ledger.grant("any", epsilon=BUDGET.epsilon, delta=BUDGET.delta, policy=PUBLIC_N)
+    steps = sum((Counter(paid) for paid in together(do_anything)), Counter())
+    assert set(steps.values()) == {1}
+    kinds = {event.kind for event in ledger.events("any")}
+    assert {Kind.CHARGED, Kind.CLOSED, Kind.WITHDRAWN, Kind.BOUND, Kind.COUNTED} <= kinds
+    ledger.verify()
+    assert ledger.balance("any").remaining_units >= 0
 
 
 def charge_and_die(url):

@@ -1,6 +1,7 @@
 """What a draft proposes of a public table, and what `infer` makes of it."""
 
 from datetime import date
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.tables import Domain, DraftedDomain, decode, draft_table, encode
+from jam_dagster.tables.domain import determined as module
 from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.determined import determined
 from jam_dagster.tables.domain.drafted_domain import _lines
@@ -292,3 +294,30 @@ def test_infer_makes_what_is_proposed_part_of_the_domain(tmp_path) -> None:
     text = (tmp_path / "domain.yaml").read_text()
     assert "attributes:\n  # left out: note" in text
     assert Domain.load(tmp_path / "domain.yaml") == draft.domain
+
+
+def test_columns_of_timestamps_take_as_long_each_as_they_are_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No text of a moment is written once more for each other column."""
+    written = []
+    real = module.date_text
+
+    def counted(*given: Any) -> str:
+        written.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(module, "date_text", counted)
+    rng, calls = np.random.default_rng(0), []
+    for columns in (4, 8):
+        written.clear()
+        start = pd.Timestamp("2024-01-01")
+        times = {
+            f"t{at}": (start + pd.to_timedelta(rng.integers(0, 10**7, 300), "s")).strftime(
+                "%Y-%m-%d %H:%M:%S"
+            )
+            for at in range(columns)
+        }
+        draft_table(pd.DataFrame(times))
+        calls.append(len(written))
+    assert calls[1] < 3 * calls[0]

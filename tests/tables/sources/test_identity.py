@@ -115,6 +115,18 @@ def test_a_file_of_another_host_is_refused(tmp_path: Path) -> None:
                 action()
 
 
+def test_a_name_of_another_case_is_the_same_file_where_case_is_ignored(
+    people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (people.parent / people.name.upper()).hardlink_to(people)
+    upper = f"{people.parent}/{people.name.upper()}"
+    assert identity(upper) != identity(str(people))
+    # Such a file system lists it once.
+    listed = [one for one in os.listdir(people.parent) if one != people.name.upper()]
+    monkeypatch.setattr(os, "listdir", lambda folder: listed)
+    assert identity(upper) == identity(str(people))
+
+
 def test_another_file_is_another_text(people: Path) -> None:
     assert identity("a b/people.csv") != identity("a b/other.csv")
     assert identity({"csv": "a b/people.csv"}) != identity({"parquet": "a b/people.csv"})
