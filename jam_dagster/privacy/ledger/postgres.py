@@ -270,10 +270,10 @@ WHERE NOT pg_has_role(owner, 'USAGE')
 
 
 def _end_session(connection: sa.Connection, owner: int) -> None:
-    """End a session that a process began; in a process that was forked since, leave it alone."""
-    raw = connection.connection.dbapi_connection
-    if os.getpid() != owner and raw is not None:
-        # The driver would say good-bye on the socket that both processes have.
+    """End a session that a process began; a process that was forked since ends its copy alone."""
+    if os.getpid() != owner:
+        # The driver would tell the server on the socket that both processes have.
+        raw: Any = connection.connection.dbapi_connection
         with open(os.devnull, "r+b") as nowhere:
             os.dup2(nowhere.fileno(), raw.fileno())
     connection.invalidate()
