@@ -17,6 +17,8 @@ import numpy as np
 from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import (
+    RAN,
+    STORED,
     DomainFacts,
     Entry,
     FileHash,
@@ -270,6 +272,12 @@ def _check_outcomes(
     content: str,
 ) -> None:
     """Raise unless the outcomes beside the release are those that the ledger has digests of."""
+    if missing := _forgotten(draws, entries):
+        raise LedgerIntegrityError(
+            f"no certificate was issued, because the ledger has no digest of {missing}: it is an "
+            "older copy of the one that was charged, or another one. Restore the newest copy. If "
+            "this is the newest, the release's files were changed"
+        )
     errors = None
     if "errors" in files:
         errors = parse_json(read_plain(_root_of(folder, files), files["errors"].absolute()))
@@ -280,6 +288,15 @@ def _check_outcomes(
             "was changed after it was drawn. Remove the transcript and the errors, and run the "
             "release again, which charges nothing: it repeats from the stored draws"
         )
+
+
+def _forgotten(draws: Sequence[PaidDraw], entries: tuple[Entry, ...]) -> str:
+    """Return what was stored and the ledger has no digest of; empty if there is no such thing."""
+    stored = {(one.share, one.step) for one in entries if one.kind == STORED}
+    for draw in draws:
+        if not draw.call.lost and (draw.share, draw.call.step) not in stored:
+            return f"the outcome of {draw.call.step}"
+    return "" if any(one.kind == RAN for one in entries) else "the run"
 
 
 def _check_made(files: Mapping[str, FileHash], made: Mapping[str, str]) -> None:

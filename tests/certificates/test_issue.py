@@ -13,6 +13,7 @@ from jam_dagster.errors import InputError, LedgerIntegrityError
 from jam_dagster.mechanisms import Model, load_model
 from jam_dagster.privacy import Kind, Ledger
 from tests.certificates.conftest import Released, bend, certified_again, copied
+from tests.privacy.ledger.test_forgetting import edit_journal
 
 
 @pytest.fixture
@@ -106,3 +107,19 @@ def test_a_file_that_was_changed_since_it_was_made_is_not_certified(made: Releas
     with pytest.raises(LedgerIntegrityError, match=r"errors\.json is not the file that was made"):
         certified_again(made, hashes=hashes)
     assert made.ledger.events() == before
+
+
+@pytest.mark.parametrize(
+    ("where", "missing"),
+    [
+        pytest.param("seq > 2", "the outcome of .*", id="an older copy"),
+        pytest.param("kind = 'ran'", "the run", id="the end of the run"),
+    ],
+)
+def test_a_ledger_that_was_restored_is_not_taken_for_a_changed_file(
+    made: Released, where: str, missing: str
+) -> None:
+    was = made.certificate
+    edit_journal(str(made.home / "ledger.db"), f"DELETE FROM events WHERE {where}")
+    with pytest.raises(LedgerIntegrityError, match=f"no digest of {missing}: it is an older copy"):
+        certified_again(made, was, ran=False)

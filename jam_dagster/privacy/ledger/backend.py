@@ -16,7 +16,7 @@ BUSY_SECONDS = 60.0
 """How long to wait for another writer."""
 
 CLAIM_SECONDS = 5.0
-"""How long to wait for another run of a release; a killed run releases its claim at once."""
+"""How long to wait for another run of a release; a killed run releases its claim."""
 
 
 class LedgerBackend(Protocol):
@@ -58,6 +58,9 @@ class LedgerBackend(Protocol):
 
     def claim(self, name: str) -> AbstractContextManager[bool]:
         """Hold a name that one process at a time may hold; a process that dies releases it.
+
+        If it has forked, the name is held until those processes have died, too; none of them can
+        release it before.
 
         Yields whether the name was free within `CLAIM_SECONDS`.
         """

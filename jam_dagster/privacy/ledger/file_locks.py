@@ -7,7 +7,10 @@ not share a temporary folder.
 
 A lock needs a descriptor, and a process that closes any descriptor of a file loses all its POSIX
 locks on that file, which SQLite uses. So a descriptor stays open until the last use of its file in
-this process ends; each connection to the file counts as a use.
+this process ends, and is used again until then; each connection to the file counts as a use.
+
+A forked process shares the descriptions that its parent opened, and so their locks. It unlocks
+none of them and takes no lock by them.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ FileId = tuple[int, int]
 class _Uses:
     count: int = 0
     descriptors: list[int] = field(default_factory=list)
+    """Those that hold no lock."""
 
 
 _guard = threading.Lock()
@@ -60,20 +64,33 @@ def in_use(file: FileId) -> Iterator[None]:
 def lockable(path: Path) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
     """Open a file to lock it by names; the end of the block or of the process releases all locks.
 
+    A process that was forked in the block also keeps them, until both have ended.
+
     It yields the file and a function that takes the lock of a name and returns whether it
     succeeded. Other openings, also of this process, cannot take a held lock.
     """
+    owner = os.getpid()
     with _guard:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        spare = _uses.get(file_id(path), _Uses()).descriptors
+        descriptor = spare.pop() if spare else os.open(path, os.O_RDWR | os.O_CLOEXEC)
         found = os.fstat(descriptor)
         file = found.st_dev, found.st_ino
         _uses.setdefault(file, _Uses()).count += 1
     try:
         yield file, lambda name: _take(descriptor, name)
     finally:
-        # Explicitly, since a forked process may hold the description open.
-        _set(descriptor, fcntl.F_UNLCK, 0, 0)
-        _end(file, descriptor)
+        if os.getpid() == owner:
+            # Explicitly, since a forked process may hold the description open.
+            _set(descriptor, fcntl.F_UNLCK, 0, 0)
+            _end(file, descriptor)
+
+
+def _leave_to_parent() -> None:
+    for uses in _uses.values():
+        uses.descriptors.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _take(descriptor: int, name: str) -> bool:

@@ -346,9 +346,13 @@ def append(
 
 
 def last_lines(connection: sa.Connection) -> list[Event]:
-    """Return the last two events of the journal in their order, or all if there are fewer."""
-    rows = connection.execute(_LAST_TWO).mappings()
-    return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows][::-1]
+    """Return the last two events of the journal in their order, or all if there are fewer.
+
+    Both must be written by this package; see `check_chain`.
+    """
+    lines = _events(connection.execute(_LAST_TWO))[::-1]
+    _next(lines, events)
+    return lines
 
 
 def append_after(
@@ -362,9 +366,9 @@ def append_after(
 ) -> Event:
     """Append one event as `append` does to a ledger that has not moved.
 
-    `tail` are its `last_lines`, as this transaction has read them.
+    `tail` are its `last_lines`, as this transaction has read and checked them.
     """
-    seq, previous = _next(tail, events)
+    seq, previous = (tail[-1].seq + 1, tail[-1].hash) if tail else (1, GENESIS)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
     draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
@@ -381,8 +385,8 @@ def append_access(
     rows = connection.execute(
         sa.select(accesses).order_by(accesses.c.seq.desc()).limit(2)
     ).mappings()
-    lines = [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows]
-    seq, previous = _next(lines[::-1], accesses)
+    lines = [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows][::-1]
+    seq, previous = _next(lines, accesses)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
     draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
@@ -391,24 +395,30 @@ def append_access(
     return access
 
 
-def _next(tail: Sequence[Event | Access], table: sa.Table) -> tuple[int, str]:
-    """Return the number of a table's next row, and the hash of the row before it.
+def check_chain(
+    lines: Sequence[Event | Access], number: int, previous: str, table: sa.Table
+) -> tuple[int, str]:
+    """Return the number after those of a table's lines, and the hash of the last one.
 
-    `tail` has the last two rows, or fewer if there are no more. The last one must be written by
-    this package: a role with the right to insert could have added it, and every later row would
-    carry its hash.
+    It raises unless they follow each other, from that number and that hash, and have their seals:
+    a role with the right to insert could have added one, and later ones would carry its hash.
     """
-    if not tail:
-        return 1, GENESIS
-    *before, last = tail
-    follows = (before[-1].seq + 1, before[-1].hash) if before else (1, GENESIS)
-    if (last.seq, last.previous) != follows or last.hash != last.seal():
-        raise LedgerIntegrityError(
-            f"the last line {last.seq} of the table {table.name} was not written by jam-dagster: "
-            "nothing was added to it. Run `jam-dagster ledger verify`; only the ledger's owner can "
-            "repair it, from a backup"
-        )
-    return last.seq + 1, last.hash
+    for line in lines:
+        if fault := chain_fault(line, number, previous, "line"):
+            raise LedgerIntegrityError(
+                f"line {line.seq} of the table {table.name} {fault}. jam-dagster did not write it "
+                "so, and adds nothing after it. Run `jam-dagster ledger verify`; only the ledger's "
+                "owner can repair it, from a backup"
+            )
+        number, previous = line.seq + 1, line.hash
+    return number, previous
+
+
+def _next(tail: Sequence[Event | Access], table: sa.Table) -> tuple[int, str]:
+    """Check the last two lines of a table, or all if there are fewer; see `check_chain`."""
+    # Only the line before the first of two could say which hash that one must carry.
+    first = (tail[0].seq, tail[0].previous) if len(tail) == 2 else (1, GENESIS)
+    return check_chain(tail, *first, table)
 
 
 def moved_to(connection: sa.Connection) -> str:
@@ -446,14 +456,12 @@ def copy_rows(
 
 def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Event]:
     """Return the events that meet all conditions, in the order they were written."""
-    rows = connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq))
-    return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows.mappings()]
+    return _events(connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq)))
 
 
 def read_from(connection: sa.Connection, first: int) -> list[Event]:
     """Return the events from a number on, in the order they were written."""
-    rows = connection.execute(_FROM, {"first": first})
-    return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows.mappings()]
+    return _events(connection.execute(_FROM, {"first": first}))
 
 
 def read_accesses(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Access]:
@@ -467,21 +475,13 @@ def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
     return sa.and_(*(events.c[name] == value for name, value in key_fields(key).items()))
 
 
-def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> list[Event]:
-    """Return the event of a release's certificate with a digest, if there is one."""
-    certified = events.c.kind == Kind.CERTIFIED.value
-    return read(connection, of_release(key), certified, events.c.digest == digest)
-
-
-def last_run(connection: sa.Connection, key: ReleaseKey) -> str | None:
-    """Return the digest of a release's run, as it was made last; None if none was."""
-    made = read(connection, of_release(key), events.c.kind == Kind.RAN.value)
-    return made[-1].digest if made else None
-
-
 def moves_an_amount() -> sa.ColumnElement[bool]:
     """Return the condition that an event's kind is in `SHARE_KINDS`."""
     return events.c.kind.in_(sorted(kind.value for kind in SHARE_KINDS))
+
+
+def _events(result: sa.CursorResult[Any]) -> list[Event]:
+    return [Event(**{**row, "kind": _kind(row, Kind)}) for row in result.mappings()]
 
 
 def _kind(row: sa.RowMapping, kinds: type[_AnyKind]) -> _AnyKind:

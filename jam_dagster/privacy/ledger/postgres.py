@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -155,7 +156,7 @@ class LedgerServer:
             except sa.exc.DBAPIError as error:
                 raise self._budget_error(error, committing=False) from None
             # The lock ends with its session, also if the server ended first.
-            closing.callback(connection.invalidate)
+            closing.callback(_end_session, connection, os.getpid())
             yield taken
 
     def create(self) -> None:
@@ -266,6 +267,16 @@ SELECT pg_get_userbyid(owner) FROM (
 ) AS owners
 WHERE NOT pg_has_role(owner, 'USAGE')
 """)
+
+
+def _end_session(connection: sa.Connection, owner: int) -> None:
+    """End a session that a process began; a process that was forked since ends its copy alone."""
+    if os.getpid() != owner:
+        # The driver would tell the server on the socket that both processes have.
+        raw: Any = connection.connection.dbapi_connection
+        with open(os.devnull, "r+b") as nowhere:
+            os.dup2(nowhere.fileno(), raw.fileno())
+    connection.invalidate()
 
 
 def _has_journal(connection: sa.Connection) -> bool:

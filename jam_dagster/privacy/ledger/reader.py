@@ -22,8 +22,6 @@ from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
     events,
-    issued,
-    last_run,
     moved_to,
     moves_an_amount,
     of_release,
@@ -284,3 +282,15 @@ class LedgerReader:
             granted = {event.dataset for event in journal if event.kind == Kind.GRANTED}
             opened = verify_accesses(read_accesses(connection), granted, self.location)
             return replace(verified, accesses=opened)
+
+
+def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> list[Event]:
+    """Return the event of a release's certificate with a digest, if there is one."""
+    certified = events.c.kind == Kind.CERTIFIED.value
+    return read(connection, of_release(key), certified, events.c.digest == digest)
+
+
+def last_run(connection: sa.Connection, key: ReleaseKey) -> str | None:
+    """Return the digest of a release's run, as it was made last; None if none was."""
+    made = read(connection, of_release(key), events.c.kind == Kind.RAN.value)
+    return made[-1].digest if made else None

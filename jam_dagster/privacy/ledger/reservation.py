@@ -31,7 +31,7 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
-from jam_dagster.privacy.ledger.state import KeptView, ReleaseView, ShareState, share_states
+from jam_dagster.privacy.ledger.state import KeptView, ReleaseView, ShareState
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Release:
 
     It can be pickled, and its accounts see the charges of other processes: each transaction reads
     what was added to the journal since the one before, and all of it if the journal does not
-    continue what was read.
+    continue what was read. A transaction that writes raises if the journal has less than was read.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Release:
     def _writing(self) -> Iterator[tuple[sa.Connection, ReleaseView]]:
         with (
             self.backend.writing() as connection,
-            self._kept.through(connection, self.key) as view,
+            self._kept.through(connection, self.key, writing=True) as view,
         ):
             yield connection, view
 
@@ -108,13 +108,13 @@ class Release:
     def spent(self) -> float:
         """Rho charged to all shares so far."""
         with self._reading() as view:
-            return rho_within(sum(state.spent for state in view.shares.values()))
+            return rho_within(sum(state.spent for state in view.opened.values()))
 
     @property
     def closed(self) -> bool:
         """Whether all shares are closed."""
         with self._reading() as view:
-            return all(state.closed for state in view.shares.values())
+            return all(state.closed for state in view.opened.values())
 
     def close(self, reason: str = "") -> float:
         """Close all shares and return the rho that went back to the dataset; idempotent.
@@ -135,7 +135,7 @@ class Release:
             return rho_within(
                 sum(
                     close_share(connection, self.key, share, state, **details, reason=reason)
-                    for share, state in view.shares.items()
+                    for share, state in view.opened.items()
                 )
             )
 
@@ -163,8 +163,8 @@ class LedgerAccount:
     def reserved(self) -> float:
         """Rho of the whole share.
 
-        It is read once: no event changes the amount of a reservation. A share that ended is
-        noticed by the charge, and what is left is counted there.
+        It is read once, so that a run divides one amount. If the share ended meanwhile, or was
+        opened again with another amount, the charge notices, which counts what is left.
         """
         with self._state() as state:
             return rho_within(state.reserved)
@@ -211,7 +211,7 @@ class LedgerAccount:
         units = units_up(check_rho(rho))
         key = self.release.key
         with self.release._writing() as (connection, view):
-            state = view.shares[self.share]
+            state = view.share(self.share)
             short = units > state.left
             check_charge(
                 step,
@@ -255,12 +255,13 @@ class LedgerAccount:
                 "ledger: it was changed after it was drawn. Restore the stored outcomes "
                 "from a copy; nothing was charged"
             )
-        if not view.was_charged(self.share, step):
+        state = view.share(self.share)
+        if step not in state.charges:
             raise LedgerIntegrityError(
                 f"the outcome of {step} of {key} is stored and was never charged; give the "
                 "ledger that charged it"
             )
-        if view.shares[self.share].closed:
+        if state.closed:
             raise ReleaseClosedError(
                 f"share {self.share!r} of {key} was closed before the outcome of {step} was "
                 "journalled; it counts as spent, and cannot be used"
@@ -272,7 +273,7 @@ class LedgerAccount:
     ) -> None:
         """Append an event of the share to the journal that the view was read from."""
         view.check_not_moved()
-        state = view.shares[self.share]
+        state = view.share(self.share)
         fields = _fields(self.release.key, self.share, state, **self.release._details(view))
         append_after(connection, view.tail, kind, **fields, **details)
 
@@ -286,7 +287,8 @@ class LedgerAccount:
         """
         location, key = self.release.backend.location, self.release.key
         with self.release._writing() as (connection, view):
-            count_records(connection, location, key, records, **self.release._details(view))
+            details = self.release._details(view)
+            count_records(connection, location, key, records, view.opened, **details)
 
     def close(self, reason: str = "") -> float:
         """Close the account and return its unspent rho to the dataset; idempotent.
@@ -308,7 +310,7 @@ class LedgerAccount:
         """
         check_name(reason, "the reason", required=False)
         with self.release._writing() as (connection, view):
-            key, state = self.release.key, view.shares[self.share]
+            key, state = self.release.key, view.share(self.share)
             details = self.release._details(view)
             return rho_within(
                 close_share(connection, key, self.share, state, **details, reason=reason)
@@ -317,7 +319,7 @@ class LedgerAccount:
     @contextmanager
     def _state(self) -> Iterator[ShareState]:
         with self.release._reading() as view:
-            yield view.shares[self.share]
+            yield view.share(self.share)
 
 
 def close_share(
@@ -340,9 +342,14 @@ def _fields(key: ReleaseKey, share: str, state: ShareState, **details: str) -> d
 
 
 def count_records(
-    connection: sa.Connection, location: str, key: ReleaseKey, records: int, **details: str
+    connection: sa.Connection,
+    location: str,
+    key: ReleaseKey,
+    records: int,
+    shares: Mapping[str, ShareState],
+    **details: str,
 ) -> None:
-    """Journal the public number of records of an open release; once is enough.
+    """Journal the public number of records of an open release with these shares; once is enough.
 
     The release stays bound to its source then, even if it ends without a charge. It is a
     `SourceBindingError` if this release, or another one of its dataset and partition since that
@@ -365,7 +372,7 @@ def count_records(
         )
     if its:
         return
-    if all(state.closed for state in share_states(connection, key).values()):
+    if all(state.closed for state in shares.values()):
         raise ReleaseClosedError(
             f"{key} of dataset {key.dataset!r} is not open in the ledger {location}: its number of "
             "records cannot be read"

@@ -13,10 +13,10 @@ from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt, paym
 from jam_dagster.privacy.ledger.balance import Balance, known_balance
 from jam_dagster.privacy.ledger.bindings import bind, check_binding
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
-from jam_dagster.privacy.ledger.journal import Kind, append, issued, last_run
+from jam_dagster.privacy.ledger.journal import Kind, append
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.opening import Opening, plan_opening, share_units
-from jam_dagster.privacy.ledger.reader import LedgerReader
+from jam_dagster.privacy.ledger.reader import LedgerReader, issued, last_run
 from jam_dagster.privacy.ledger.reservation import Release
 from jam_dagster.privacy.ledger.state import share_states
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -125,7 +125,9 @@ class RunEntries(LedgerReader):
 
     @contextmanager
     def claim(self, key: ReleaseKey) -> Iterator[None]:
-        """Let one run at a time draw for a release; a killed run releases its claim at once.
+        """Let one run at a time draw for a release.
+
+        A killed run releases its claim at once, or with the last process that it has forked.
 
         Two concurrent runs could not overspend the reservation, but each would take the other's
         draws for lost, and neither would end with a whole transcript.

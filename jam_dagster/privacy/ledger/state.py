@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import sqlalchemy as sa
 
+from jam_dagster.errors import LedgerIntegrityError, ReleaseClosedError
 from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
+    check_chain,
     events,
     last_lines,
     moved_to,
@@ -57,37 +58,60 @@ class ShareState:
 
 
 class ReleaseState:
-    """The shares of a release and the digests of its outcomes, from its events in their order."""
+    """The shares of a release and the digests of its outcomes, from its events in their order.
+
+    `shares` are those of the last opening, by name; none if the release was never opened. An
+    earlier opening ended without a charge.
+    """
 
     def __init__(self, journal: Iterable[Event] = ()) -> None:
-        self._openings: dict[str, dict[str, ShareState]] = {}
-        self._opening = ""
+        self.shares: dict[str, ShareState] = {}
         self._digests: dict[tuple[str, str], str] = {}
         for event in journal:
             self.apply(event)
-
-    @property
-    def shares(self) -> dict[str, ShareState]:
-        """The shares of the last opening, by name; none if the release was never opened."""
-        return dict(sorted(self._openings.get(self._opening, {}).items()))
-
-    def was_charged(self, share: str, step: str) -> bool:
-        """Return whether a step was charged to a share, in any opening."""
-        openings = (shares.get(share) for shares in self._openings.values())
-        return any(state is not None and step in state.charges for state in openings)
 
     def digest(self, share: str, step: str) -> str | None:
         """Return the digest of the stored outcome of a step; None if the journal has none."""
         return self._digests.get((share, step))
 
+    def includes(self, earlier: ReleaseState) -> bool:
+        """Return whether it has each reservation, charge and end of a share of an earlier state."""
+        return all(
+            (now := self.shares.get(name)) is not None
+            and now.reservation == share.reservation
+            and now.closed >= share.closed
+            and now.charges.items() >= share.charges.items()
+            for name, share in earlier.shares.items()
+        )
+
     def apply(self, event: Event) -> None:
-        """Apply one more event of the release."""
+        """Apply one more event of the release; raise if the ledger never writes it there."""
         if event.kind == Kind.STORED:
             self._digests.setdefault((event.share, event.step), event.digest)
-        if event.moves_amount:
-            self._opening = event.opening
-            shares = self._openings.setdefault(event.opening, {})
-            shares.setdefault(event.share, ShareState(event)).apply(event)
+        elif event.kind == Kind.RESERVED:
+            self._reserve(event)
+        elif event.moves_amount:
+            share = self.shares.get(event.share)
+            if share is None or share.reservation.opening != event.opening:
+                raise _misplaced(event, "is about a share that was never reserved")
+            share.apply(event)
+
+    def _reserve(self, event: Event) -> None:
+        before = self.shares.values()
+        if any(share.reservation.opening != event.opening for share in before):
+            if any(share.spent or not share.closed for share in before):
+                raise _misplaced(event, "reopens a release that had not ended, or had been charged")
+            self.shares = {}
+        if event.share in self.shares:
+            raise _misplaced(event, "reserves the same share again")
+        self.shares[event.share] = ShareState(event)
+
+
+def _misplaced(event: Event, fault: str) -> LedgerIntegrityError:
+    return LedgerIntegrityError(
+        f"event {event.seq} of the ledger {fault}: jam-dagster did not write it. Run "
+        "`jam-dagster ledger verify`; only the ledger's owner can repair it, from a backup"
+    )
 
 
 def states_of(journal: Iterable[Event]) -> dict[str, ShareState]:
@@ -112,9 +136,33 @@ class ReleaseView(ReleaseState):
         self.tail = last_lines(connection)
         through = events.c.seq <= (self.tail[-1].seq if self.tail else 0)
         super().__init__(read(connection, of_release(key), through))
-        self._key = key_fields(key)
+        self._key, self._fields = key, key_fields(key)
         self.moved_to = moved_to(connection)
         self.covered: frozenset[str] = frozenset()
+
+    @property
+    def opened(self) -> Mapping[str, ShareState]:
+        """The shares of the last opening of a release that was opened; raise if it has none."""
+        if not self.shares:
+            raise _forgotten(f"the reservation of {self._key}")
+        return self.shares
+
+    def share(self, name: str) -> ShareState:
+        """Return a share that was reserved in the last opening, or in one before.
+
+        Raises
+        ------
+        LedgerIntegrityError
+            If the ledger has no reservation of the release.
+        ReleaseClosedError
+            If the release was opened again without the share.
+        """
+        if name not in self.opened:
+            raise ReleaseClosedError(
+                f"share {name!r} of {self._key} has ended: the release was closed, and opened "
+                "again without it"
+            )
+        return self.opened[name]
 
     def check_not_moved(self) -> None:
         """Raise if the ledger has moved to another place."""
@@ -123,21 +171,21 @@ class ReleaseView(ReleaseState):
     def continues(self, connection: sa.Connection) -> bool:
         """Apply the entries since `tail`; return False if the journal does not continue it.
 
-        Where other entries, or none, are in its place, the ledger was replaced, restored or
-        changed.
+        If other entries, or none, are in its place, the ledger was replaced, restored or changed,
+        or this transaction began before the one that read `tail`. Entries that do not follow it
+        as `check_chain` says are a `LedgerIntegrityError`.
         """
         if not self.tail:
             return False
         since = read_from(connection, self.tail[0].seq)
-        if since[: len(self.tail)] != self.tail or any(
-            (after.seq, after.previous) != (before.seq + 1, before.hash)
-            for before, after in pairwise(since)
-        ):
+        if since[: len(self.tail)] != self.tail:
             return False
-        for event in since[len(self.tail) :]:
+        last, new = self.tail[-1], since[len(self.tail) :]
+        check_chain(new, last.seq + 1, last.hash, events)
+        for event in new:
             if event.kind in (Kind.MOVED, Kind.ARRIVED):
                 self.moved_to = event.step if event.kind == Kind.MOVED else ""
-            if all(getattr(event, name) == value for name, value in self._key.items()):
+            if all(getattr(event, name) == value for name, value in self._fields.items()):
                 self.apply(event)
         self.tail = since[-2:]
         return True
@@ -157,13 +205,30 @@ class KeptView:
         return KeptView, ()
 
     @contextmanager
-    def through(self, connection: sa.Connection, key: ReleaseKey) -> Iterator[ReleaseView]:
-        """Give the state of a release that a transaction sees before it writes."""
-        view = self._views.pop() if self._views else None
+    def through(
+        self, connection: sa.Connection, key: ReleaseKey, *, writing: bool = False
+    ) -> Iterator[ReleaseView]:
+        """Give the state of a release that a transaction sees before it writes.
+
+        A transaction that may write sees all that was committed. If it finds less than was read
+        before, the ledger has forgotten it: a `LedgerIntegrityError`.
+        """
+        kept = view = self._views.pop() if self._views else None
         if view is None or not view.continues(connection):
             view = ReleaseView(connection, key)
+        # A reader may have begun before another thread drew: that thread's state is the later one.
+        latest = view if kept is None or view is kept or view.includes(kept) else kept
         try:
+            if writing and latest is not view:
+                raise _forgotten(f"entries of {key} that this process has read")
             yield view
         finally:
             # It holds only what was read, so it outlives what the transaction does.
-            self._views.append(view)
+            self._views.append(latest)
+
+
+def _forgotten(what: str) -> LedgerIntegrityError:
+    return LedgerIntegrityError(
+        f"the ledger has forgotten {what}: an older copy was put in its place, or its last entries "
+        "were removed. Nothing was added to it. Restore the newest copy"
+    )

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -87,3 +88,66 @@ def test_a_claim_of_a_ledger_that_is_not_there_says_so(tmp_path, key):
         Ledger(tmp_path / "ledger.db").claim(key),
     ):
         pass
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Do some work in a forked process, and return its number."""
+    child = os.fork()
+    if child:
+        return child
+    ended = 1
+    try:
+        work()
+        ended = 0
+    finally:
+        os._exit(ended)
+
+
+def ended_well(child: int) -> bool:
+    return os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_process_that_leaves_the_block_releases_nothing(ledger, key, url):
+    held = ledger.claim(key)
+    held.__enter__()
+    # As an exception does on its way out.
+    assert ended_well(forked(lambda: held.__exit__(None, None, None)))
+    with pytest.raises(BudgetError, match="another run"):
+        Ledger(url).claim(key).__enter__()
+    held.__exit__(None, None, None)
+    with Ledger(url).claim(key):
+        pass
+
+
+def test_a_forked_process_does_not_share_a_lock_that_its_parent_takes_later(ledger, key, url):
+    other = replace(key, partition="2026-11")
+    taken, take = os.pipe()
+
+    def work():
+        os.read(taken, 1)
+        with pytest.raises(BudgetError, match="another run"):
+            Ledger(url).claim(other).__enter__()
+
+    with ledger.claim(key):
+        # What it was locked by is kept while the first claim lasts, and is used again.
+        with ledger.claim(other):
+            pass
+        child = forked(work)
+        with ledger.claim(other):
+            os.write(take, b"x")
+            assert ended_well(child)
+    for end in (taken, take):
+        os.close(end)
+
+
+def test_a_run_of_many_draws_opens_no_more_files(tmp_path, key):
+    """A process may have 1024 files open, unless its limit was raised."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    opened = []
+    with ledger.claim(key):
+        for number in range(9):
+            account.charge(f"{number}", 1e-6)
+            opened.append(len(os.listdir("/dev/fd")))
+    assert opened[-1] == opened[0]

@@ -21,7 +21,7 @@ from jam_dagster.errors import (
 from jam_dagster.privacy import Ledger, Release, ReleaseKey
 from jam_dagster.privacy.ledger.journal import Event
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
-from jam_dagster.privacy.ledger.state import share_states
+from jam_dagster.privacy.ledger.state import ReleaseView, share_states
 
 DIGEST = "ab" * 32
 
@@ -110,11 +110,15 @@ def test_a_draw_costs_the_same_whatever_was_drawn_before(
 def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
-    """Another process draws, closes, reopens; other releases write; older copies are put back."""
+    """Another process draws, closes, reopens; other releases write; older copies are put back.
+
+    A run ends once an older copy has forgotten what it had read; another one begins.
+    """
     assert ledger.file is not None
     random, names = Random(0), ("mechanism", "evaluation")
     shares = dict.fromkeys(names, 0.001)
     kept, copies, number = ledger.open_release(key, shares), [ledger.file.read_bytes()], 0
+    ended = 0
 
     def act(release: Release) -> None:
         nonlocal number
@@ -138,12 +142,19 @@ def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
             act(random.choice((kept, Ledger(ledger.place).open_release(key, shares))))
         except ReleaseClosedError:
             ledger.file.write_bytes(copies[0])
+        except LedgerIntegrityError:
+            (read,) = kept._kept._views
+            with kept.backend.reading() as connection:
+                now = ReleaseView(connection, key)
+            assert not now.includes(read)
+            kept, ended = ledger.open_release(key, shares), ended + 1
         with kept._reading() as view, kept.backend.reading() as connection:
             assert view.shares == share_states(connection, key)
+    assert ended > 2
     ledger.verify()
 
 
-def test_an_older_copy_that_is_put_back_in_place_is_read_anew(
+def test_an_older_copy_that_is_put_back_in_place_ends_the_run(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
     assert ledger.file is not None
@@ -151,6 +162,7 @@ def test_an_older_copy_that_is_put_back_in_place_is_read_anew(
     draw(account, 1)
     older = ledger.file.read_bytes()
     draw(account, 2)
+    newest = ledger.file.read_bytes()
     with ledger.claim(key):
         ledger.file.write_bytes(older)
         # As many entries as before, but for their content.
@@ -158,10 +170,13 @@ def test_an_older_copy_that_is_put_back_in_place_is_read_anew(
         assert again is not None
         draw(again.account("mechanism"), 3)
         assert account.charged("round-00002/measure") is None
-        with pytest.raises(LedgerIntegrityError, match="never charged"):
+        with pytest.raises(LedgerIntegrityError, match="has forgotten entries"):
             account.confirm("round-00002/measure", DIGEST)
-        with pytest.raises(ChargedBeforeError):
-            account.charge("round-00003/measure", 1e-6)
+        with pytest.raises(LedgerIntegrityError, match="has forgotten entries"):
+            account.charge("round-00004/measure", 1e-6)
+        # The newest copy is restored, as the message says.
+        ledger.file.write_bytes(newest)
+        draw(account, 4)
     ledger.verify()
 
 
