@@ -85,6 +85,12 @@ class KeptHashes:
                 " version or another code location made it, or somebody put it there. Materialize"
                 f" {asset} again, which costs nothing."
             )
+        if not next(iter(hashes)).startswith(path.name):
+            raise InputError(
+                f"{asset} in the store of releases is not of {path.name!r}: the store ignores case,"
+                " and another release or partition has the same name but for that. Name them apart,"
+                " or give them stores of their own."
+            )
         for name, kept in hashes.items():
             own = folder / name
             own.parent.mkdir(parents=True, exist_ok=True)

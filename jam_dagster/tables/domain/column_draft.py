@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -37,6 +38,7 @@ from jam_dagster.tables.sources.columns import (
     each_value,
     exact_column,
     has_codes,
+    number_of,
     texts_in,
     without_category,
 )
@@ -54,6 +56,8 @@ _OWN_BIN_ROWS = 20
 # Where few numbers are different, a text among them may be one of the column's values.
 _ALL_OF_FEW = 0.99
 _FEW = 20
+# So many numbers with separated thousands are no slip.
+_GROUPED_SHARE = 0.01
 _SHOWN_UNITS = 3
 # So many of the different numbers stay different as floats.
 _TOLD_APART = 0.9
@@ -146,13 +150,10 @@ def _written_numbers(
         return None
     if has_codes(column) or column.nunique() < 2:
         return None
-    form = None
-    numbers = pd.Series(each_value(column, exact_number, None), dtype=object).dropna()
-    if len(numbers) < NEARLY_ALL * len(column) and held == {str}:
-        form = format_of(texts_in(column))
-        if form is None:
-            return None
-        numbers = pd.Series(each_value(column, form.read, None), dtype=object).dropna()
+    form = _format_in(column) if held == {str} else None
+    read = exact_number if form is None else partial(number_of, written=form)
+    numbers = pd.Series(each_value(column, read, None), dtype=object).dropna()
+    if form is not None:
         # Telephone numbers are written in groups, too, and a letter may end a key.
         whole = not form.decimals and (form.is_glued or not form.has_unit)
         if whole and column.is_unique and len(set(map(len, column))) == 1:
@@ -165,6 +166,30 @@ def _written_numbers(
     if not nearly or (all_cells and share < 1):
         return None
     return exact_column(numbers), form
+
+
+def _format_in(column: pd.Series[Any]) -> NumberFormat | None:
+    """Return the format of a column's numbers; None where nearly all are plain ones.
+
+    A source with decimal commas gives ``836,65`` as ``836.65``, beside a ``1.374,93`` that stays:
+    the largest numbers of a column are none to lose.
+    """
+    texts = texts_in(column)
+    plain = {text: number for text in texts if (number := exact_number(text)) is not None}
+    odd = {text: rows for text, rows in texts.items() if text not in plain}
+    grouped = format_of(odd) if odd and plain else None
+    if grouped is not None and grouped.groups and not grouped.has_unit:
+        styled: Counter[str] = Counter()
+        for text, rows in texts.items():
+            styled[text.replace(".", grouped.point) if text in plain else text] += rows
+        form = format_of(styled)
+        read = 0 if form is None else sum(odd[one] for one in odd if form.read(one) is not None)
+        often = read >= max(_OWN_BIN_ROWS, _GROUPED_SHARE * len(column))
+        # A decimal that reads as thousands, too, would be read by the format.
+        if form and often and all(form.read(one) in (None, plain[one]) for one in plain):
+            return form
+    many = sum(texts[text] for text in plain) >= NEARLY_ALL * len(column)
+    return None if many else format_of(texts)
 
 
 def _kind(column: pd.Series[Any]) -> str:

@@ -75,6 +75,16 @@ class NumberFormat:
         return bool(self._parts["prefix"] or self._parts["suffix"])
 
     @property
+    def groups(self) -> str:
+        """What separates thousands, or ""."""
+        return self._parts["group"]
+
+    @property
+    def point(self) -> str:
+        """What stands before decimals, or a point."""
+        return self._parts["point"] or "."
+
+    @property
     def is_glued(self) -> bool:
         """Whether letters follow the number without a blank, as in ``10kg`` and some codes."""
         return self._parts["suffix"].isalpha()

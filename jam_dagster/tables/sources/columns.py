@@ -155,10 +155,15 @@ def numbers_of(
     return each_value(column, partial(_float, written=written), np.nan, np.float64)
 
 
+def number_of(value: Any, written: NumberFormat | None) -> float | None:
+    """Return the number of a value, by a format where a text has it; None of another value."""
+    number = written.read(value) if written is not None and isinstance(value, str) else None
+    return exact_number(value) if number is None else number
+
+
 def _float(value: Any, written: NumberFormat | None) -> float:
     try:
-        number = written.read(value) if written is not None and isinstance(value, str) else None
-        number = exact_number(value) if number is None else number
+        number = number_of(value, written)
         return np.nan if number is None else float(number)
     except OverflowError:
         return np.inf if value > 0 else -np.inf

@@ -126,6 +126,20 @@ def test_an_asset_of_another_type_is_refused(store: ReleaseStore) -> None:
         store.load(KEY, "", TableFile)
 
 
+def test_what_has_the_same_name_but_for_case_is_not_read_for_it(
+    store: ReleaseStore, tmp_path: Path
+) -> None:
+    """As a file system that ignores case finds it."""
+    write(store, "one", TABLE)
+    for root in (store.root, UPath(tmp_path / "private")):
+        for path in [*(root / "people").iterdir()]:
+            if path.is_file():
+                (path.parent / path.name.replace("one", "ONE")).write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match=r"is not of 'ONE'.*ignores case"):
+        read(store, "ONE")
+    assert type(read(store, "one")) is type(TABLE)
+
+
 def test_hashes_of_files_are_those_of_what_was_written(store: ReleaseStore, tmp_path: Path) -> None:
     write(store, "one", TABLE)
     store.write(store.beside(KEY, "", ".csv"), b"a,b\n")

@@ -1,6 +1,7 @@
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.tables import (
+    CsvSource,
     Domain,
     EncodedTable,
+    NumericAttribute,
     decode,
     draft_domain,
     draft_table,
@@ -578,3 +581,40 @@ def test_a_few_odd_cells_change_no_kind_in_silence(odd, dtype):
     assert born.format == "%Y%m%d"
     read = not np.isnan(born.clock.count_of(odd))
     assert read or "1 of 250 public cells are read as missing" in drafted.notes["born"]
+
+
+@pytest.mark.parametrize("mean", [9.0, 6.0])
+def test_thousands_are_read_beside_numbers_without(tmp_path: Path, mean: float) -> None:
+    """Above and below a thousand, whichever most numbers are, none is missing or moved."""
+    amounts = np.exp(np.random.default_rng(0).normal(mean, 1.0, 2000)).round(2)
+    assert 0.01 < (amounts < 1000).mean() < 0.99
+    for group, point in (".,", ",."):
+        texts = [f"{one:,.2f}".translate({44: group, 46: point}) for one in amounts]
+        lines = ["fee;sex", *(f"{text};{'fm'[row % 2]}" for row, text in enumerate(texts))]
+        (tmp_path / "fees.csv").write_text("\n".join(lines))
+        source = CsvSource(str(tmp_path / "fees.csv"), separator=";", decimal=point)
+        drafted = draft_table(source.read(private=False))
+        assert drafted.notes == {}
+        fee = drafted.domain.attribute("fee")
+        assert isinstance(fee, NumericAttribute)
+        assert (fee.edges[0], fee.edges[-1]) == (amounts.min(), amounts.max())
+        assert fee.format == f"#{group}##0{point}00"
+        # A private table is read cell by cell, and gives the same.
+        private = encode(source.read(private=True), drafted.domain, private=True).column("fee")
+        assert np.array_equal(private, np.searchsorted(fee.edges[1:-1], amounts, side="right"))
+        synthetic = decode(
+            EncodedTable(drafted.domain, (private, private * 0)), np.random.default_rng(0)
+        )["fee"]
+        assert all(fee.number_format.read(one) is not None for one in synthetic)
+
+
+def test_few_odd_numbers_decide_no_format() -> None:
+    plain = [f"{one}.25" for one in range(500, 900)]
+    odd = draft_table(pd.DataFrame({"fee": [*plain * 5, *["1,374.50"] * 10]}))
+    fee = odd.domain.attribute("fee")
+    assert isinstance(fee, NumericAttribute)
+    assert fee.format is None
+    assert "10 of 2,010 public cells are read as missing, such as '1,374.50'" in odd.notes["fee"]
+    # Here 1.672 would be one thing in one cell and another one beside it.
+    table = pd.DataFrame({"share": ["1.672", "0.5", "0.25"] * 300 + ["1.374,93"] * 100})
+    assert "#.##0" not in str(getattr(draft_table(table).domain.attribute("share"), "format", ""))
