@@ -159,29 +159,36 @@ def dense_pairs(
     """Return the pairs that lower the expected error (Algorithm 1), with lone attributes joined.
 
     The error is the sum of the dependence of pairs that are not selected, and of the noise of those
-    that are: with c_i cells and the best shares of `rho`, ``S sensitivity sqrt(S / (pi rho))`` with
-    ``S = sum_i c_i^(2/3)``.
+    that are; see `expected_noise`.
     """
     parts = {pair: domain.size(pair) ** (2 / 3) for pair in noisy}
-    left, selected, whole, noise = dict(noisy), [], 0.0, 0.0
+    left, selected, whole = dict(noisy), [], 0.0
     while left:
-        gains = {}
-        for pair, lost in left.items():
-            more = whole + parts[pair]
-            gains[pair] = lost - (more * sensitivity * math.sqrt(more / (math.pi * rho)) - noise)
+        noise = expected_noise(whole, rho, sensitivity)
+        gains = {
+            pair: lost - (expected_noise(whole + parts[pair], rho, sensitivity) - noise)
+            for pair, lost in left.items()
+        }
         best = max(gains, key=gains.__getitem__)
         if gains[best] <= 0.0:
             break
         selected.append(best)
         del left[best]
         whole += parts[best]
-        noise = whole * sensitivity * math.sqrt(whole / (math.pi * rho))
     within = {name for pair in selected for name in pair}
     lone = dict.fromkeys(name for pair in noisy for name in pair if name not in within)
     for name in lone if within else ():
         joining = {p: noisy[p] for p in noisy if name in p and not within.isdisjoint(p)}
         selected.append(max(joining, key=joining.__getitem__))
     return selected
+
+
+def expected_noise(whole: float, rho: float, sensitivity: float) -> float:
+    """Return the expected L1 noise of marginals of c_i cells with the best shares of `rho`.
+
+    It is ``S sensitivity sqrt(S / (pi rho))``, with the sum S of all ``c_i^(2/3)`` as `whole`.
+    """
+    return whole * sensitivity * math.sqrt(whole / (math.pi * rho))
 
 
 def combine(domain: Domain, pairs: Sequence[Clique], gamma: int) -> list[Clique]:
