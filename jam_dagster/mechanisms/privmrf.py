@@ -15,9 +15,9 @@ import numpy as np
 
 from jam_dagster.mechanisms.base import attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.dependence import released_dependence
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limit_setting
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
-from jam_dagster.mechanisms.loops.scores import independence_error
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.junction_tree import bits, cells_of, mask_of, triangulate
@@ -140,7 +140,8 @@ class PrivMrf(GraphicalMechanism):
         """
         names, coins = attributes_of(ctx.workload), np.random.default_rng(0)
         records, total = ctx.records, ctx.remaining
-        dependence = self._dependence(ctx, names, STRUCTURE * total)
+        noisy = released_dependence(ctx, names, STRUCTURE * total)
+        dependence = {frozenset(pair): one / (2.0 * records) for pair, one in noisy.items()}
         cliques = graph_of(ctx.domain, dependence, self.size_limit_mb)
         later = int(self.t * len(names))
 
@@ -173,25 +174,6 @@ class PrivMrf(GraphicalMechanism):
                     del weights[clique]
             fit.add(ctx.measure(waiting.pop(0), even, among=len(sampled)))
         return fit.model
-
-    def _dependence(self, ctx: Context, names: Sequence[str], rho: float) -> Dependence:
-        """Return R of all pairs, noisy; zeros if the draw was lost."""
-        pairs = list(combinations(names, 2))
-
-        def errors() -> np.ndarray:
-            found = {
-                pair: independence_error(counts)
-                for block in ctx.counts(pairs)
-                for pair, counts in block.items()
-            }
-            return np.array([found[pair] for pair in pairs])
-
-        if not pairs:
-            return {}
-        reach = ctx.neighbours.independence_score * math.sqrt(len(pairs))
-        noisy = ctx.values("dependence", errors, size=len(pairs), rho=rho, sensitivity=reach)
-        known = np.zeros(len(pairs)) if noisy is None else noisy / (2.0 * ctx.records)
-        return {frozenset(pair): float(one) for pair, one in zip(pairs, known, strict=True)}
 
     def _farthest(
         self, ctx: Context, fit: GraphicalFit, sampled: Sequence[Clique], rho: float

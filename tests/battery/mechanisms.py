@@ -205,6 +205,20 @@ def privmrf() -> Case:
     )
 
 
+def privsyn() -> Case:
+    """PrivSyn: pairs that depend, and marginals."""
+    return Case(
+        "privsyn",
+        partial(make_mechanism, "privsyn"),
+        variants=({}, {"gamma": 1}),
+        audits=(replace(EVERY_TABLE, settings={}),),
+        short=({}, {"gamma": 1}),
+        steady={},
+        draws=("counts", "values"),
+        attained=("counts",),
+    )
+
+
 def mst() -> Case:
     """MST; that its scores need their sensitivity is audited with MWEM+PGM, whose they are."""
     return Case(
@@ -419,6 +433,7 @@ _SPECIAL_CASES = [
     aim(),
     mwem_pgm(),
     privmrf(),
+    privsyn(),
     mst(),
     independent(),
     gaussian(),

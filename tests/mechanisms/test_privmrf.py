@@ -10,7 +10,7 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MechanismResult, privmrf
-from jam_dagster.mechanisms.loops.scores import independence_error
+from jam_dagster.mechanisms.loops.dependence import independence_error
 from jam_dagster.mechanisms.privmrf import Networks, PrivMrf, candidates_of, graph_of, sample_of
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.loops.dependence import independence_error
 from jam_dagster.mechanisms.loops.expected_gain import expected_gain
 from jam_dagster.mechanisms.loops.scores import (
     error_scores,
-    independence_error,
     l1_distance,
 )
 from jam_dagster.mechanisms.mst import RareValues

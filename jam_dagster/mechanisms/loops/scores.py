@@ -31,15 +31,6 @@ def l1_distance(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a - b).sum())
 
 
-def independence_error(counts: np.ndarray) -> float:
-    """Return ``||n_ab - n_a n_b / n||_1`` of the marginal of two attributes, in counts.
-
-    It moves by at most `Neighbours.independence_score`.
-    """
-    total = max(float(counts.sum()), 1.0)
-    return l1_distance(counts, np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total)
-
-
 def error_scores(
     errors: np.ndarray, cells: np.ndarray, penalty: float, weights: np.ndarray
 ) -> np.ndarray:

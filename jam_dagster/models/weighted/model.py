@@ -83,7 +83,7 @@ class WeightedTable(StoredModel):
             "attributes": len(self.domain.names),
             "records": f"{self.total:,.0f}",
             "support": f"{self.support.size:,} records"
-            + (" (all that are possible)" if self.support.whole else " of a public table"),
+            + (" (all that are possible)" if self.support.whole else ""),
         }
         label = "restricted: domain from private data" if self.domain.restricted else ""
         if self.restricted:
