@@ -22,8 +22,8 @@ def passes_setting(default: int) -> int:
     """Return the setting of the number of passes over the measurements."""
     passes: int = setting(
         default,
-        "how often the measurements so far are gone through after each new one",
-        minimum=1,
+        "how often all measurements are gone through after a new one; 0: the new one alone, once",
+        minimum=0,
         maximum=10_000,
     )
     return passes

@@ -21,7 +21,8 @@ class MultiplicativeWeights(HistogramFit):
 
     In every one of the `passes` over the measurements the new one is first, then those of the
     others whose error is at least half of its error now (Liu et al. 2021a, Appendix C.3); each
-    update uses the weights that the one before left.
+    update uses the weights that the one before left. With no pass the new one is used once, and the
+    others never again: MWEM without past queries (Liu, Vietri, Wu 2021b, Figure 7).
     """
 
     def __init__(
@@ -39,12 +40,13 @@ class MultiplicativeWeights(HistogramFit):
 
     def _fit(self, measurement: Measurement) -> Convergence:
         newest = self.answers[-1]
+        past_ones = self.answers[-2::-1] if self._passes else []
         updates = 0
-        for _ in range(self._passes):
+        for _ in range(max(self._passes, 1)):
             error = newest.error(self.weights)
             self._update(newest)
             updates += 1
-            for past in self.answers[-2::-1]:
+            for past in past_ones:
                 if past.error(self.weights) >= 0.5 * error:
                     self._update(past)
                     updates += 1
