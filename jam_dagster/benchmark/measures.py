@@ -10,7 +10,7 @@ import pandas as pd
 from jam_dagster.benchmark.experiments import apart, with_settings
 from jam_dagster.errors import InputError
 
-MEASURES = ("error_mean", "error_max", "seconds", "public_share")
+MEASURES = ("error_mean", "error_max", "cell_max", "seconds", "public_share")
 
 
 def _done(frame: pd.DataFrame, machines: bool) -> pd.DataFrame:

@@ -52,6 +52,9 @@ _COLUMNS = {
     "searched_error_max": "double",
     "model_error_mean": "double",
     "model_error_max": "double",
+    "cell_max": "double",
+    "cell_mean": "double",
+    "cell_rmse": "double",
     "seconds": "double",
     "cpu_seconds": "double",
     "seconds_by_stage": "string",
@@ -69,7 +72,8 @@ _COLUMNS = {
     "fingerprint": "string",
 }
 """The columns. Errors are fractions of the records: of rows that were sampled alone, of the same
-rows after the search, and of the model. Memory is in 2^20 bytes, `settings`, `parameters` and
+rows after the search, and of the model; those of cells are of rows that were sampled alone, or of a
+model that samples none. Memory is in 2^20 bytes, `settings`, `parameters` and
 `seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are those of mechanism and sampling, and
 `status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds of
 the private table its number of records only. Files of earlier versions lack some of them."""

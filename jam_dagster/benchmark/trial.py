@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster import __version__
+from jam_dagster.benchmark.cell_errors import cell_errors
 from jam_dagster.benchmark.machine import machine_in_words, peak_memory_mb
 from jam_dagster.benchmark.runs import (
     BEST_MIXTURE,
@@ -114,6 +115,7 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
         tables += [alone, search_rows(result.model, alone, workload, rng).table]
         searched = time.monotonic()
     of_model, *of_tables = table_errors(split.private, tables, workload)
+    of_cells = _of_cells(split, tables[1] if mechanism.samples else result.model, workload)
     evaluated = time.monotonic()
     transcript = result.transcript
     stages = {
@@ -125,6 +127,7 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     }
     return {
         **_errors(of_model, *of_tables),
+        **of_cells,
         "rho_spent": transcript.rho_spent,
         "seconds": sampled - started,
         "cpu_seconds": cpu,
@@ -156,8 +159,14 @@ def _baseline(run: Run, split: Split) -> Row:
     else:
         raise SpecificationError(f"{run.mechanism} is not a baseline.")
     (error,) = table_errors(split.private, [table], workload)
+    of_cells = _of_cells(split, table, workload)
     seconds = time.monotonic() - started
-    return {**_errors(None, error), "seconds": seconds, "rho_spent": 0.0}
+    return {**_errors(None, error), **of_cells, "seconds": seconds, "rho_spent": 0.0}
+
+
+def _of_cells(split: Split, table: MarginalSource | IndependentTable, workload: Workload) -> Row:
+    (found,) = cell_errors(split.private, [table], workload)
+    return {"cell_max": found.largest, "cell_mean": found.mean, "cell_rmse": found.rmse}
 
 
 def _errors(
