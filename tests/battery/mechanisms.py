@@ -191,6 +191,19 @@ def mwem_pgm() -> Case:
     )
 
 
+def privbayes_pgm() -> Case:
+    """PrivBayes+PGM: of a dozen records, pairs are useful with a small theta alone."""
+    return Case(
+        "privbayes_pgm",
+        partial(make_mechanism, "privbayes_pgm", theta=0.1, iterations=20),
+        variants=({}, {"beta": 0.01}, {"beta": 0.99}, {"theta": 4.0}, {"size_limit_mb": 0.0001}),
+        audits=(EVERY_TABLE,),
+        short=({}, {"theta": 0.001}),
+        steady={"iterations": 3},
+        attained=("counts",),
+    )
+
+
 def privmrf() -> Case:
     """PrivMRF: pairs that depend, distances from the model, and marginals."""
     return Case(
@@ -419,6 +432,7 @@ _SPECIAL_CASES = [
     aim(),
     mwem_pgm(),
     privmrf(),
+    privbayes_pgm(),
     mst(),
     independent(),
     gaussian(),
