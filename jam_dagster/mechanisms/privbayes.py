@@ -1,4 +1,4 @@
-"""PrivBayes+PGM: the marginals of a Bayesian network.
+"""PrivBayes and PrivBayes+PGM: the marginals of a Bayesian network.
 
 Zhang, Cormode, Procopiuc, Srivastava, Xiao: "PrivBayes: Private Data Release via Bayesian
 Networks", SIGMOD 2014, TODS 42 (4), 2017. With the graphical model: McKenna, Sheldon, Miklau:
@@ -22,7 +22,8 @@ from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limi
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.scores import independence_error
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.models.graphical.estimator import Weighting
+from jam_dagster.models.bayesian.model import BayesianNetwork, check_possible
+from jam_dagster.models.graphical.estimator import Convergence, Weighting
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import (
     LARGEST_MARGINAL_CELLS,
@@ -126,7 +127,7 @@ class NetworkMechanism(Mechanism, ABC):
 
 
 @dataclass(frozen=True)
-class PrivBayesPgm(NetworkMechanism, GraphicalMechanism):
+class PrivBayes(NetworkMechanism):
     """The mechanism and its settings; the defaults are those of the paper.
 
     Attributes
@@ -136,12 +137,6 @@ class PrivBayesPgm(NetworkMechanism, GraphicalMechanism):
         times the mean absolute noise of a cell.
     beta
         Share of the budget that chooses parents.
-    size_limit_mb
-        Largest junction tree, in megabytes of 8 bytes a cell. 80, which the AIM paper grants to all
-        that fit a model; the authors of Private-PGM set none.
-    estimator, iterations, tolerance
-        The fit of the model; see `jam_dagster.models.graphical.fit.make_estimator`.
-        Measurements are weighted by their noise.
 
     Raises
     ------
@@ -159,12 +154,79 @@ class PrivBayesPgm(NetworkMechanism, GraphicalMechanism):
     - The first attribute is that of the domain; the paper draws it at random, whatever the data.
     - An attribute has at most four parents, and fewer where four make more than 20,000 marginals of
       all attributes. The authors' code lowers its limit of cells instead.
-    - The marginals of a network need a larger junction tree than each by itself. Parents that make
-      it too large are no candidates, so that an attribute may come to have none.
     - An attribute with its parents is measured when it is chosen. The paper measures in the end;
       the draws are the same.
     - Nothing is drawn where there is one choice, or no attribute can have a parent; the measurement
-      gets that share. Code of Private-PGM leaves a quarter of epsilon unspent.
+      gets that share.
+    - A conditional table is that of a measured marginal: negative counts are zero, and an attribute
+      is uniform where its parents have no count. Tables need not agree on what they share.
+    - Impossible combinations of the domain are refused, since the network has no zeros.
+    """
+
+    name: ClassVar[str] = "privbayes"
+    title: ClassVar[str] = "PrivBayes"
+    summary: ClassVar[str] = "a Bayesian network, sampled attribute after attribute"
+    rank: ClassVar[int] = 37
+    page: ClassVar[str] = "without_public_data.md#privbayes"
+    pace: ClassVar[float] = 1.0
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
+
+        Raises
+        ------
+        SpecificationError
+            If `rho` is too little for a draw.
+        DomainError
+            If the domain has impossible combinations.
+        """
+        check_possible(domain)
+        super().check(domain, workload, rho)
+
+    def draw(self, ctx: Context) -> BayesianNetwork:
+        """Choose a network, and give each attribute the distribution that was measured of it.
+
+        An attribute whose measurement was lost is uniform.
+        """
+        useful = self.useful(ctx)
+        model = BayesianNetwork(ctx.domain, float(ctx.records), {})
+        ctx.hold(useful)
+        ctx.model = lambda: model
+        for name, clique, measured in self.network(ctx, lambda: useful):
+            if measured is not None:
+                # Nothing has to converge.
+                ctx.round.convergence = Convergence(0, 0.0)
+                model = model.given(name, clique, measured.values)
+        return model
+
+
+@dataclass(frozen=True)
+class PrivBayesPgm(NetworkMechanism, GraphicalMechanism):
+    """The mechanism and its settings; the defaults are those of the paper.
+
+    Attributes
+    ----------
+    theta, beta
+        See `PrivBayes`.
+    size_limit_mb
+        Largest junction tree, in megabytes of 8 bytes a cell. 80, which the AIM paper grants to all
+        that fit a model; the authors of Private-PGM set none.
+    estimator, iterations, tolerance
+        The fit of the model; see `jam_dagster.models.graphical.fit.make_estimator`.
+        Measurements are weighted by their noise.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+
+    Notes
+    -----
+    The network is chosen as by `PrivBayes`, but for its size.
+
+    - The marginals of a network need a larger junction tree than each by itself. Parents that make
+      it too large are no candidates, so that an attribute may come to have none.
+    - Code of Private-PGM leaves a quarter of epsilon unspent.
     """
 
     size_limit_mb: float = size_limit_setting()

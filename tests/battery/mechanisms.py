@@ -191,16 +191,28 @@ def mwem_pgm() -> Case:
     )
 
 
-def privbayes_pgm() -> Case:
-    """PrivBayes+PGM: of a dozen records, pairs are useful with a small theta alone."""
+def privbayes() -> Case:
+    """PrivBayes: of a dozen records, pairs are useful with a small theta alone."""
     return Case(
-        "privbayes_pgm",
-        partial(make_mechanism, "privbayes_pgm", theta=0.1, iterations=20),
-        variants=({}, {"beta": 0.01}, {"beta": 0.99}, {"theta": 4.0}, {"size_limit_mb": 0.0001}),
-        audits=(EVERY_TABLE,),
+        "privbayes",
+        partial(make_mechanism, "privbayes", theta=0.1),
+        variants=({}, {"beta": 0.01}, {"beta": 0.99}, {"theta": 4.0}),
+        audits=(replace(EVERY_TABLE, settings={}),),
         short=({}, {"theta": 0.001}),
-        steady={"iterations": 3},
+        steady={},
         attained=("counts",),
+    )
+
+
+def privbayes_pgm() -> Case:
+    made = privbayes()
+    return replace(
+        made,
+        name="privbayes_pgm",
+        make=partial(make_mechanism, "privbayes_pgm", theta=0.1, iterations=20),
+        variants=(*made.variants, {"size_limit_mb": 0.0001}),
+        audits=(EVERY_TABLE,),
+        steady={"iterations": 3},
     )
 
 
@@ -433,6 +445,7 @@ _SPECIAL_CASES = [
     mwem_pgm(),
     privmrf(),
     privbayes_pgm(),
+    privbayes(),
     mst(),
     independent(),
     gaussian(),

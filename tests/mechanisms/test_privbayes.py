@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import MechanismResult
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.mechanisms import MechanismResult, make_mechanism
 from jam_dagster.mechanisms.privbayes import (
+    PrivBayes,
     PrivBayesPgm,
     candidates_of,
     dependence,
     options_of,
 )
+from jam_dagster.models.bayesian.model import BayesianNetwork
 from jam_dagster.privacy import (
     Draws,
     MemoryStore,
@@ -56,10 +58,16 @@ def chain(rows: int = 4000) -> EncodedTable:
     return EncodedTable(Domain.from_sizes(dict.fromkeys("abcd", 3)), tuple(columns))
 
 
-def run(private: EncodedTable, rho: float, noise: Any = None, **settings: Any) -> MechanismResult:
+def run(
+    private: EncodedTable,
+    rho: float,
+    noise: Any = None,
+    name: str = "privbayes_pgm",
+    **settings: Any,
+) -> MechanismResult:
     draws = Draws(noise or SeededNoise(1), UnledgeredAccount(rho), MemoryStore())
     workload = Workload.all_k_way(private.domain, 2)
-    return PrivBayesPgm(**settings).run(private, None, workload, draws)
+    return make_mechanism(name, **settings).run(private, None, workload, draws)
 
 
 def measured(result: MechanismResult) -> list[Clique]:
@@ -167,3 +175,55 @@ def test_parents_that_make_the_model_too_large_are_no_candidates() -> None:
 def test_a_budget_that_is_too_little_is_refused_before_any_charge() -> None:
     with pytest.raises(SpecificationError, match="Raise epsilon"):
         PrivBayesPgm().check(BITS, Workload.all_k_way(BITS, 2), 5e-12)
+
+
+def test_without_the_graphical_model_the_draws_are_the_same() -> None:
+    for theta in (1e4, 10.0):
+        with_model = run(chain(), 8e3, theta=theta)
+        alone = run(chain(), 8e3, name="privbayes", theta=theta)
+        assert measured(alone) == measured(with_model)
+        for one, other in zip(
+            alone.transcript.measurements, with_model.transcript.measurements, strict=True
+        ):
+            np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_conditional_tables_are_those_that_were_measured() -> None:
+    result = run(chain(300), 0.5, name="privbayes", theta=0.5)
+    assert isinstance(result.model, BayesianNetwork)
+    assert next(iter(result.model.conditionals)) == ("a",)
+    for one, (family, table) in zip(
+        result.transcript.measurements, result.model.conditionals.items(), strict=True
+    ):
+        assert sorted(family) == list(one.clique)
+        kept = np.maximum(one.values, 0).transpose([one.clique.index(name) for name in family])
+        np.testing.assert_allclose(table * kept.sum(axis=-1, keepdims=True), kept, atol=1e-9)
+        assert (one.values < 0).any() or len(family) < 3
+
+
+def test_with_much_budget_rows_follow_the_table() -> None:
+    private = xor()
+    result = run(private, 8e3, name="privbayes", theta=1.0)
+    rows = result.model.sample(800, np.random.default_rng(0))
+    assert np.abs(rows.marginal("abc") - private.marginal("abc")).sum() <= 4
+
+
+def test_parents_have_no_limit_but_usefulness_without_the_graphical_model() -> None:
+    """Ten attributes of nine values, each with up to four parents: a tree of 80 MB holds eight."""
+    domain = Domain.from_sizes(dict.fromkeys("abcdefghij", 9))
+    rng = np.random.default_rng(0)
+    private = EncodedTable(domain, tuple(rng.integers(0, 9, 500) for _ in domain.names))
+    result = run(private, 8e3, name="privbayes", theta=1e-4)
+    assert [len(clique) for clique in measured(result)] == [1, 2, 3, 4, 5, 5, 5, 5, 5, 5]
+    assert all(np.isfinite(one.l1_residual) for one in result.transcript.rounds)
+
+
+def test_impossible_combinations_are_refused_before_any_charge() -> None:
+    domain = Domain.from_dict(
+        {
+            "attributes": {"a": {"values": ["x", "y"]}, "b": {"values": ["x", "y"]}},
+            "impossible": [{"a": ["x"], "b": ["y"]}],
+        }
+    )
+    with pytest.raises(DomainError, match="choose a mechanism that honours them"):
+        PrivBayes().check(domain, Workload.all_k_way(domain, 2), 1.0)
