@@ -19,12 +19,24 @@ Shape = Literal[
     "star",
     "triangle-left",
     "saltire",
+    "hourglass",
+    "bow-tie",
+    "tall",
+    "wide",
+    "pentagon",
+    "chevron-up",
+    "chevron-down",
+    "half-disc",
+    "bowl",
+    "tee",
 ]
 _SHAPES: tuple[Shape, ...] = get_args(Shape)
 _COLOURS = (
     *("#0072b2", "#b5466f", "#d55e00", "#15919b", "#a87900", "#6b7785", "#7a5c6e"),
     *("#7a7a00", "#009e73", "#a8563a", "#8b8a12", "#4d8a2c", "#8a5fbf", "#c2609a"),
     *("#d1495b", "#4f6fd0", "#b0693f", "#9c4f8a", "#3f8a6a", "#8f7a45", "#c05046"),
+    *("#f200f2", "#f200aa", "#3057f2", "#f20030", "#00a600", "#9130f2", "#c761f2"),
+    *("#9786bf", "#f20079"),
 )
 """Their contrast is 3 or more on white and on the dark background of pages."""
 

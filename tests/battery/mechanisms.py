@@ -191,6 +191,31 @@ def mwem_pgm() -> Case:
     )
 
 
+def privbayes() -> Case:
+    """PrivBayes: of a dozen records, pairs are useful with a small theta alone."""
+    return Case(
+        "privbayes",
+        partial(make_mechanism, "privbayes", theta=0.1),
+        variants=({}, {"beta": 0.01}, {"beta": 0.99}, {"theta": 4.0}),
+        audits=(replace(EVERY_TABLE, settings={}),),
+        short=({}, {"theta": 0.001}),
+        steady={},
+        attained=("counts",),
+    )
+
+
+def privbayes_pgm() -> Case:
+    made = privbayes()
+    return replace(
+        made,
+        name="privbayes_pgm",
+        make=partial(make_mechanism, "privbayes_pgm", theta=0.1, iterations=20),
+        variants=(*made.variants, {"size_limit_mb": 0.0001}),
+        audits=(EVERY_TABLE,),
+        steady={"iterations": 3},
+    )
+
+
 def privmrf() -> Case:
     """PrivMRF: pairs that depend, distances from the model, and marginals."""
     return Case(
@@ -434,6 +459,8 @@ _SPECIAL_CASES = [
     mwem_pgm(),
     privmrf(),
     privsyn(),
+    privbayes_pgm(),
+    privbayes(),
     mst(),
     independent(),
     gaussian(),

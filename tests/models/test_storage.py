@@ -22,6 +22,7 @@ from jam_dagster.mechanisms import (
     load_model,
 )
 from jam_dagster.models.base import labelled_counts
+from jam_dagster.models.bayesian.model import BayesianNetwork
 from jam_dagster.models.storage import KINDS, MOST_TIMES_PACKED, MOST_UNPACKED, read_arrays
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain
@@ -29,6 +30,9 @@ from jam_dagster.tables import Domain
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3})
 RNG = np.random.default_rng(0)
 EXAMPLES: dict[str, Model] = {
+    "bayesian_network": BayesianNetwork(
+        DOMAIN, 6.0, {("b",): RNG.dirichlet(np.ones(3)), ("b", "a"): RNG.dirichlet(np.ones(2), 3)}
+    ),
     "graphical": FittedModel(DOMAIN, 6.0, {("a", "b"): RNG.normal(size=(2, 3))}),
     "answers": MeasuredAnswers(
         DOMAIN, 6.0, [Measurement(("a", "b"), "private", RNG.normal(size=(2, 3)), 1.0, 0)]

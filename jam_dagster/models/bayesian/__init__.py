@@ -1,0 +1,1 @@
+"""Bayesian networks: conditional tables, and rows by ancestral sampling."""

@@ -1,0 +1,208 @@
+"""A Bayesian network: the model of PrivBayes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from jam_dagster.errors import DomainError, InputError
+from jam_dagster.models.base import answerable, check_rows, model_card
+from jam_dagster.models.graphical.junction_tree import (
+    BYTES_PER_CELL,
+    MEGABYTE,
+    cells_of,
+    mask_of,
+    triangulate,
+)
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.graphical.sampling import sample_steps
+from jam_dagster.models.measurement import check_marginal
+from jam_dagster.models.storage import Arrays, Facts, Kept, StoredModel
+from jam_dagster.tables import Clique, Domain, EncodedTable
+
+EXACT_MB = 80
+"""Largest junction tree by which marginals are computed."""
+
+COUNTED_ROWS = 2**20
+"""Rows of which marginals are counted where the junction tree is larger."""
+
+
+@dataclass(frozen=True, eq=False)
+class BayesianNetwork(StoredModel):
+    """Conditional distributions of attributes given their parents, with a total.
+
+    Attributes
+    ----------
+    domain
+        The attributes and their values, without impossible combinations.
+    total
+        The number of records that the model stands for; marginals sum to it.
+    conditionals
+        Parents and, last, an attribute to its probabilities given the parents: float64, one axis
+        each, the last one summing to 1. No attribute is named before its own entry, but for those
+        without one, which are uniform.
+
+    Raises
+    ------
+    DomainError
+        If the domain has impossible combinations.
+    InputError
+        If an entry does not fit the domain or those before it, or holds no distributions.
+
+    Notes
+    -----
+    Marginals are exact where the network has a junction tree of 80 MB at most. Otherwise, they are
+    shares of a sample of 2^20 rows with a fixed seed.
+    """
+
+    domain: Domain
+    total: float
+    conditionals: Mapping[Clique, np.ndarray]
+
+    kind = "bayesian_network"
+    archive = "conditionals.npz"
+
+    def __post_init__(self) -> None:
+        check_possible(self.domain)
+        named: set[str] = set()
+        for family, table in self.conditionals.items():
+            if family[-1] in named or len(set(family)) < len(family):
+                raise InputError(f"the attribute {family[-1]!r} follows what depends on it")
+            named.update(family)
+            if table.shape != tuple(self.domain.size((name,)) for name in family):
+                raise InputError(f"the table of {family[-1]!r} does not fit its attributes")
+            if not (np.all(table >= 0) and np.allclose(table.sum(axis=-1), 1.0, atol=1e-9)):
+                raise InputError(f"the table of {family[-1]!r} holds no distributions")
+
+    def __repr__(self) -> str:
+        return f"BayesianNetwork({len(self.conditionals)} tables over {self.domain!r})"
+
+    def _repr_html_(self) -> str:
+        return model_card("Bayesian network", self)
+
+    def given(self, attribute: str, clique: Clique, counts: np.ndarray) -> BayesianNetwork:
+        """Return the network with one more attribute, which depends on the others of a marginal.
+
+        Parameters
+        ----------
+        attribute
+            One of the clique's, which the network does not name yet.
+        clique, counts
+            The marginal, with noise: negative counts are zero, and the attribute is uniform where
+            its parents have no count.
+        """
+        axis = clique.index(attribute)
+        kept = np.moveaxis(np.maximum(counts, 0.0), axis, -1)
+        sums = kept.sum(axis=-1, keepdims=True)
+        even = 1.0 / counts.shape[axis]
+        table = np.divide(kept, sums, out=np.full(kept.shape, even), where=sums > 0)
+        family = (*(name for name in clique if name != attribute), attribute)
+        return BayesianNetwork(self.domain, self.total, {**self.conditionals, family: table})
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """Each attribute with its parents, in the order of the domain."""
+        return tuple(map(self.domain.canonical, self.conditionals))
+
+    @property
+    def size_mb(self) -> float:
+        """Size of the tables in megabytes, 8 bytes a number."""
+        cells = sum(table.size for table in self.conditionals.values())
+        return cells * BYTES_PER_CELL / MEGABYTE
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many marginals; see `marginal`."""
+        requested = [tuple(names) for names in cliques]
+        for names in requested:
+            check_marginal(self.domain, names)
+        answers: dict[Clique, np.ndarray] = {}
+        if self._exact is not None:
+            answers = self._exact.marginals(answerable(self._exact, requested))
+        for names in requested:
+            if names not in answers:
+                clique = self.domain.canonical(names)
+                counts = self._counted.marginal(clique) * (self.total / COUNTED_ROWS)
+                answers[names] = counts.transpose([clique.index(name) for name in names])
+        return {names: answers[names] for names in requested}
+
+    @cached_property
+    def _exact(self) -> FittedModel | None:
+        """The network as a graphical model, unless its junction tree is too large."""
+        shape, place = self.domain.shape, self.domain.positions
+        masks = [mask_of(place[name] for name in clique) for clique in self.cliques]
+        cells = sum(cells_of(mask, shape) for mask in triangulate(shape, masks))
+        if cells * BYTES_PER_CELL > EXACT_MB * MEGABYTE:
+            return None
+        potentials = {}
+        with np.errstate(divide="ignore"):
+            for family, table in self.conditionals.items():
+                clique = self.domain.canonical(family)
+                order = [family.index(name) for name in clique]
+                potentials[clique] = np.log(table).transpose(order)
+        return FittedModel(self.domain, self.total, potentials)
+
+    @cached_property
+    def _counted(self) -> EncodedTable:
+        return self.sample(COUNTED_ROWS, np.random.default_rng(0))
+
+    def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+        """Sample a table, each attribute given its parents.
+
+        Rows whose parents agree divide the attribute's distribution into even strata, as in
+        `jam_dagster.models.graphical.sampling.sample_codes`.
+
+        Parameters
+        ----------
+        rows
+            How many records.
+        rng
+            Drives the rounding and the shuffling. It is post-processing: it costs no budget.
+
+        Raises
+        ------
+        InputError
+            If `rows` is below 1.
+        """
+        check_rows(rows)
+        codes = sample_steps(self.domain.shape, self._steps(), int(rows), rng)
+        return EncodedTable(self.domain, tuple(codes))
+
+    def _steps(self) -> Iterator[tuple[Sequence[int], Sequence[int], np.ndarray]]:
+        """Yield parents, attribute and table in an order of sampling, uniform attributes first."""
+        place = self.domain.positions
+        having = {family[-1] for family in self.conditionals}
+        for name in self.domain.names:
+            if name not in having:
+                yield [], [place[name]], np.ones(self.domain.size((name,)))
+        for family, table in self.conditionals.items():
+            yield [place[name] for name in family[:-1]], [place[family[-1]]], table
+
+    def _stored(self) -> tuple[Facts, Arrays]:
+        """Return what `StoredModel.save` writes."""
+        facts = {"families": [list(family) for family in self.conditionals]}
+        return facts, {f"table_{i}": one for i, one in enumerate(self.conditionals.values())}
+
+    @classmethod
+    def _restored(cls, kept: Kept) -> Self:
+        """Return the model of what `_stored` gave."""
+        families = [tuple(family) for family in kept.facts["families"]]
+        tables = [np.asarray(kept.arrays[f"table_{i}"], np.float64) for i in range(len(families))]
+        return cls(kept.domain, kept.total, dict(zip(families, tables, strict=True)))
+
+
+def check_possible(domain: Domain) -> None:
+    """Raise DomainError if the domain has impossible combinations.
+
+    A network gives each of them some weight, unless an attribute has all the others as parents.
+    """
+    if domain.forbidden:
+        where = " x ".join(domain.forbidden[0].attributes)
+        raise DomainError(
+            f"A Bayesian network cannot keep impossible combinations of {where} at zero: choose a "
+            "mechanism that honours them, such as privbayes_pgm or aim, or take them out of the "
+            "domain."
+        )
