@@ -8,22 +8,19 @@ and is refitted.
 
 from __future__ import annotations
 
-import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from jam_dagster.mechanisms.loops.making import Making, Stages
 from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.mechanisms.loops.transcript import Round, subject_of
 from jam_dagster.models.graphical.estimator import Convergence
-from jam_dagster.models.measurement import Measurement, Origin
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.privacy.noise.calls import COUNTS, SELECTION, NoiseCall
 from jam_dagster.tables import (
@@ -44,37 +41,6 @@ SMALLEST_RHO = 1e-12
 
 Choice = TypeVar("Choice")
 OnRound = Callable[[Round], None]
-
-
-def step_of(index: int, action: str, attempt: int = 1) -> str:
-    """Return the name under which a draw of a round is charged and stored."""
-    suffix = "" if attempt == 1 else f"-{attempt}"
-    return f"round-{index + 1:03d}/{action}{suffix}"
-
-
-@dataclass
-class Making:
-    """The round that a run is at; `left` and `spent` are the rho when it began."""
-
-    index: int
-    left: float
-    spent: float
-    started: float = field(default_factory=time.monotonic)
-    draws: dict[str, int] = field(default_factory=dict)
-    clique: Clique | None = None
-    source: Origin = "private"
-    table: str = ""
-    candidates: int = 0
-    size_limit_mb: float | None = None
-    rho_select: float = 0.0
-    rho_measure: float = 0.0
-    measurement: Measurement | None = None
-    convergence: Convergence | None = None
-
-    def step(self, action: str) -> str:
-        """Return the name of the round's next draw of that kind."""
-        self.draws[action] = self.draws.get(action, 0) + 1
-        return step_of(self.index, action, self.draws[action])
 
 
 class Fit(Protocol):
@@ -138,9 +104,9 @@ class Context(ABC):
         self.model: Callable[[], Model] | None = None
         self.on_round: OnRound | None = None
         self.on_selection: Callable[[Selection], None] | None = None
-        self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
+        self.stages = Stages("count", "filter", "answer", "select", "measure", "fit")
+        self.stage = self.stages.stage
         self.making: Making | None = None
-        self._inner = 0.0
 
     @cached_property
     def records(self) -> int:
@@ -458,42 +424,10 @@ class Context(ABC):
 
     def close_round(self) -> None:
         """Keep the round that has just been made, if it was."""
-        making = self.making
-        self.making = None
+        making, self.making = self.making, None
         if making is None or making.clique is None or self.model is None:
             return
-        measured, model = making.measurement, self.model()
-        convergence, residual = making.convergence or Convergence(0, math.nan), math.nan
-        if measured is not None:
-            fitted = model.marginal(measured.clique)
-            residual = l1_distance(fitted, measured.values) / self.records
-        done = Round(
-            index=making.index,
-            clique=making.clique,
-            source=making.source,
-            candidates=making.candidates,
-            rho_select=making.rho_select,
-            rho_measure=making.rho_measure,
-            rho_spent=self.spent,
-            sigma=0.0 if measured is None else measured.sigma,
-            size_limit_mb=making.size_limit_mb,
-            model_mb=model.size_mb,
-            l1_residual=residual,
-            iterations=convergence.iterations,
-            loss=convergence.loss,
-            seconds=time.monotonic() - making.started,
-            measurement=measured,
-            table=making.table,
-        )
+        done = making.closed(making.clique, self.model(), self.spent, self.records)
         self.done.append(done)
         if self.on_round is not None:
             self.on_round(done)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Record the duration of a stage of the run, without those within it."""
-        started, outer, self._inner = time.monotonic(), self._inner, 0.0
-        yield
-        took = time.monotonic() - started
-        self.seconds[name] += took - self._inner
-        self._inner = outer + took

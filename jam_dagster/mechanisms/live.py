@@ -217,4 +217,4 @@ class Live(Context):
             noise=draws.noise_name,
             releasable=draws.releasable,
         )
-        return MechanismResult(model, transcript, seconds=self.seconds)
+        return MechanismResult(model, transcript, seconds=self.stages.seconds)

@@ -29,7 +29,7 @@ from jam_dagster.mechanisms import (
     Transcript,
     mechanism_class,
 )
-from jam_dagster.mechanisms.context import step_of
+from jam_dagster.mechanisms.loops.making import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING_HELPS, measurements_hash
 from jam_dagster.privacy import Draws, Event, Kind, UnledgeredAccount
 from jam_dagster.privacy.noise.calls import SELECTION
