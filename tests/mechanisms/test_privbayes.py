@@ -16,6 +16,7 @@ from jam_dagster.mechanisms.privbayes import (
     dependence,
     options_of,
 )
+from jam_dagster.models.bayesian import model as bayesian
 from jam_dagster.models.bayesian.model import BayesianNetwork
 from jam_dagster.privacy import (
     Draws,
@@ -208,8 +209,11 @@ def test_with_much_budget_rows_follow_the_table() -> None:
     assert np.abs(rows.marginal("abc") - private.marginal("abc")).sum() <= 4
 
 
-def test_parents_have_no_limit_but_usefulness_without_the_graphical_model() -> None:
+def test_parents_have_no_limit_but_usefulness_without_the_graphical_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Ten attributes of nine values, each with up to four parents: a tree of 80 MB holds eight."""
+    monkeypatch.setattr(bayesian, "COUNTED_ROWS", 2**12)
     domain = Domain.from_sizes(dict.fromkeys("abcdefghij", 9))
     rng = np.random.default_rng(0)
     private = EncodedTable(domain, tuple(rng.integers(0, 9, 500) for _ in domain.names))

@@ -18,6 +18,7 @@ from jam_dagster.mechanisms.loops.scores import (
     l1_distance,
 )
 from jam_dagster.mechanisms.mst import RareValues
+from jam_dagster.mechanisms.privbayes import dependence
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
@@ -169,6 +170,17 @@ def test_dependence_of_a_pair(relation):
 
     found = largest_change(draw, SIZES, pairs=2_000, relation=relation)
     assert 0.35 * relation.independence_score < found < relation.independence_score
+
+
+@every_relation
+def test_dependence_on_several_attributes(relation):
+    """Parents are one joint attribute, whose values are rarer than those of each."""
+
+    def draw(rng):
+        return lambda joint: dependence(joint, 0)
+
+    found = largest_change(draw, SIZES, pairs=2_000, relation=relation)
+    assert 0.4 * relation.independence_score < found < relation.independence_score
 
 
 def test_dependence_of_a_pair_is_as_sensitive_as_claimed():

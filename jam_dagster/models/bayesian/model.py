@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -19,7 +19,7 @@ from jam_dagster.models.graphical.junction_tree import (
     triangulate,
 )
 from jam_dagster.models.graphical.model import FittedModel
-from jam_dagster.models.graphical.sampling import sample_steps
+from jam_dagster.models.graphical.sampling import sample_given
 from jam_dagster.models.measurement import check_marginal
 from jam_dagster.models.storage import Arrays, Facts, Kept, StoredModel
 from jam_dagster.tables import Clique, Domain, EncodedTable
@@ -101,7 +101,11 @@ class BayesianNetwork(StoredModel):
         even = 1.0 / counts.shape[axis]
         table = np.divide(kept, sums, out=np.full(kept.shape, even), where=sums > 0)
         family = (*(name for name in clique if name != attribute), attribute)
-        return BayesianNetwork(self.domain, self.total, {**self.conditionals, family: table})
+        grown = BayesianNetwork(self.domain, self.total, {**self.conditionals, family: table})
+        # No other attribute is sampled otherwise now.
+        grown._columns.update(self._columns)
+        grown._columns.pop(attribute, None)
+        return grown
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -124,9 +128,7 @@ class BayesianNetwork(StoredModel):
             answers = self._exact.marginals(answerable(self._exact, requested))
         for names in requested:
             if names not in answers:
-                clique = self.domain.canonical(names)
-                counts = self._counted.marginal(clique) * (self.total / COUNTED_ROWS)
-                answers[names] = counts.transpose([clique.index(name) for name in names])
+                answers[names] = self._counted(names) if names else np.array(self.total)
         return {names: answers[names] for names in requested}
 
     @cached_property
@@ -146,8 +148,39 @@ class BayesianNetwork(StoredModel):
         return FittedModel(self.domain, self.total, potentials)
 
     @cached_property
-    def _counted(self) -> EncodedTable:
-        return self.sample(COUNTED_ROWS, np.random.default_rng(0))
+    def _columns(self) -> dict[str, np.ndarray]:
+        """Attributes of the rows that are counted, so far as they were asked for."""
+        return {}
+
+    def _counted(self, names: Clique) -> np.ndarray:
+        """Return a marginal of rows that are the same whatever is asked for, and in any order."""
+        wanted = set(names)
+        for name in reversed(self._tables):
+            if name in wanted:
+                wanted.update(self._tables[name][0])
+        for name, (parents, table) in self._tables.items():
+            if name in wanted and name not in self._columns:
+                given = [self._columns[parent] for parent in parents]
+                rng = np.random.default_rng(self.domain.positions[name])
+                self._columns[name] = sample_given(given, table, COUNTED_ROWS, rng)
+        clique = self.domain.canonical(names)
+        columns = tuple(self._columns[name] for name in clique)
+        rows = EncodedTable(self.domain.project(clique), columns)
+        counts = rows.marginal(clique) * (self.total / COUNTED_ROWS)
+        return counts.transpose([clique.index(name) for name in names])
+
+    @cached_property
+    def _tables(self) -> dict[str, tuple[Clique, np.ndarray]]:
+        """The parents of each attribute and its table, in an order of sampling."""
+        named = {family[-1] for family in self.conditionals}
+        tables: dict[str, tuple[Clique, np.ndarray]] = {
+            name: ((), np.ones(self.domain.size((name,))))
+            for name in self.domain.names
+            if name not in named
+        }
+        for family, table in self.conditionals.items():
+            tables[family[-1]] = family[:-1], table
+        return tables
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Sample a table, each attribute given its parents.
@@ -168,18 +201,11 @@ class BayesianNetwork(StoredModel):
             If `rows` is below 1.
         """
         check_rows(rows)
-        codes = sample_steps(self.domain.shape, self._steps(), int(rows), rng)
-        return EncodedTable(self.domain, tuple(codes))
-
-    def _steps(self) -> Iterator[tuple[Sequence[int], Sequence[int], np.ndarray]]:
-        """Yield parents, attribute and table in an order of sampling, uniform attributes first."""
-        place = self.domain.positions
-        having = {family[-1] for family in self.conditionals}
-        for name in self.domain.names:
-            if name not in having:
-                yield [], [place[name]], np.ones(self.domain.size((name,)))
-        for family, table in self.conditionals.items():
-            yield [place[name] for name in family[:-1]], [place[family[-1]]], table
+        columns: dict[str, np.ndarray] = {}
+        for name, (parents, table) in self._tables.items():
+            given = [columns[parent] for parent in parents]
+            columns[name] = sample_given(given, table, int(rows), rng)
+        return EncodedTable(self.domain, tuple(columns[name] for name in self.domain.names))
 
     def _stored(self) -> tuple[Facts, Arrays]:
         """Return what `StoredModel.save` writes."""

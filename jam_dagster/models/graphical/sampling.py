@@ -77,53 +77,44 @@ def sample_codes(
     occur. Beside the codes, memory is about eight arrays of `rows` numbers and three of the cells
     of one group, or of 2^20 if that is more.
     """
-    steps = []
+    columns: dict[int, np.ndarray] = {}
+    order: np.ndarray | None
     visits = [(0, 0)] + [(child, tree.masks[parent]) for parent, child in tree.edges]
     for clique, parent_mask in visits:
         mask = tree.masks[clique]
         known = list(bits(mask & parent_mask))
         fresh = list(bits(mask & ~parent_mask))
-        if fresh:
-            ascending = list(bits(mask))
-            table = beliefs[clique].transpose([ascending.index(p) for p in known + fresh])
-            steps.append((known, fresh, table))
-    return sample_steps(tree.sizes, steps, rows, rng)
-
-
-def sample_steps(
-    sizes: Sequence[int],
-    steps: Iterable[tuple[Sequence[int], Sequence[int], np.ndarray]],
-    rows: int,
-    rng: np.random.Generator,
-) -> list[np.ndarray]:
-    """Sample whole rows, some attributes at a time, given some of those before.
-
-    Parameters
-    ----------
-    sizes
-        The number of values of each attribute.
-    steps
-        The positions of what is given, of what is sampled, and a table over both in this order, in
-        proportion to the probabilities. Each attribute is sampled once.
-    rows, rng
-        As for `sample_codes`, whose strata these are.
-    """
-    columns: dict[int, np.ndarray] = {}
-    order: np.ndarray | None
-    for known, fresh, table in steps:
+        if not fresh:
+            continue
+        ascending = list(bits(mask))
+        table = beliefs[clique].transpose([ascending.index(p) for p in known + fresh])
         if columns:
             order, starts, present = _groups([columns[p] for p in known], table.shape, rows, rng)
         else:
             # No row has a value yet, so their order does not matter.
             order, starts, present = None, np.array([0, rows]), ()
         for p in fresh:
-            columns[p] = np.empty(rows, dtype=np.min_scalar_type(sizes[p] - 1))
-        shape = [sizes[p] for p in fresh]
+            columns[p] = np.empty(rows, dtype=np.min_scalar_type(tree.sizes[p] - 1))
+        shape = [tree.sizes[p] for p in fresh]
         for rows_of, cells in _stratified(table, len(known), present, starts, rng):
             for p, codes in zip(fresh, np.unravel_index(cells, shape), strict=True):
                 columns[p][rows_of if order is None else order[rows_of]] = codes
     shuffled = _permutation(rows, rng)
-    return [columns.pop(p)[shuffled] for p in range(len(sizes))]
+    return [columns.pop(p)[shuffled] for p in range(len(tree.sizes))]
+
+
+def sample_given(
+    given: Sequence[np.ndarray], table: np.ndarray, rows: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Sample the last axis of a table for whole rows, whose places on the others are given.
+
+    The strata are those of `sample_codes`. Where nothing is given, rows are in random order.
+    """
+    codes = np.empty(rows, dtype=np.min_scalar_type(table.shape[-1] - 1))
+    order, starts, present = _groups(given, table.shape, rows, rng)
+    for rows_of, cells in _stratified(table, len(given), present, starts, rng):
+        codes[order[rows_of]] = cells
+    return codes
 
 
 def _groups(
