@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jam_dagster.errors import DomainError, SpecificationError
@@ -17,6 +19,10 @@ from jam_dagster.tables.codes.block_counts import CountedTable
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
+
+
+MOST_SUBSETS = 20_000
+"""Marginals that a mechanism may choose from, if they are not the workload's."""
 
 
 class Mechanism(ABC):
@@ -184,6 +190,31 @@ def check_share(rho: float, rounds: int, *, remedy: str = "lower rounds") -> Non
             f"A budget of rho = {rho:.3g} leaves {rounds} draws {rho / rounds:.3g} each, less "
             f"than the minimum of {SMALLEST_RHO:.0e}. Raise epsilon, or {remedy}."
         )
+
+
+def check_pairs(domain: Domain, names: Sequence[str], uses: str) -> None:
+    """Raise SpecificationError if a pair of attributes is too large to be counted.
+
+    `uses` says what the mechanism does with pairs.
+    """
+    check_countable(
+        domain,
+        subsets_of(names, 2),
+        prefix=f"{uses} pairs of attributes, whatever the workload's degree:",
+        remedy="Give the attributes fewer values, or choose a mechanism that measures only "
+        "marginals of the workload, such as independent or aim.",
+    )
+
+
+def subsets_of(names: Sequence[str], most: int) -> list[Clique]:
+    """Return the marginals of at most so many attributes, the smallest first.
+
+    Of fewer attributes, but at least of pairs, if they are more than `MOST_SUBSETS`.
+    """
+    degrees = range(1, min(len(names), most) + 1)
+    while len(degrees) > 2 and sum(math.comb(len(names), k) for k in degrees) > MOST_SUBSETS:
+        degrees = degrees[:-1]
+    return [clique for degree in degrees for clique in combinations(names, degree)]
 
 
 def public_of(mechanism: Mechanism, public: MarginalSource | None) -> MarginalSource:

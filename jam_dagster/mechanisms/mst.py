@@ -7,7 +7,6 @@ Algorithm 1 (measurements), Algorithm 2 (the tree).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -15,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import attributes_of, check_countable, check_share
+from jam_dagster.mechanisms.base import attributes_of, check_pairs, check_share, subsets_of
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
@@ -94,17 +93,11 @@ class Mst(GraphicalMechanism):
         """
         names = attributes_of(workload)
         check_share(rho, PARTS * len(names), remedy="use fewer attributes")
-        check_countable(
-            domain,
-            candidates_of(names),
-            prefix="MST measures pairs of attributes, whatever the workload's degree:",
-            remedy="Give the attributes fewer values, or choose a mechanism that measures only "
-            "marginals of the workload, such as independent or aim.",
-        )
+        check_pairs(domain, names, "MST measures")
 
     def marginals(self, domain: Domain, workload: Workload) -> list[Clique]:
         """Return each attribute and all pairs, those too that the workload lacks."""
-        return candidates_of(attributes_of(workload))
+        return subsets_of(attributes_of(workload), 2)
 
     def draw(self, ctx: Context) -> FittedModel:
         """Measure the attributes (Algorithm 1), then the edges of a tree (Algorithm 2).
@@ -204,8 +197,3 @@ class RareValues:
         ]
         block: np.ndarray = np.ravel_multi_index(np.ix_(*places), shape)
         return block
-
-
-def candidates_of(names: Sequence[str]) -> list[Clique]:
-    """Return every attribute by itself, then every pair."""
-    return [*combinations(names, 1), *combinations(names, 2)]

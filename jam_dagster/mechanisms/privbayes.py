@@ -7,16 +7,14 @@ Networks", SIGMOD 2014, TODS 42 (4), 2017. With the graphical model: McKenna, Sh
 
 from __future__ import annotations
 
-import math
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import Mechanism, attributes_of, check_share
+from jam_dagster.mechanisms.base import Mechanism, attributes_of, check_share, subsets_of
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.dependence import independence_error
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limit_setting
@@ -32,8 +30,8 @@ from jam_dagster.models.measurement import (
 )
 from jam_dagster.tables import Clique, Domain, Workload
 
-MOST_PARENTS, MOST_MARGINALS = 4, 20_000
-"""Of an attribute; that may be measured. Many attributes have fewer parents each."""
+MOST_PARENTS = 4
+"""Most parents of an attribute; fewer if all marginals of so many are too many."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class NetworkMechanism(Mechanism, ABC):
 
     def marginals(self, domain: Domain, workload: Workload) -> list[Clique]:
         """Return the marginals of each attribute with as many others as may be its parents."""
-        return candidates_of(attributes_of(workload))
+        return subsets_of(attributes_of(workload), MOST_PARENTS + 1)
 
     def useful(self, ctx: Context) -> list[Clique]:
         """Return the theta-useful marginals, and every attribute by itself.
@@ -75,7 +73,7 @@ class NetworkMechanism(Mechanism, ABC):
         limit = records / (self.theta * MEAN_ABSOLUTE_NORMAL * noise)
         return [
             clique
-            for clique in candidates_of(names)
+            for clique in subsets_of(names, MOST_PARENTS + 1)
             if len(clique) == 1 or ctx.domain.size(clique) <= min(limit, LARGEST_MARGINAL_CELLS)
         ]
 
@@ -245,14 +243,6 @@ class PrivBayesPgm(NetworkMechanism, GraphicalMechanism):
         for _, _, measured in self.network(ctx, lambda: fit.tractable(self.size_limit_mb)):
             fit.add(measured)
         return fit.model
-
-
-def candidates_of(names: Sequence[str]) -> list[Clique]:
-    """Return the marginals of at most five attributes, or of fewer if these are too many."""
-    most = min(len(names), MOST_PARENTS + 1)
-    while most > 2 and sum(math.comb(len(names), k + 1) for k in range(most)) > MOST_MARGINALS:
-        most -= 1
-    return [clique for degree in range(1, most + 1) for clique in combinations(names, degree)]
 
 
 def options_of(

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import attributes_of, check_countable, check_share
+from jam_dagster.mechanisms.base import attributes_of, check_pairs, check_share, subsets_of
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.dependence import released_dependence
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limit_setting
@@ -33,7 +33,8 @@ SIZE_PENALTY = 1e-8
 """What a cell of the graph's cliques costs in the score of an edge."""
 
 MOST_PARENTS, MOST_ATTRIBUTES, MOST_STEPS, QUERIES = 5, 6, 8, 400
-"""Of an attribute in an initial network; of a later marginal; of entropy descent; of a step."""
+"""Parents in an initial network, attributes of a later marginal, steps of entropy descent, and
+candidates of a step, at most."""
 
 Dependence = Mapping[frozenset[str], float]
 """R, by pairs of attributes: the total variation distance of a pair from independence."""
@@ -114,19 +115,11 @@ class PrivMrf(GraphicalMechanism):
         names = attributes_of(workload)
         check_share(MEASURES * rho, self._marginals(len(names)), remedy="use fewer attributes")
         check_share(SCORES * rho, MOST_STEPS, remedy="use fewer attributes")
-        check_countable(
-            domain,
-            [*combinations(names, 1), *combinations(names, 2)],
-            prefix="PrivMRF scores pairs of attributes, whatever the workload's degree:",
-            remedy="Give the attributes fewer values, or choose a mechanism that measures only "
-            "marginals of the workload, such as independent or aim.",
-        )
+        check_pairs(domain, names, "PrivMRF scores")
 
     def marginals(self, domain: Domain, workload: Workload) -> list[Clique]:
         """Return the marginals of up to six attributes, of which the graph decides."""
-        names = attributes_of(workload)
-        degrees = range(1, min(len(names), MOST_ATTRIBUTES) + 1)
-        return [clique for degree in degrees for clique in combinations(names, degree)]
+        return subsets_of(attributes_of(workload), MOST_ATTRIBUTES)
 
     def draw(self, ctx: Context) -> FittedModel:
         """Find a graph, measure marginals of a network in each of its cliques, and descend.
@@ -151,7 +144,8 @@ class PrivMrf(GraphicalMechanism):
 
         networks = Networks(ctx.domain, dependence, useful(len(names) + later), coins)
         initial = networks.marginals(names, cliques)
-        weights = candidates_of(ctx.domain, cliques, useful(len(initial) + later))
+        most = len(subsets_of(names, MOST_ATTRIBUTES)[-1])
+        weights = candidates_of(ctx.domain, cliques, useful(len(initial) + later), most)
         later = min(later, len(weights))
         even = MEASURES * total / (len(initial) + later)
         steps = min(len(names) // 2, MOST_STEPS, later)
@@ -312,16 +306,19 @@ class Networks:
         return of_name / math.sqrt(max(1.0, len(parents) + among))
 
 
-def candidates_of(domain: Domain, cliques: Sequence[Clique], limit: float) -> dict[Clique, float]:
-    """Return the proper subsets of maximal cliques within a limit of cells, with their weights.
+def candidates_of(
+    domain: Domain, cliques: Sequence[Clique], limit: float, most: int = MOST_ATTRIBUTES
+) -> dict[Clique, float]:
+    """Return the proper subsets of maximal cliques within limits, with their weights.
 
+    They have fewer cells than `limit`, and at most `most` attributes.
     A clique shares out the square of its attributes; single attributes have no limit.
     """
     weights: dict[Clique, float] = {}
     for clique in cliques:
         within = [
             subset
-            for degree in range(1, min(len(clique), MOST_ATTRIBUTES + 1))
+            for degree in range(1, min(len(clique), most + 1))
             for subset in combinations(clique, degree)
             if degree == 1 or domain.size(subset) < limit
         ]

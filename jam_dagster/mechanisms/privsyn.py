@@ -14,7 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import Mechanism, attributes_of, check_countable, check_share
+from jam_dagster.mechanisms.base import (
+    Mechanism,
+    attributes_of,
+    check_pairs,
+    check_share,
+    subsets_of,
+)
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.dependence import released_dependence
 from jam_dagster.mechanisms.loops.settings import setting
@@ -29,10 +35,11 @@ DEPENDENCE, SINGLES, MEASURES = 0.1, 0.1, 0.8
 """Shares of the budget: dependence of pairs, single attributes, combined marginals."""
 
 MOST_SHARED, MOST_ATTRIBUTES, MOST_CLIQUES = 2, 6, 50_000
-"""Of a combined marginal with those before; of a combined marginal; that are looked at."""
+"""Attributes that a combined marginal shares with those before, that it has, and cliques that are
+looked at, at most."""
 
 MOST_RECORDS = 200_000
-"""Records that are updated; a larger table is sampled from so many."""
+"""Largest number of records that are updated; a larger table is sampled from so many."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +101,11 @@ class PrivSyn(Mechanism):
         """
         names = attributes_of(workload)
         check_share(SINGLES * rho, len(names), remedy="use fewer attributes")
-        check_countable(
-            domain,
-            [*combinations(names, 1), *combinations(names, 2)],
-            prefix="PrivSyn compares pairs of attributes, whatever the workload's degree:",
-            remedy="Give the attributes fewer values, or choose a mechanism that measures only "
-            "marginals of the workload, such as independent or aim.",
-        )
+        check_pairs(domain, names, "PrivSyn compares")
 
     def marginals(self, domain: Domain, workload: Workload) -> list[Clique]:
         """Return the marginals of up to six attributes, among which noisy dependence decides."""
-        names = attributes_of(workload)
-        degrees = range(1, min(len(names), MOST_ATTRIBUTES) + 1)
-        return [clique for degree in degrees for clique in combinations(names, degree)]
+        return subsets_of(attributes_of(workload), MOST_ATTRIBUTES)
 
     def draw(self, ctx: Context) -> WeightedTable:
         """Compare pairs, select and combine, measure, and update records.
@@ -122,7 +121,8 @@ class PrivSyn(Mechanism):
         noisy = released_dependence(ctx, names, DEPENDENCE * total)
         price = MEASURES * total
         pairs = dense_pairs(ctx.domain, noisy, price, ctx.neighbours.marginal_l2)
-        combined = combine(ctx.domain, pairs, self.gamma)
+        most = len(subsets_of(names, MOST_ATTRIBUTES)[-1])
+        combined = combine(ctx.domain, pairs, self.gamma, most)
         parts = [ctx.domain.size(clique) ** (2 / 3) for clique in combined]
         shares = [SINGLES * total / len(names)] * len(names)
         shares += [price * part / math.fsum(parts) for part in parts]
@@ -191,10 +191,12 @@ def expected_noise(whole: float, rho: float, sensitivity: float) -> float:
     return whole * sensitivity * math.sqrt(whole / (math.pi * rho))
 
 
-def combine(domain: Domain, pairs: Sequence[Clique], gamma: int) -> list[Clique]:
+def combine(
+    domain: Domain, pairs: Sequence[Clique], gamma: int, most: int = MOST_ATTRIBUTES
+) -> list[Clique]:
     """Return cliques of pairs in place of these, the largest first (Algorithm 2).
 
-    A clique of three and more attributes has fewer than `gamma` cells, and shares at most two with
+    A clique of three to `most` attributes has fewer than `gamma` cells, and shares at most two with
     all that were combined before.
     """
     linked = {frozenset(pair) for pair in pairs}
@@ -202,7 +204,7 @@ def combine(domain: Domain, pairs: Sequence[Clique], gamma: int) -> list[Clique]
     position = domain.positions
     sized: list[list[Clique]] = [[(name,) for name in names]]
     seen = 0
-    while sized[-1] and len(sized) < MOST_ATTRIBUTES and seen < MOST_CLIQUES:
+    while sized[-1] and len(sized) < most and seen < MOST_CLIQUES:
         grown = [
             (*clique, name)
             for clique in sized[-1]

@@ -9,10 +9,10 @@ import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
+from jam_dagster.mechanisms.base import subsets_of
 from jam_dagster.mechanisms.privbayes import (
     PrivBayes,
     PrivBayesPgm,
-    candidates_of,
     dependence,
     options_of,
 )
@@ -86,16 +86,16 @@ def test_parents_are_one_joint_attribute() -> None:
 
 
 def test_marginals_have_up_to_four_parents_as_long_as_these_are_not_too_many() -> None:
-    sizes = {number: len(candidates_of([str(one) for one in range(number)])) for number in (1, 3)}
+    sizes = {number: len(subsets_of([str(one) for one in range(number)], 5)) for number in (1, 3)}
     assert sizes == {1: 1, 3: 7}
-    most = [max(map(len, candidates_of(list(map(str, range(number)))))) for number in (14, 20, 30)]
+    most = [max(map(len, subsets_of(list(map(str, range(number))), 5))) for number in (14, 20, 30)]
     assert most == [5, 4, 3]
     # An attribute has one parent at least.
-    assert max(map(len, candidates_of(list(map(str, range(205)))))) == 2
+    assert max(map(len, subsets_of(list(map(str, range(205))), 5))) == 2
 
 
 def test_parents_are_maximal_within_what_is_allowed() -> None:
-    every = candidates_of("abc")
+    every = subsets_of("abc", 5)
     assert options_of(BITS, "a", "", every) == {("a",): "a"}
     assert options_of(BITS, "bc", "a", every) == {("a", "b"): "b", ("a", "c"): "c"}
     assert options_of(BITS, "b", "ac", every) == {("a", "b", "c"): "b"}
