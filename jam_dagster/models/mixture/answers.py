@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -49,6 +50,43 @@ def pulled_back(tables: Sequence[np.ndarray], direction: np.ndarray) -> list[np.
             gradients[others[place]][block] = np.einsum("kij,ki->kj", pulled, before)
             pulled = np.einsum("kij,kj->ki", pulled, parts[place])
     return gradients
+
+
+def expected_cells(joined: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return single cells of a mixture's marginals, as fractions, shape ``(m,)``.
+
+    Parameters
+    ----------
+    joined
+        All attributes' tables side by side, shape ``(K, values)``.
+    columns
+        The columns of each cell's values, shape ``(m, degree)``.
+    """
+    answers: np.ndarray = _product(_values_of(joined, columns)).mean(axis=1)
+    return answers
+
+
+def pulled_back_cells(joined: np.ndarray, columns: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Return the gradient of ``<direction, expected_cells(joined, columns)>`` by `joined`."""
+    values = _values_of(joined, columns)
+    weight = (direction / joined.dtype.type(len(joined)))[:, None]
+    gradient = np.zeros((joined.shape[1], len(joined)), joined.dtype)
+    for place, column in enumerate(columns.T.tolist()):
+        others = [one for at, one in enumerate(values) if at != place]
+        # One cell after another, for several may have the value.
+        for value, pulled in zip(column, weight * _product(others), strict=True):
+            gradient[value] += pulled
+    return gradient.T
+
+
+def _values_of(joined: np.ndarray, columns: np.ndarray) -> list[np.ndarray]:
+    """Return the entries of each place of the cells, in all rows: shapes ``(m, K)``."""
+    turned = np.ascontiguousarray(joined.T)
+    return [turned[column] for column in columns.T]
+
+
+def _product(values: Sequence[np.ndarray]) -> np.ndarray | np.float32:
+    return reduce(np.multiply, values, np.float32(1))
 
 
 def _split(sizes: Sequence[int]) -> tuple[int, list[int]]:

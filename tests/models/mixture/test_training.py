@@ -9,7 +9,7 @@ import pytest
 
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.adam_step import free_logits, free_rows, network, programs, project
-from jam_dagster.models.mixture.training import MixtureTrainer, Target
+from jam_dagster.models.mixture.training import CellTarget, MixtureTrainer, Target
 from jam_dagster.tables import Domain, Workload
 
 TWO = Domain.from_sizes({"a": 2, "b": 2})
@@ -213,3 +213,20 @@ def test_a_step_of_free_rows_by_hand() -> None:
     made.step(made.begin(), gradient + single(9, 9, 0, 0), 0.125)
     np.testing.assert_allclose(made.tables()[0], [[0.625, 0.375]], atol=1e-6)
     np.testing.assert_allclose(made.tables()[1], [[0.625, 0.375]], atol=1e-6)
+
+
+def test_single_cells_are_answered_and_pull_as_their_marginals_do() -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
+    made = MixtureTrainer(domain, free_rows(domain.shape, 7, 3, "box"), "l2")
+    whole = made.answer(("a", "b", "c"))
+    asked = [(0, 0, 0), (1, 2, 0), (1, 0, 1), (1, 2, 1)]
+    columns = np.array([[a, 2 + b, 5 + c] for a, b, c in asked])
+    wanted = np.array([0.3, 0.1, -0.2, 0.5], np.float32)
+    loss, gradient = made.gradient([CellTarget(columns, wanted)])
+    # Cells that are to be what they are pull nowhere.
+    target = whole.copy()
+    for cell, value in zip(asked, wanted, strict=True):
+        target[cell] = value
+    same, pulled = made.gradient([Target(("a", "b", "c"), target, 0.0)])
+    assert loss == pytest.approx(same, rel=1e-5)
+    np.testing.assert_allclose(gradient, pulled, atol=1e-6)
