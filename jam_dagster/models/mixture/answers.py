@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
@@ -85,8 +84,11 @@ def _values_of(joined: np.ndarray, columns: np.ndarray) -> list[np.ndarray]:
     return [turned[column] for column in columns.T]
 
 
-def _product(values: Sequence[np.ndarray]) -> np.ndarray | np.float32:
-    return reduce(np.multiply, values, np.float32(1))
+def _product(values: Sequence[np.ndarray]) -> np.ndarray:
+    product: np.ndarray = np.ones(1, np.float32)
+    for one in values:
+        product = product * one
+    return product
 
 
 def _split(sizes: Sequence[int]) -> tuple[int, list[int]]:
