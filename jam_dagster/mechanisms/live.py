@@ -197,7 +197,11 @@ class Live(Context):
         """
         self._check_whole()
         self.close_round()
-        if self._closed is not None and not any(one.measurement for one in self.done):
+        # What a round released beside marginals was measured, too.
+        measured = any(one.measurement for one in self.done) or any(
+            "/" in step for step in self.noisy
+        )
+        if self._closed is not None and not measured:
             raise self._closed
         draws = self._draws
         transcript = Transcript(

@@ -222,6 +222,8 @@ class Replay(Context):
         cells = self._coming(call.step).cells if self.lacks_tables else call.cells
         made = self._take(replace(call, cells=cells))
         if made.lost:
+            # The last one may have been lost because the release was closed.
+            self._is_closed()
             return None
         names = [made.subject] if call.choices == 1 else _names_in(made.subject)
         places: dict[str, int] = {}

@@ -325,6 +325,29 @@ def mixture(name: str) -> Case:
     )
 
 
+def mwem_rp() -> Case:
+    """MWEM + relaxed projection: the mixture's rounds with the scores of MWEM."""
+    # Many rows are almost even together.
+    even = replace(CHOOSING, settings={**CHOOSING.settings, "components": 200})
+    return replace(mixture("mwem_rp"), audits=(even, WHOLE_MARGINAL), score="marginal_l1")
+
+
+def rap() -> Case:
+    """RAP: single cells, of which a half of the budget is for the choice."""
+    small = {"rounds": 3, "k": 4, "components": 5, "iterations": 3}
+    return Case(
+        "rap",
+        partial(_small, "rap", small),
+        variants=({}, {"rounds": 1, "k": 1}, {"rounds": 7, "k": 2}, {"k": 32}),
+        audits=(CELLS,),
+        steady={"rounds": 4, "iterations": 6},
+        score="cell",
+        draws=("select", "values"),
+        attained=("select",),
+        measured="cell",
+    )
+
+
 # One attribute's public score falls by four and the other's rises by four: the model and the public
 # counts lie on either side of the private ones. Private candidates are too noisy to be chosen.
 SELECTING = Audit(
@@ -399,9 +422,19 @@ FOLLOWED = Audit(
 )
 
 
+# The largest cells are chosen, and all that are chosen move: that is the half that measures.
+CELLS = replace(
+    WHOLE_MARGINAL, name="cells", tight=0.45, settings={"rounds": 1, "iterations": 1, "k": 8}
+)
+
+
+def _small(name: str, small: Mapping[str, Any], **settings: Any) -> Mechanism:
+    return make_mechanism(name, **{**small, **settings})
+
+
 def _mixture(mechanism: str, **settings: Any) -> Mechanism:
     small: dict[str, Any] = {"rounds": 3, "components": 5, "iterations": 3}
-    if mechanism != "rap_softmax":
+    if mechanism in ("gem", "gem_pub"):
         small["width"] = 4
     if mechanism == "gem_pub":
         small |= {"pretraining_degree": 2, "pretraining_iterations": 4}
@@ -473,6 +506,8 @@ _SPECIAL_CASES = [
     mixture("gem"),
     mixture("gem_pub"),
     mixture("rap_softmax"),
+    mwem_rp(),
+    rap(),
 ]
 
 QUICK_CASES = [

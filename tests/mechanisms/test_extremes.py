@@ -161,7 +161,7 @@ def test_measured_answers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gem", "rap_softmax"])
+@pytest.mark.parametrize("name", ["gem", "rap_softmax", "mwem_rp"])
 @pytest.mark.parametrize("loss", ["l1", "l2"])
 @examples(5)
 @given(said=measured(), total=TOTALS, rate=st.sampled_from([3e-4, 1.0, 1e30]))

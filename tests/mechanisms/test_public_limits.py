@@ -160,6 +160,7 @@ MIXTURES = {
         "pretraining_iterations": 50,
     },
     "rap_softmax": {"learning_rate": 0.1},
+    "mwem_rp": {"learning_rate": 0.1},
 }
 """Mechanisms that train mixtures of products, with small networks that learn fast."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -58,7 +58,7 @@ class QueryMechanism(Mechanism, ABC):
     - Marginals are chosen from the downward closure of the workload by
       ``||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q``, as in AIM and JAM-PGM: a marginal with more
       noise than error gives no information. n_q counts the possible cells. The papers of these
-      mechanisms choose single cells.
+      mechanisms choose single cells. `candidates` and `penalty` are what a subclass may replace.
     - T rounds take equal parts of the remaining budget; the last one spends all of it.
     """
 
@@ -85,6 +85,14 @@ class QueryMechanism(Mechanism, ABC):
         self.check_budget(rho)
         check_countable(domain, workload.cliques)
 
+    def candidates(self, workload: Workload) -> Sequence[Clique]:
+        """Return the marginals that a round may choose from."""
+        return workload.downward_closure()
+
+    def penalty(self, sigma: float) -> float:
+        """Return what a cell costs in the score of a marginal, given the noise; in counts."""
+        return MEAN_ABSOLUTE_NORMAL * sigma
+
     @abstractmethod
     def start(self, ctx: Context) -> QueryFit:
         """Return the model before any measurement."""
@@ -93,14 +101,14 @@ class QueryMechanism(Mechanism, ABC):
         """Select, measure and fit, once a round.
 
         - an equal share of what is left, of which 1 - alpha selects and alpha measures
-        - select q by the exponential mechanism with ||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q
+        - select q by the exponential mechanism with ||q(D) - q(model)||_1 - p n_q, p the penalty
         - measure q(D) + N(0, sigma^2)
         - fit the model to all measurements
         """
-        closure = list(ctx.workload.downward_closure())
-        cells = dict(zip(closure, possible_sizes(ctx.domain, closure), strict=True))
-        ctx.hold(closure)
-        fit, times = self.start(ctx), dict.fromkeys(closure, 0)
+        every = list(self.candidates(ctx.workload))
+        cells = dict(zip(every, possible_sizes(ctx.domain, every), strict=True))
+        ctx.hold(every)
+        fit, times = self.start(ctx), dict.fromkeys(every, 0)
         ctx.model = lambda: fit.model
         for t in ctx.rounds(self.rounds):
             near = fit.candidates(times)
@@ -116,7 +124,7 @@ class QueryMechanism(Mechanism, ABC):
                 lambda: error_scores(
                     ctx.errors(fit.model, near),
                     np.array([cells[clique] for clique in near]),
-                    MEAN_ABSOLUTE_NORMAL * ctx.sigma(rho_measure),
+                    self.penalty(ctx.sigma(rho_measure)),
                     np.ones(len(near)),
                 ),
                 rho=rho_select,

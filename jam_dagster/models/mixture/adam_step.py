@@ -1,4 +1,4 @@
-"""The training of GEM and RAP^softmax in JAX: weights, their probabilities, and Adam steps.
+"""The training of GEM, RAP and their like in JAX: weights, their probabilities, and Adam steps.
 
 Measured marginals differ in shape, and a program that saw them would be compiled again
 for each. So these programs see the probabilities of all attributes side by side, which have one
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from jam_dagster.models.mixture.jax_runtime import load_jax
 
 Weights = dict[str, Any]
 """Arrays by name, single precision."""
+
+Kept = Literal["simplex", "box"]
+"""What the values of free rows are projected onto."""
 
 MOST_NUMBERS = 2**29
 """The most numbers in the arrays of a training step: two gibibytes."""
@@ -42,6 +45,27 @@ def free_logits(sizes: Sequence[int], rows: int, seed: int) -> Weights:
     check_size(sizes, rows)
     rng = np.random.default_rng(seed)
     return {"logits": _single(rng.standard_normal((rows, sum(sizes))))}
+
+
+def free_rows(sizes: Sequence[int], rows: int, seed: int, kept: Kept) -> Weights:
+    """Return the weights of relaxed projection: free values for each row, which are projected.
+
+    The values are the probabilities themselves. After each step they are projected: each
+    attribute's onto the ``simplex``, or clipped to the ``box`` [-1, 1]. In the box they begin
+    uniform; on the simplex they begin uniform in [0, 1], over their sum.
+    """
+    check_size(sizes, rows)
+    rng = np.random.default_rng(seed)
+    if kept == "box":
+        return {kept: _single(rng.uniform(-1, 1, (rows, sum(sizes))))}
+    parts = [rng.uniform(0, 1, (rows, size)) for size in sizes]
+    return {kept: _single(np.hstack([part / part.sum(axis=1, keepdims=True) for part in parts]))}
+
+
+def project(weights: Weights, sizes: Sequence[int]) -> Weights:
+    """Return weights of `free_rows`, projected; others as they are."""
+    projected: Weights = programs().project(weights, tuple(sizes))
+    return projected
 
 
 def network(sizes: Sequence[int], rows: int, width: int, seed: int) -> Weights:
@@ -81,13 +105,15 @@ class Programs:
     `probabilities` turns ``(weights, sizes)`` into all attributes' probabilities side by side,
     shape ``(K, cells)``. `advance` turns ``(weights, state, gradient, rate, sizes)`` into weights,
     state and probabilities after a step, given the gradient by the probabilities before it.
-    `average` turns ``(held, weights, keep)`` into ``keep held + (1 - keep) weights``.
+    `average` turns ``(held, weights, keep)`` into ``keep held + (1 - keep) weights``, and `project`
+    ``(weights, sizes)`` into projected weights.
     """
 
     probabilities: Callable[..., Any]
     begin: Callable[..., Any]
     advance: Callable[..., Any]
     average: Callable[..., Any]
+    project: Callable[..., Any]
 
 
 @cache
@@ -114,8 +140,55 @@ def programs() -> Programs:
         return flow @ trained["logits_map"] + trained["logits_bias"]
 
     def spread_out(trained: Weights, inputs: Any, sizes: tuple[int, ...]) -> Any:
+        for kept in get_args(Kept):
+            if kept in trained:
+                return trained[kept]
         parts = numpy.split(logits(trained, inputs), np.cumsum(sizes)[:-1], axis=1)
         return numpy.concatenate([jax.nn.softmax(part, axis=1) for part in parts], axis=1)
+
+    def members(sizes: tuple[int, ...]) -> np.ndarray:
+        """Return which value is of which attribute, shape ``(attributes, values)``, as 0 and 1."""
+        return np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=1)
+
+    def product(left: Any, right: Any) -> Any:
+        # A GPU would round the numbers first.
+        return numpy.matmul(left, right, precision="highest")
+
+    def along_simplexes(gradient: Any, sizes: tuple[int, ...]) -> Any:
+        """Take out of a gradient what the projection would undo: the mean of an attribute's.
+
+        Adam makes all its steps alike in size, so that a large mean would be all that it follows.
+        """
+        member = members(sizes)
+        means = product(gradient, member.T) / np.array(sizes, np.float32)
+        return gradient - product(means, member)
+
+    def onto_simplexes(values: Any, sizes: tuple[int, ...]) -> Any:
+        """Subtract from each attribute's values what leaves a positive part of sum 1.
+
+        That is the mean excess of the values above it: begin with all, and drop those below.
+        """
+        member = members(sizes)
+
+        def excess(above: Any) -> Any:
+            total = product(numpy.where(above, values, 0), member.T)
+            return product((total - 1) / product(above.astype(np.float32), member.T), member)
+
+        def narrowed(state: Any) -> Any:
+            above, _ = state
+            fewer = above & (values > excess(above))
+            return fewer, (fewer != above).any()
+
+        everything = numpy.ones(values.shape, bool), True
+        above, _ = jax.lax.while_loop(lambda state: state[1], narrowed, everything)
+        return numpy.maximum(values - excess(above), 0)
+
+    def project(weights: Weights, sizes: tuple[int, ...]) -> Weights:
+        if "simplex" in weights:
+            return {"simplex": onto_simplexes(weights["simplex"], sizes)}
+        if "box" in weights:
+            return {"box": numpy.clip(weights["box"], -1, 1)}
+        return weights
 
     def parted(weights: Weights) -> tuple[Weights, Any]:
         trained = {name: value for name, value in weights.items() if name != "inputs"}
@@ -134,9 +207,12 @@ def programs() -> Programs:
         weights: Weights, state: Any, gradient: Any, rate: Any, sizes: tuple[int, ...]
     ) -> tuple[Weights, Any, Any]:
         trained, inputs = parted(weights)
+        if "simplex" in weights:
+            gradient = along_simplexes(gradient, sizes)
         _, pull = jax.vjp(lambda those: spread_out(those, inputs, sizes), trained)
         moves, state = adam.update(pull(gradient)[0], state)
         trained = jax.tree.map(lambda one, move: one - rate * move, trained, moves)
+        trained = project(trained, sizes)
         return joined(trained, inputs), state, spread_out(trained, inputs, sizes)
 
     def average(held: Weights, weights: Weights, keep: Any) -> Weights:
@@ -150,4 +226,5 @@ def programs() -> Programs:
         jax.jit(begin),
         jax.jit(advance, static_argnames="sizes"),
         jax.jit(average),
+        jax.jit(project, static_argnames="sizes"),
     )

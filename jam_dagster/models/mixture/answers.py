@@ -51,6 +51,46 @@ def pulled_back(tables: Sequence[np.ndarray], direction: np.ndarray) -> list[np.
     return gradients
 
 
+def expected_cells(joined: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return single cells of a mixture's marginals, as fractions, shape ``(m,)``.
+
+    Parameters
+    ----------
+    joined
+        All attributes' tables side by side, shape ``(K, values)``.
+    columns
+        The columns of each cell's values, shape ``(m, degree)``.
+    """
+    answers: np.ndarray = _product(_values_of(joined, columns)).mean(axis=1)
+    return answers
+
+
+def pulled_back_cells(joined: np.ndarray, columns: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Return the gradient of ``<direction, expected_cells(joined, columns)>`` by `joined`."""
+    values = _values_of(joined, columns)
+    weight = (direction / joined.dtype.type(len(joined)))[:, None]
+    gradient = np.zeros((joined.shape[1], len(joined)), joined.dtype)
+    for place, column in enumerate(columns.T.tolist()):
+        others = [one for at, one in enumerate(values) if at != place]
+        # One cell after another, for several may have the value.
+        for value, pulled in zip(column, weight * _product(others), strict=True):
+            gradient[value] += pulled
+    return gradient.T
+
+
+def _values_of(joined: np.ndarray, columns: np.ndarray) -> list[np.ndarray]:
+    """Return the entries of each place of the cells, in all rows: shapes ``(m, K)``."""
+    turned = np.ascontiguousarray(joined.T)
+    return [turned[column] for column in columns.T]
+
+
+def _product(values: Sequence[np.ndarray]) -> np.ndarray:
+    product: np.ndarray = np.ones(1, np.float32)
+    for one in values:
+        product = product * one
+    return product
+
+
 def _split(sizes: Sequence[int]) -> tuple[int, list[int]]:
     """Return the axis with most values, the last of them, and the other axes."""
     widest = max(range(len(sizes)), key=lambda axis: (sizes[axis], axis))

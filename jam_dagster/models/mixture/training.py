@@ -13,7 +13,12 @@ from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.kernels import one_thread
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.models.mixture.adam_step import Weights, programs
-from jam_dagster.models.mixture.answers import expected, pulled_back
+from jam_dagster.models.mixture.answers import (
+    expected,
+    expected_cells,
+    pulled_back,
+    pulled_back_cells,
+)
 from jam_dagster.tables import Clique, Domain
 
 _ROUNDING = 1e-10
@@ -28,7 +33,7 @@ _MOMENTS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A marginal, or one cell of it, that the mixture is to answer.
+    """A marginal that the mixture is to answer.
 
     Values and sigma are fractions of the records.
     """
@@ -56,6 +61,28 @@ class Target:
         values = measurement.values / records
         values = values + (1 - values.sum()) / values.size
         return cls(measurement.clique, values.astype(np.float32), measurement.sigma / records)
+
+
+@dataclass(frozen=True, eq=False)
+class CellTarget:
+    """Single cells that the mixture is to answer, all of marginals of as many attributes.
+
+    They are trained to the end, whatever their noise.
+
+    Attributes
+    ----------
+    columns
+        The columns of each cell's values among those of all attributes, shape ``(m, degree)``.
+    values
+        Fractions of the records, shape ``(m,)``.
+    """
+
+    columns: np.ndarray
+    values: np.ndarray
+
+    def explained(self, loss: str, deviations: float) -> float:
+        """Return 0."""
+        return 0.0
 
 
 class MixtureTrainer:
@@ -93,7 +120,7 @@ class MixtureTrainer:
 
     def train(
         self,
-        targets: Sequence[Target],
+        targets: Sequence[Target | CellTarget],
         *,
         iterations: int,
         learning_rate: float,
@@ -128,7 +155,7 @@ class MixtureTrainer:
         return moved
 
     def gradient(
-        self, targets: Sequence[Target], threshold: float = 0.0
+        self, targets: Sequence[Target | CellTarget], threshold: float = 0.0
     ) -> tuple[float, np.ndarray]:
         """Return the loss over targets above the threshold, and its gradient."""
         total = 0.0
@@ -142,7 +169,7 @@ class MixtureTrainer:
                     self._pull(target, 2 * error if self.loss == "l2" else np.sign(error), gradient)
         return total, gradient
 
-    def squares(self, targets: Sequence[Target]) -> float:
+    def squares(self, targets: Sequence[Target | CellTarget]) -> float:
         """Return the sum of squared errors of targets."""
         with one_thread(), np.errstate(over="ignore"):
             squares = float(sum(np.vdot(error, error) for error in map(self._error, targets)))
@@ -152,18 +179,30 @@ class MixtureTrainer:
             errors = (self._error(target).astype(np.float64) for target in targets)
             return float(sum(np.vdot(error, error) for error in errors))
 
-    def _error(self, target: Target) -> np.ndarray:
+    def answer(self, clique: Clique) -> np.ndarray:
+        """Return a marginal of the rows, as fractions in single precision."""
+        return expected([self._side_by_side[:, span] for span in self._at(clique)])
+
+    def _error(self, target: Target | CellTarget) -> np.ndarray:
         """Return answer less target, of the target's shape, single precision."""
-        answer = expected([self._side_by_side[:, span] for span in self._at(target)])
+        if isinstance(target, CellTarget):
+            answer = expected_cells(self._side_by_side, target.columns)
+        else:
+            answer = self.answer(target.clique)
         error: np.ndarray = answer - target.values
         return error
 
-    def _pull(self, target: Target, direction: np.ndarray, gradient: np.ndarray) -> None:
+    def _pull(
+        self, target: Target | CellTarget, direction: np.ndarray, gradient: np.ndarray
+    ) -> None:
         """Add what `direction`, the gradient by the answer, comes to by the probabilities."""
-        spans = self._at(target)
+        if isinstance(target, CellTarget):
+            gradient += pulled_back_cells(self._side_by_side, target.columns, direction)
+            return
+        spans = self._at(target.clique)
         parts = pulled_back([self._side_by_side[:, span] for span in spans], direction)
         for span, part in zip(spans, parts, strict=True):
             gradient[:, span] += part
 
-    def _at(self, target: Target) -> list[slice]:
-        return [self._spans[self.domain.positions[name]] for name in target.clique]
+    def _at(self, clique: Clique) -> list[slice]:
+        return [self._spans[self.domain.positions[name]] for name in clique]

@@ -1,0 +1,146 @@
+"""RAP by hand: cells and their scores, budgets, and what rows can answer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.mechanisms import MechanismResult, make_mechanism
+from jam_dagster.mechanisms.rap import Cells, Rap
+from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
+from jam_dagster.models.mixture.adam_step import free_rows
+from jam_dagster.models.mixture.training import MixtureTrainer
+from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.mechanisms.conftest import ScriptedNoise
+
+SMALL: dict[str, Any] = {"components": 6, "iterations": 5}
+
+
+def run(
+    private: EncodedTable,
+    workload: Workload,
+    choices: list[int],
+    rho: float,
+    neighbours: Neighbours | None = None,
+    **settings: Any,
+) -> tuple[MechanismResult, ScriptedNoise]:
+    noise = ScriptedNoise(choices)
+    draws = Draws(noise, UnledgeredAccount(rho), neighbours=neighbours or Neighbours())
+    return Rap(**SMALL | settings).run(private, None, workload, draws), noise
+
+
+def test_cells_are_those_of_the_workload_one_marginal_after_another(domain: Domain) -> None:
+    cells = Cells(domain, [("a", "b"), ("c",)])
+    assert cells.number == 8
+    assert cells.place(0) == (("a", "b"), (0, 0))
+    assert cells.place(5) == (("a", "b"), (1, 2))
+    assert cells.place(6) == (("c",), (0,))
+    assert len({cells.named(cell) for cell in range(8)}) == 8
+    (pair, single) = cells.targets({5: 0.25, 7: 0.5})
+    # The values of a, b and c are side by side: two, three and two of them.
+    assert (pair.columns.tolist(), pair.values.tolist()) == ([[1, 4]], [0.25])
+    assert (single.columns.tolist(), single.values.tolist()) == ([[6]], [0.5])
+
+
+def test_a_score_is_the_error_of_a_cell(private: EncodedTable) -> None:
+    workload = Workload.all_k_way(private.domain, 2)
+    result, noise = run(private, workload, [0, 3], 0.9, rounds=1, k=2)
+    start = free_rows(private.domain.shape, 6, 0, "box")
+    trainer = MixtureTrainer(private.domain, start, "l2")
+    wanted = [
+        np.abs(private.marginal(one) - private.records * trainer.answer(one)).ravel()
+        for one in workload.cliques
+    ]
+    for asked in noise.selections:
+        assert asked["scores"] == pytest.approx(np.concatenate(wanted), rel=1e-5)
+    # Two of the cells of ab, exact for there is no noise.
+    (noisy,) = result.transcript.values.values()
+    assert noisy.tolist() == private.marginal(("a", "b")).ravel()[[0, 3]].tolist()
+
+
+def test_half_of_a_round_selects_and_half_measures(private: EncodedTable) -> None:
+    workload = Workload.all_k_way(private.domain, 2)
+    # The same cell twice is measured once; in the second round it is no candidate.
+    result, noise = run(private, workload, [4, 4, 0, 4], 0.8, rounds=2, k=2)
+    assert [one["rho"] for one in noise.selections] == pytest.approx([0.1] * 4)
+    assert [len(one["scores"]) for one in noise.selections] == [16, 16, 15, 15]
+    measured = [call for call in result.transcript.calls if call.kind == "Gaussian"]
+    assert [call.cells for call in measured] == [1, 2]
+    assert [call.rho for call in measured] == pytest.approx([0.2, 0.2])
+    assert [call.sensitivity for call in measured] == pytest.approx([1.0, math.sqrt(2)])
+    first, second = result.transcript.values.values()
+    counts = np.concatenate([private.marginal(one).ravel() for one in workload.cliques])
+    assert (first.tolist(), second.tolist()) == ([counts[4]], [counts[0], counts[5]])
+    several = run(private, workload, [0], 0.8, Neighbours("add_remove", 3), rounds=1, k=1)[0]
+    assert several.transcript.calls[-1].sensitivity == pytest.approx(3.0)
+
+
+def test_a_run_ends_where_every_cell_is_measured() -> None:
+    domain = Domain.from_sizes({"a": 2})
+    private = EncodedTable(domain, (np.array([0, 1, 1]),))
+    made, noise = run(private, Workload.all_k_way(domain, 1), [0, 0], 0.9, rounds=5, k=1)
+    assert len(noise.selections) == 2
+    assert made.transcript.ended == "every cell is measured"
+
+
+def test_the_noise_of_rounds_differs(private: EncodedTable) -> None:
+    """The authors' code draws it with one key, so that differences of answers are exact."""
+    workload = Workload.all_k_way(private.domain, 2)
+    draws = Draws(SeededNoise(1), UnledgeredAccount(0.8))
+    result = Rap(**SMALL, rounds=2, k=1).run(private, None, workload, draws)
+    apart = [float(one[0]) % 1.0 for one in result.transcript.values.values()]
+    assert len(apart) == 2
+    assert abs(apart[0] - apart[1]) > 1e-6
+
+
+def test_one_row_answers_a_cell_and_in_the_box_not_its_complement() -> None:
+    """A is 1 for 0.8 of the records, and only that cell is measured: the other keeps its start."""
+    domain = Domain.from_sizes({"a": 2})
+    settings = {"learning_rate": 0.01, "iterations": 1000}
+    cells = Cells(domain, [("a",)])
+    trainer = MixtureTrainer(domain, free_rows((2,), 1, 0, "box"), "l2")
+    before = trainer.answer(("a",))
+    Rap(**settings).train(trainer, cells.targets({1: 0.8}))
+    after = trainer.answer(("a",))
+    assert after[1] == pytest.approx(0.8, abs=0.01)
+    assert after[0] == before[0]
+
+
+def test_the_loss_is_the_norm_of_residuals() -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 2})
+    cells = Cells(domain, [("a", "b")])
+    trainer = MixtureTrainer(domain, {"box": np.full((1, 4), 0.5, np.float32)}, "l2")
+    # The cell (0, 0) is answered by 1/4, and is to be 1.
+    targets = cells.targets({0: 1.0})
+    squares, gradient = trainer.gradient(targets)
+    assert squares == pytest.approx(0.5625)
+    np.testing.assert_allclose(gradient, [[-0.75, 0, -0.75, 0]], atol=1e-6)
+    Rap(learning_rate=0.01, iterations=200).train(trainer, targets)
+    assert trainer.answer(("a", "b"))[0, 0] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_what_cannot_run_is_refused_before_a_draw(domain: Domain) -> None:
+    workload = Workload.all_k_way(domain, 2)
+    impossible = Domain.from_dict(
+        {
+            "attributes": {"a": {"values": [0, 1]}, "b": {"values": [0, 1]}},
+            "impossible": [{"a": [0], "b": [0]}],
+        }
+    )
+    with pytest.raises(DomainError, match="such as jam_pgm or aim"):
+        make_mechanism("rap").check(impossible, Workload.all_k_way(impossible, 2), 1.0)
+    with pytest.raises(SpecificationError, match="lower rounds or k"):
+        Rap(rounds=10, k=50).check(domain, workload, 1e-10)
+    wide = Domain.from_sizes(dict.fromkeys("abcd", 10_000))
+    pairs = Workload.all_k_way(wide, 2)
+    assert Cells(wide, pairs.cliques).number > LARGEST_MARGINAL_CELLS
+    with pytest.raises(SpecificationError, match="such as mwem_rp"):
+        Rap().check(wide, pairs, 1.0)
+    with pytest.raises(SpecificationError, match="lower components"):
+        replace(Rap(), components=100_000).check(wide, Workload.all_k_way(wide, 1), 1.0)
