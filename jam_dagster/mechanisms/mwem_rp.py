@@ -68,5 +68,5 @@ class MwemRp(MixtureMechanism):
 
     def trainer(self, domain: Domain, public: PublicTables | None) -> MixtureTrainer:
         """Return free rows."""
-        rows = free_rows(domain.shape, self.components, self.generator_seed, "simplex")
+        rows = free_rows(domain.shape, self.components, self.generator_seed)
         return MixtureTrainer(domain, rows, self.loss)

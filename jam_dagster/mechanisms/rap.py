@@ -22,7 +22,7 @@ from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, subject_of
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
-from jam_dagster.models.mixture.adam_step import check_size, free_rows, project
+from jam_dagster.models.mixture.adam_step import check_size, free_rows
 from jam_dagster.models.mixture.model import ProductMixture, check_products
 from jam_dagster.models.mixture.training import CellTarget, MixtureTrainer
 from jam_dagster.tables import Clique, Domain, Workload
@@ -65,9 +65,9 @@ class Rap(Mechanism):
     - The choice has the exponential mechanism with the sensitivity of an absolute error; the
       authors' noise for it is made for half of that. Their code draws the noise of every round with
       one key, so that it is the same in each.
-    - Between steps the values are clipped to [-1, 1], as in the paper. Rows of such values can
-      answer what no table does. The released rows are projected onto distributions, as the authors'
-      code does where it draws records from them.
+    - Between steps the values of each attribute are projected onto the simplex, the authors' option
+      of categorical consistency, which their code needs to draw records. By default it clips to
+      [-1, 1]. Rows trained so answer what was measured, but no longer do once they are projected.
     - The loss is the norm of all residuals, whatever their noise.
     """
 
@@ -128,7 +128,7 @@ class Rap(Mechanism):
         cells = Cells(ctx.domain, ctx.workload.cliques)
         ctx.hold(cells.cliques)
         shape, records = ctx.domain.shape, ctx.records
-        rows = free_rows(shape, self.components, self.generator_seed, "box")
+        rows = free_rows(shape, self.components, self.generator_seed)
         trainer = MixtureTrainer(ctx.domain, rows, "l2")
         known: dict[int, float] = {}
         for t in ctx.rounds(self.rounds, again=False):
@@ -158,8 +158,7 @@ class Rap(Mechanism):
                 known |= zip(asked, (noisy / records).tolist(), strict=True)
                 with ctx.stage("fit"):
                     self.train(trainer, cells.targets(known))
-        projected = project({"simplex": trainer.weights["box"]}, shape)
-        return ProductMixture(ctx.domain, float(records), trainer.tables(projected))
+        return ProductMixture(ctx.domain, float(records), trainer.tables())
 
     def train(self, trainer: MixtureTrainer, targets: Sequence[CellTarget]) -> None:
         """Lower the norm of all residuals by Adam, until a step brings no more."""

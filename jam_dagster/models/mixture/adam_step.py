@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from jam_dagster.models.mixture.jax_runtime import load_jax
 
 Weights = dict[str, Any]
 """Arrays by name, single precision."""
-
-Kept = Literal["simplex", "box"]
-"""What the values of free rows are projected onto."""
 
 MOST_NUMBERS = 2**29
 """The most numbers in the arrays of a training step: two gibibytes."""
@@ -47,25 +44,16 @@ def free_logits(sizes: Sequence[int], rows: int, seed: int) -> Weights:
     return {"logits": _single(rng.standard_normal((rows, sum(sizes))))}
 
 
-def free_rows(sizes: Sequence[int], rows: int, seed: int, kept: Kept) -> Weights:
-    """Return the weights of relaxed projection: free values for each row, which are projected.
+def free_rows(sizes: Sequence[int], rows: int, seed: int) -> Weights:
+    """Return the weights of relaxed projection: the probabilities of each row themselves.
 
-    The values are the probabilities themselves. After each step they are projected: each
-    attribute's onto the ``simplex``, or clipped to the ``box`` [-1, 1]. In the box they begin
-    uniform; on the simplex they begin uniform in [0, 1], over their sum.
+    After each step those of each attribute are projected onto the simplex. They begin uniform in
+    [0, 1], over their sum.
     """
     check_size(sizes, rows)
     rng = np.random.default_rng(seed)
-    if kept == "box":
-        return {kept: _single(rng.uniform(-1, 1, (rows, sum(sizes))))}
     parts = [rng.uniform(0, 1, (rows, size)) for size in sizes]
-    return {kept: _single(np.hstack([part / part.sum(axis=1, keepdims=True) for part in parts]))}
-
-
-def project(weights: Weights, sizes: Sequence[int]) -> Weights:
-    """Return weights of `free_rows`, projected; others as they are."""
-    projected: Weights = programs().project(weights, tuple(sizes))
-    return projected
+    return {"rows": _single(np.hstack([part / part.sum(axis=1, keepdims=True) for part in parts]))}
 
 
 def network(sizes: Sequence[int], rows: int, width: int, seed: int) -> Weights:
@@ -140,9 +128,8 @@ def programs() -> Programs:
         return flow @ trained["logits_map"] + trained["logits_bias"]
 
     def spread_out(trained: Weights, inputs: Any, sizes: tuple[int, ...]) -> Any:
-        for kept in get_args(Kept):
-            if kept in trained:
-                return trained[kept]
+        if "rows" in trained:
+            return trained["rows"]
         parts = numpy.split(logits(trained, inputs), np.cumsum(sizes)[:-1], axis=1)
         return numpy.concatenate([jax.nn.softmax(part, axis=1) for part in parts], axis=1)
 
@@ -184,11 +171,7 @@ def programs() -> Programs:
         return numpy.maximum(values - excess(above), 0)
 
     def project(weights: Weights, sizes: tuple[int, ...]) -> Weights:
-        if "simplex" in weights:
-            return {"simplex": onto_simplexes(weights["simplex"], sizes)}
-        if "box" in weights:
-            return {"box": numpy.clip(weights["box"], -1, 1)}
-        return weights
+        return {"rows": onto_simplexes(weights["rows"], sizes)} if "rows" in weights else weights
 
     def parted(weights: Weights) -> tuple[Weights, Any]:
         trained = {name: value for name, value in weights.items() if name != "inputs"}
@@ -207,7 +190,7 @@ def programs() -> Programs:
         weights: Weights, state: Any, gradient: Any, rate: Any, sizes: tuple[int, ...]
     ) -> tuple[Weights, Any, Any]:
         trained, inputs = parted(weights)
-        if "simplex" in weights:
+        if "rows" in weights:
             gradient = along_simplexes(gradient, sizes)
         _, pull = jax.vjp(lambda those: spread_out(those, inputs, sizes), trained)
         moves, state = adam.update(pull(gradient)[0], state)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.models.measurement import Measurement
-from jam_dagster.models.mixture.adam_step import free_logits, free_rows, network, programs, project
+from jam_dagster.models.mixture.adam_step import free_logits, free_rows, network, programs
 from jam_dagster.models.mixture.training import CellTarget, MixtureTrainer, Target
 from jam_dagster.tables import Domain, Workload
 
@@ -181,21 +181,17 @@ def nearest(values: np.ndarray) -> np.ndarray:
     return np.maximum(values - excess[ordered > excess][-1], 0)
 
 
-def test_free_rows_are_projected_onto_distributions_or_clipped() -> None:
+def test_free_rows_are_projected_onto_distributions() -> None:
     sizes = (2, 5, 91, 1)
     values = np.random.default_rng(0).normal(0, 2, (20, sum(sizes))).astype(np.float32)
-    found = np.asarray(project({"simplex": values}, sizes)["simplex"])
+    found = np.asarray(programs().project({"rows": values}, sizes)["rows"])
     ends = np.cumsum(sizes)
     wanted = [
         np.apply_along_axis(nearest, 1, values[:, end - size : end])
         for end, size in zip(ends, sizes, strict=True)
     ]
     np.testing.assert_allclose(found, np.hstack(wanted), atol=1e-5)
-    clipped = np.asarray(project({"box": values}, sizes)["box"])
-    np.testing.assert_array_equal(clipped, np.clip(values, -1, 1))
-    box = free_rows(sizes, 40, 1, "box")["box"]
-    assert (box.min() < -0.99, box.max() > 0.99) == (True, True)
-    simplex = free_rows(sizes, 40, 1, "simplex")["simplex"]
+    simplex = free_rows(sizes, 40, 1)["rows"]
     np.testing.assert_allclose(simplex[:, 7:98].sum(axis=1), 1.0, rtol=1e-5)
     assert 0 < simplex.min() < simplex[:, 7:98].max() < 0.03
 
@@ -203,7 +199,7 @@ def test_free_rows_are_projected_onto_distributions_or_clipped() -> None:
 def test_a_step_of_free_rows_by_hand() -> None:
     """n' = 1: the cell (0, 0) is answered by 1/4, and is to be 1; Adam's first step is the sign."""
     cell = Target(("a", "b"), np.array([[1, 0], [0, 0]], np.float32), 0.0)
-    rows = {"simplex": np.full((1, 4), 0.5, np.float32)}
+    rows = {"rows": np.full((1, 4), 0.5, np.float32)}
     made = MixtureTrainer(TWO, rows, "l2")
     loss, gradient = made.gradient([cell])
     assert loss == pytest.approx(0.75**2 + 3 * 0.25**2)
@@ -217,7 +213,7 @@ def test_a_step_of_free_rows_by_hand() -> None:
 
 def test_single_cells_are_answered_and_pull_as_their_marginals_do() -> None:
     domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
-    made = MixtureTrainer(domain, free_rows(domain.shape, 7, 3, "box"), "l2")
+    made = MixtureTrainer(domain, free_rows(domain.shape, 7, 3), "l2")
     whole = made.answer(("a", "b", "c"))
     asked = [(0, 0, 0), (1, 2, 0), (1, 0, 1), (1, 2, 1)]
     columns = np.array([[a, 2 + b, 5 + c] for a, b, c in asked])
