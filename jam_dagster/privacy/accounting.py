@@ -192,6 +192,12 @@ def rho_reserving(units: int) -> float:
     return above if units_down(rho) < units and units_down(above) == units else rho
 
 
+def equal_part(rho: float, parts: int) -> float:
+    """Return the largest float of which so many cost at most `rho` together."""
+    part = rho / parts
+    return part if Fraction(part) * parts <= Fraction(rho) else math.nextafter(part, 0.0)
+
+
 def exponential_epsilon(rho: float) -> float:
     """Return the epsilon of the exponential mechanism that costs `rho`.
 

@@ -26,6 +26,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.privacy.accounting import (
     UNITS_PER_RHO,
+    equal_part,
     exponential_epsilon,
     rho_within,
     units_down,
@@ -231,7 +232,8 @@ class Draws:
             self._pay(call)
             # One choice keeps the name of its draw, and so its seed.
             steps = [step] if choices == 1 else [f"{step}/{at + 1}" for at in range(choices)]
-            made = [self._noise.select(values, rho / choices, sensitivity, one) for one in steps]
+            part = equal_part(rho, choices)
+            made = [self._noise.select(values, part, sensitivity, one) for one in steps]
             stored = {"index": [int(index) for index in made], "rho": rho}
             self._store.put(step, stored)
         chosen = [int(index) for index in stored["index"]]
@@ -242,7 +244,7 @@ class Draws:
             )
         subject = subject_of_choices([named(index) for index in chosen])
         self._account.confirm(step, choice_digest(subject, float(stored["rho"])))
-        self._note(step, exponential_epsilon(rho / choices), subject)
+        self._note(step, exponential_epsilon(equal_part(rho, choices)), subject)
         return chosen
 
     def measure(

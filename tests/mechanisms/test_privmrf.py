@@ -164,7 +164,7 @@ def test_distances_are_of_candidates_from_the_model() -> None:
 
 
 def test_pairs_that_are_too_large_are_refused() -> None:
-    domain = Domain.from_sizes({"a": 10**6, "b": 10**4})
+    domain = Domain.from_sizes({"a": 20_000, "b": 10_000})
     with pytest.raises(SpecificationError, match="PrivMRF scores pairs"):
         PrivMrf().check(domain, Workload.of(domain, [("a",), ("b",)]), 1.0)
 

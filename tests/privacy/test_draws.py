@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -297,3 +299,21 @@ def test_a_decision_is_stored_and_needs_no_charge(tmp_path) -> None:
     assert len(store.files) == 3
     assert uncharged(store.files, ["round-001/measure"]) == frozenset()
     assert uncharged(store.files, []) == {"round-001-measure.npz"}
+
+
+@pytest.mark.parametrize("choices", [1, 3, 7, 49, 50])
+def test_several_choices_cost_no_more_than_was_charged(choices: int) -> None:
+    class Listening(SeededNoise):
+        def select(self, scores: np.ndarray, rho: float, sensitivity: float, step: str) -> int:
+            costs.append(Fraction(rho))
+            return super().select(scores, rho, sensitivity, step)
+
+    rng = np.random.default_rng(choices)
+    for rho in rng.uniform(0.001, 0.01, 50).tolist():
+        costs: list[Fraction] = []
+        draws = Draws(Listening(0), UnledgeredAccount(1.0))
+        draws.select_many(
+            "s", lambda: np.zeros(2), size=2, choices=choices, rho=rho, sensitivity=1.0
+        )
+        assert len(costs) == choices
+        assert Fraction(rho) * (1 - Fraction(1, 2**50)) <= sum(costs) <= Fraction(rho)
