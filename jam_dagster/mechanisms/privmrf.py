@@ -15,29 +15,21 @@ import numpy as np
 
 from jam_dagster.mechanisms.base import attributes_of, check_pairs, check_share, subsets_of
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.dependence import released_dependence
+from jam_dagster.mechanisms.loops.dependence import Dependence, graph_of, released_dependence
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limit_setting
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.models.graphical.estimator import Weighting
-from jam_dagster.models.graphical.junction_tree import bits, cells_of, mask_of, triangulate
 from jam_dagster.models.graphical.model import FittedModel
-from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.tables import Clique, Domain, Workload
 
 STRUCTURE, SCORES, MEASURES = 0.1, 0.1, 0.8
 """Shares of the budget: dependence of pairs, distances of candidates, marginals."""
 
-SIZE_PENALTY = 1e-8
-"""What a cell of the graph's cliques costs in the score of an edge."""
-
 MOST_PARENTS, MOST_ATTRIBUTES, MOST_STEPS, QUERIES = 5, 6, 8, 400
 """Parents in an initial network, attributes of a later marginal, steps of entropy descent, and
 candidates of a step, at most."""
-
-Dependence = Mapping[frozenset[str], float]
-"""R, by pairs of attributes: the total variation distance of a pair from independence."""
 
 
 @dataclass(frozen=True)
@@ -184,39 +176,6 @@ class PrivMrf(GraphicalMechanism):
             # A lost draw leaves them as they were sampled.
             return list(sampled)
         return [sampled[place] for place in np.argsort(-noisy, kind="stable")]
-
-
-def graph_of(domain: Domain, dependence: Dependence, size_limit_mb: float) -> list[Clique]:
-    """Return the maximal cliques of the graph that adds most dependence within a size limit.
-
-    Each step adds the edge that most raises the sum of R over the edges, less `SIZE_PENALTY` for
-    each cell of the cliques.
-    """
-    edges: list[Clique] = [domain.canonical(pair) for pair in dependence]
-    tractable = TractabilityFilter(domain, edges)
-    masks = [mask_of(domain.positions[name] for name in edge) for edge in edges]
-    known = [dependence[frozenset(edge)] for edge in edges]
-    # The most dependent ones first: no later one has a better score than its R.
-    absent = sorted(range(len(edges)), key=lambda number: -known[number])
-    chosen: list[int] = []
-
-    def cliques(more: Sequence[int]) -> list[int]:
-        return triangulate(domain.shape, [masks[number] for number in [*chosen, *more]])
-
-    while True:
-        fits = set(tractable.fitting([edges[number] for number in chosen], size_limit_mb))
-        absent = [number for number in absent if number in fits]
-        best, score = None, -math.inf
-        for number in absent:
-            if known[number] <= score:
-                break
-            cells = sum(cells_of(mask, domain.shape) for mask in cliques([number]))
-            if known[number] - SIZE_PENALTY * cells > score:
-                best, score = number, known[number] - SIZE_PENALTY * cells
-        if best is None:
-            return [tuple(domain.names[place] for place in bits(mask)) for mask in cliques([])]
-        chosen.append(best)
-        absent.remove(best)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MechanismResult, privmrf
-from jam_dagster.mechanisms.loops.dependence import independence_error
-from jam_dagster.mechanisms.privmrf import Networks, PrivMrf, candidates_of, graph_of, sample_of
+from jam_dagster.mechanisms.loops.dependence import graph_of, independence_error
+from jam_dagster.mechanisms.privmrf import Networks, PrivMrf, candidates_of, sample_of
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.mechanisms.conftest import ScriptedNoise

@@ -1,19 +1,28 @@
-"""The dependence of all pairs of attributes, released together."""
+"""The dependence of all pairs of attributes, released together, and a graph of dependent pairs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jam_dagster.mechanisms.loops.scores import l1_distance
-from jam_dagster.tables import Clique
+from jam_dagster.models.graphical.junction_tree import bits, cells_of, mask_of, triangulate
+from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.tables import Clique, Domain
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.context import Context
+
+
+SIZE_PENALTY = 1e-8
+"""What a cell of the graph's cliques costs in the score of an edge."""
+
+Dependence = Mapping[frozenset[str], float]
+"""R, by pairs of attributes: the total variation distance of a pair from independence."""
 
 
 def independence_error(counts: np.ndarray) -> float:
@@ -58,3 +67,36 @@ def released_dependence(ctx: Context, names: Sequence[str], rho: float) -> dict[
     noisy = ctx.values("dependence", errors, size=len(pairs), rho=rho, sensitivity=reach)
     known = np.zeros(len(pairs)) if noisy is None else noisy
     return dict(zip(pairs, known.tolist(), strict=True))
+
+
+def graph_of(domain: Domain, dependence: Dependence, size_limit_mb: float) -> list[Clique]:
+    """Return the maximal cliques of the graph that adds most dependence within a size limit.
+
+    Each step adds the edge that most raises the sum of R over the edges, less `SIZE_PENALTY` for
+    each cell of the cliques.
+    """
+    edges: list[Clique] = [domain.canonical(pair) for pair in dependence]
+    tractable = TractabilityFilter(domain, edges)
+    masks = [mask_of(domain.positions[name] for name in edge) for edge in edges]
+    known = [dependence[frozenset(edge)] for edge in edges]
+    # The most dependent ones first: no later one has a better score than its R.
+    absent = sorted(range(len(edges)), key=lambda number: -known[number])
+    chosen: list[int] = []
+
+    def cliques(more: Sequence[int]) -> list[int]:
+        return triangulate(domain.shape, [masks[number] for number in [*chosen, *more]])
+
+    while True:
+        fits = set(tractable.fitting([edges[number] for number in chosen], size_limit_mb))
+        absent = [number for number in absent if number in fits]
+        best, score = None, -math.inf
+        for number in absent:
+            if known[number] <= score:
+                break
+            cells = sum(cells_of(mask, domain.shape) for mask in cliques([number]))
+            if known[number] - SIZE_PENALTY * cells > score:
+                best, score = number, known[number] - SIZE_PENALTY * cells
+        if best is None:
+            return [tuple(domain.names[place] for place in bits(mask)) for mask in cliques([])]
+        chosen.append(best)
+        absent.remove(best)
