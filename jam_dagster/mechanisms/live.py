@@ -147,7 +147,10 @@ class Live(Context):
         """Return and record what holds, or what held in the run that is resumed.
 
         Prices of stored draws follow from it, and another processor's fit could decide otherwise.
+        Nothing is decided within a draw: a decision is released, and costs nothing.
         """
+        if self._drawing:
+            raise PrivateStepError("a mechanism decides something within a draw")
         return super().decide(self._draws.decided(len(self.decisions) + 1, bool(holds)))
 
     def _on_private(self, compute: Callable[[], Any]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import ClassVar
 
 import numpy as np
@@ -151,9 +151,10 @@ class PrivMrf(GraphicalMechanism):
                 fit.add(ctx.measure(initial[number], even, among=len(initial)))
                 continue
             if not waiting:
-                sampled = sample_of(weights, coins)
+                measuring = next(counts)
+                sampled = sample_of(weights, coins, measuring)
                 order = self._farthest(ctx, fit, sampled, SCORES * total / steps)
-                waiting = order[: next(counts)]
+                waiting = order[:measuring]
                 for clique in order[len(order) // 2 :]:
                     weights[clique] /= 2.0
                 for clique in waiting:
@@ -286,14 +287,21 @@ def candidates_of(
     return weights
 
 
-def sample_of(weights: Mapping[Clique, float], coins: np.random.Generator) -> list[Clique]:
-    """Return the candidates, or different ones of so many drawn by their weights."""
+def sample_of(
+    weights: Mapping[Clique, float], coins: np.random.Generator, least: int = 1
+) -> list[Clique]:
+    """Return the candidates, or different ones of `QUERIES` that are drawn by their weights.
+
+    If fewer than `least` of them differ, the first others follow.
+    """
     cliques = list(weights)
     if len(cliques) <= QUERIES:
         return cliques
     ends = np.cumsum(list(weights.values()))
     drawn = np.searchsorted(ends, coins.random(QUERIES) * ends[-1], side="right")
-    return [cliques[place] for place in dict.fromkeys(drawn.tolist())]
+    found = dict.fromkeys(cliques[place] for place in drawn.tolist())
+    others = (clique for clique in cliques if clique not in found)
+    return [*found, *islice(others, max(least - len(found), 0))]
 
 
 def maximal_of(marginals: Iterable[Clique]) -> list[Clique]:

@@ -69,7 +69,7 @@ class PrivSyn(Mechanism):
     - The model is the table of updated records. Which of them are changed depends on no data but
       on a fixed seed, so that a run can be repeated.
     - A combined marginal has at most six attributes, so that sources that count marginals can be
-      told all of them.
+      asked for all of them.
     """
 
     gamma: int = setting(

@@ -44,7 +44,7 @@ class Rap(Mechanism):
     components
         n', the number of rows, each of which is a product of distributions in the end.
     learning_rate
-        Of Adam, which begins anew in each round.
+        Learning rate of Adam, whose state is reset in each round.
     iterations
         Most steps of a round.
     generator_seed

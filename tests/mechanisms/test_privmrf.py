@@ -106,6 +106,21 @@ def test_a_sample_has_different_candidates_by_their_weights(
     found = sample_of(weights, np.random.default_rng(0))
     assert len(found) == len(set(found)) < 26
     assert all(int(name) % 2 for (name,) in found)
+    # A step measures so many, whatever the coins.
+    more = sample_of(weights, np.random.default_rng(0), 40)
+    assert more[: len(found)] == found
+    assert len(more) == len(set(more)) == 40
+
+
+def test_many_marginals_a_step_are_no_more_than_there_are() -> None:
+    """Steps that measure more than they sample still end with all of the budget's marginals."""
+    private = chain()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(privmrf, "QUERIES", 1)
+        result = run(private, 8e3, t=100.0)
+    assert result.transcript.ended == "all rounds"
+    later = [one for one in result.transcript.rounds if one.candidates > 4]
+    assert len(later) > 2
 
 
 def test_a_tenth_for_pairs_a_tenth_for_distances_and_the_rest_for_marginals() -> None:

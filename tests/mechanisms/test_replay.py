@@ -251,6 +251,31 @@ def test_a_run_does_not_go_on_after_a_draw_that_failed(kind: str, draws_on: bool
     assert account.spent == pytest.approx(RHO / 10 if kind == "values" else 0.0)
 
 
+def test_nothing_is_decided_within_a_draw() -> None:
+    """A decision leaves with the transcript, and is stored, for nothing."""
+
+    class Deciding(MwemPgm):
+        name = "deciding"
+
+        def draw(self, ctx: Context) -> Model:
+            (clique, *_) = ctx.workload.cliques
+
+            def scores() -> np.ndarray:
+                (block,) = ctx.counts([clique])
+                return np.array([float(ctx.decide(block[clique].ravel()[0] > 3))])
+
+            for _ in ctx.rounds(1):
+                ctx.select([clique], scores, rho=RHO / 10, sensitivity=1.0)
+            return None  # type: ignore[return-value]
+
+    ((one, _, _),) = pairs(1, 5, RELATIONS[0])
+    account, store = UnledgeredAccount(RHO), MemoryStore()
+    with pytest.raises(PrivateStepError, match="within a draw"):
+        Deciding(rounds=1).run(one, None, WORKLOAD, Draws(SeededNoise(1), account, store))
+    assert store.get("decision-001") is None
+    assert account.spent == 0.0
+
+
 def test_private_data_are_reached_only_within_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     class Peeking(MwemPgm):
         name = "peeking"

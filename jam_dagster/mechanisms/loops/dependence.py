@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 SIZE_PENALTY = 1e-8
-"""What a cell of the graph's cliques costs in the score of an edge."""
+"""Dependence that an edge must add for each further cell of the graph's cliques."""
 
 Dependence = Mapping[frozenset[str], float]
 """R, by pairs of attributes: the total variation distance of a pair from independence."""

@@ -35,7 +35,7 @@ def consistent(domain: Domain, measurements: Sequence[Measurement], total: float
     Parameters
     ----------
     domain
-        The attributes; impossible combinations hold nobody.
+        The attributes; the counts of impossible combinations are zero.
     measurements
         Noisy marginals. Two of one clique are averaged.
     total
@@ -107,7 +107,7 @@ def _agree(part: Clique, tables: Tables, precisions: Mapping[Clique, float], tot
 def _without_negatives(table: np.ndarray, possible: np.ndarray) -> npt.NDArray[np.float64]:
     """Return a table without negative counts and with the same sum (Norm-Sub).
 
-    The same number is subtracted from all positive cells. Impossible cells hold nobody.
+    The same number is subtracted from all positive cells. The counts of impossible cells are zero.
     """
     total = max(float(table.sum()), 0.0)
     ordered = -np.sort(-table[possible])
