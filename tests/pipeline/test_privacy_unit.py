@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import context as rounds
+from jam_dagster.mechanisms.loops import making
 from jam_dagster.pipeline import (
     EvaluationSpec,
     MechanismSpec,
@@ -259,7 +259,7 @@ def assert_released_alike(
     **given: Any,
 ) -> None:
     """The outcomes of all draws frozen, release a neighbour with another n the same way."""
-    monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(making, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
     def release() -> tuple[dict[str, Any], dict[Path, bytes], int]:
         result = bench.run(**given)
