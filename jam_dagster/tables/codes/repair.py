@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.tables.codes.repair_missing import place_missing
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.constraints import Order
 from jam_dagster.tables.domain.domain import Clique, Domain
+from jam_dagster.tables.domain.missing_where import MissingWhere
 
 _PASSES = 3
 _KEPT_SHARE = 0.02
@@ -26,6 +28,9 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
     listed, stays where more than 2% of the rows have it: so many come from the measurements. No
     repair breaks a constraint or an impossible combination of the domain.
 
+    A cell that is missing where it cannot be changes places with one of a row where it can be, so
+    that a column's share of missing cells stays what it was.
+
     A domain without repairs gives the same records.
     """
     domain = encoded.domain
@@ -39,6 +44,9 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
     for _ in range(_PASSES):
         before = dict(codes)
         for one in domain.repairs:
+            if isinstance(one, MissingWhere):
+                place_missing(domain, codes, one, rng)
+                continue
             kept_share = 1.0 if isinstance(one, Order) else _KEPT_SHARE
             _repair(domain, codes, *domain.broken_cells(one, drawn=True), kept_share, rng)
         changed = [name for name in domain.names if codes[name] is not before[name]]

@@ -10,10 +10,11 @@
       - not_null: [carrier]
       - order: opened <= closed          # and so long after, in units, as often
         apart: [[0, 59, 80], [60, 600, 20]]
+      - missing: [arrival, delay]        # together: see `missing_where`
 
-As in SQL, a missing value breaks none but ``not_null``. A domain's ``constraints`` hold in every
-record: the model gives what breaks them no probability. Its ``repairs`` are the same of synthetic
-rows alone.
+As in SQL, a missing value breaks none but ``not_null`` and ``missing``. A domain's ``constraints``
+hold in every record: the model gives what breaks them no probability. Its ``repairs`` are the same
+of synthetic rows alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import ast
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
@@ -38,6 +40,7 @@ from jam_dagster.tables.domain.impossible import (
     codes_of,
     condition_of,
 )
+from jam_dagster.tables.domain.missing_where import MissingWhere, missing_from, missing_to
 from jam_dagster.tables.domain.numeric import NumericAttribute, plain_entry
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import short_number
@@ -45,6 +48,7 @@ from jam_dagster.tables.domain.values import short_number
 _MOST_CHARACTERS = 2000
 _MOST_CONSTRAINTS = 100
 _MOST_APART = 1000
+_MOST_MISSING = 1000
 
 
 @dataclass(frozen=True)
@@ -233,14 +237,23 @@ class NotNull:
         return mask
 
 
-Constraint = Order | Combinations | NotNull
+Constraint = Order | Combinations | NotNull | MissingWhere
 
 
 def described(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> list[str]:
-    """Return constraints in words, all columns that are not missing in one line."""
-    never = [one.attribute for one in constraints if isinstance(one, NotNull)]
-    rest = [one.describe(domain) for one in constraints if not isinstance(one, NotNull)]
-    return [*rest, *([f"not missing: {', '.join(never)}"] if never else [])]
+    """Return constraints in words, columns of which one thing holds in one line."""
+    lines, never = [], ""
+    for alike in _alike(constraints):
+        first, names = alike[0], [one.attributes[0] for one in alike]
+        if isinstance(first, NotNull):
+            never = f"not missing: {', '.join(names)}"
+        elif isinstance(first, MissingWhere) and len(alike) > 1:
+            *some, last = [first.where, *names] if first.together(domain) else names
+            rest = first.describe(domain).split(" missing ", 1)[1]
+            lines.append(f"{', '.join(some)} and {last} are missing {rest}")
+        else:
+            lines.append(first.describe(domain))
+    return [*lines, *([never] if never else [])]
 
 
 def compared_as(attribute: Attribute) -> tuple[str, ...]:
@@ -332,40 +345,61 @@ def constraints_from(
             order = _order(as_text(what, "order", entry["order"]))
             found.append(replace(order, apart=tuple(apart)))
             continue
+        if isinstance(entry, Mapping) and "missing" in entry:
+            found += missing_from(domain, what, entry, values)
+            continue
         if not isinstance(entry, Mapping) or len(entry) != 1:
             raise SpecificationError(
-                f"{what} must be an order, such as departure <= arrival, or have one key,"
-                f" 'combinations' or 'not_null', got {entry!r}"
+                f"{what} must be an order, such as departure <= arrival, or have one of the keys"
+                f" 'combinations', 'not_null' and 'missing', got {entry!r}"
             )
-        check_keys(what, entry, ("combinations", "not_null"))
+        check_keys(what, entry, ("combinations", "not_null", "missing"))
         if "not_null" in entry:
             names = as_list(what, "not_null", entry["not_null"])
             found += [NotNull(as_text(what, "each of 'not_null'", name)) for name in names]
         else:
             entries = as_list(what, "combinations", entry["combinations"])
             found.append(_combinations(domain, entries, values))
-    if sum(not isinstance(one, NotNull) for one in found) > _MOST_CONSTRAINTS:
-        raise DomainError(f"the domain has more than {_MOST_CONSTRAINTS:,} {key}: declare fewer")
+    paired = sum(isinstance(one, Order | Combinations) for one in found)
+    if paired > _MOST_CONSTRAINTS or len(found) - paired > _MOST_MISSING:
+        raise DomainError(
+            f"the domain has more than {_MOST_CONSTRAINTS:,} {key}, or more than {_MOST_MISSING:,}"
+            " on missing values: declare fewer"
+        )
     return tuple(found)
 
 
 def constraints_to(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> list[Any]:
     """Return what a domain file has of constraints: the inverse of `constraints_from`."""
     entries: list[Any] = []
-    for one in constraints:
-        if isinstance(one, Order):
+    for alike in _alike(constraints):
+        one = alike[0]
+        if isinstance(one, MissingWhere):
+            entries.append(missing_to(domain, cast("list[MissingWhere]", alike)))
+        elif isinstance(one, NotNull):
+            entries.append({"not_null": [name for each in alike for name in each.attributes]})
+        elif isinstance(one, Order):
             text = one.describe(domain)
             apart = [[*map(short_number, entry)] for entry in one.apart]
             entries.append({"order": text, "apart": apart} if apart else text)
-        elif isinstance(one, Combinations):
+        else:
             attributes = [domain.attribute(name) for name in one.attributes]
             listed = [_conditions(attributes, codes) for codes in one.listed]
             entries.append({"combinations": listed})
-        elif entries and isinstance(entries[-1], dict) and "not_null" in entries[-1]:
-            entries[-1]["not_null"].append(one.attribute)
-        else:
-            entries.append({"not_null": [one.attribute]})
     return entries
+
+
+def _alike(constraints: Sequence[Constraint]) -> list[list[Constraint]]:
+    """Return constraints in groups of neighbours that one entry of a domain file holds."""
+
+    def entry(numbered: tuple[int, Constraint]) -> tuple[Any, ...]:
+        place, one = numbered
+        if isinstance(one, MissingWhere):
+            return (MissingWhere, one.where, one.codes, one.exactly)
+        return (NotNull,) if isinstance(one, NotNull) else (place,)
+
+    groups = groupby(enumerate(constraints), entry)
+    return [[one for _, one in group] for _, group in groups]
 
 
 def _conditions(

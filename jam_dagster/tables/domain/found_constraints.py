@@ -31,6 +31,7 @@ from jam_dagster.tables.domain.constraints import (
     sorted_orders,
 )
 from jam_dagster.tables.domain.determined_sums import LEAST_ROWS
+from jam_dagster.tables.domain.found_missing import found_missing
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.time_draft import shape_of
 from jam_dagster.tables.domain.times import TimeAttribute
@@ -59,7 +60,12 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Const
         and not (encoded.column(one.name) == one.null_code).any()
     ]
     # Cells are filled first, then fitted to others.
-    return (*never, *_orders(table, attributes), *_combinations(encoded))
+    return (
+        *never,
+        *found_missing(encoded),
+        *_orders(table, attributes),
+        *_combinations(encoded),
+    )
 
 
 def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Order]:
