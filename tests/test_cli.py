@@ -314,10 +314,11 @@ def test_a_draft_says_at_once_what_it_leaves_out(run: Run) -> None:
     assert list(yaml.safe_load(Path("d.yaml").read_text())["attributes"]) == ["age"]
     assert "  # left out: year: is 2013 in every row\n  age:" in Path("d.yaml").read_text()
 
-    assert "(the option infer derives them):\n  year: 2013\n" in result.stderr
-    assert run(*draft, "--exclude", "job", "--infer").exit_code == 0
+    assert "if you write it below `derived`:\n  year: 2013\n" in result.stderr
+    assert run(*draft, "--exclude", "job").exit_code == 0
     drafted = yaml.safe_load(Path("d.yaml").read_text())
-    assert (drafted["identified_from"], drafted["derived"]["year"]) == ("public", 2013)
+    assert drafted["identified_from"] == "public"
+    assert drafted["derived"]["year"]["expression"] is None
 
     result = run(*draft, "--columns", "age, job")
     assert "left out" not in result.stderr

@@ -48,11 +48,10 @@ def draft(
     infer: Annotated[
         bool,
         typer.Option(
-            "--infer",
-            help="Derive the columns that others determine in every row of the public table, "
-            "constants and keys, instead of proposing it in comments.",
+            help="Derive keys, and columns that others determine in every row of the public table, "
+            "instead of proposing it in comments.",
         ),
-    ] = False,
+    ] = True,
     bins: Annotated[
         int | None,
         typer.Option(
@@ -122,8 +121,6 @@ def draft(
             "--private puts private values into the domain, and nothing made with it may leave: "
             "drop --private, or accept that with --research."
         )
-    if private is not None and infer:
-        raise InputError("--infer reads the public table alone: drop it, or --private.")
     if research and private is None:
         raise InputError("--research is for domains with private values: add --private TABLE.")
     if out.suffix not in (".yaml", ".yml", ".json"):

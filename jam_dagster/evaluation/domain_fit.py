@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jam_dagster.evaluation.released_marginals import released_marginal
 from jam_dagster.tables.codes.public import PublicTables
+from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
@@ -264,3 +265,8 @@ def listed(names: Sequence[str]) -> str:
     """Return the first of some names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def copied_columns(domain: Domain) -> list[str]:
+    """Return the columns that the domain looks up in a table of values, not in the private one."""
+    return [one.name for one in domain.derived if isinstance(one.expression, Lookup)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from jam_dagster.evaluation.domain_fit import (
+    copied_columns,
     listed,
     misfit_sentence,
     remedy_sentence,
@@ -154,6 +155,8 @@ def verdict_of(
     recommended
         The mechanism that is recommended for such tables, where another one ran.
     """
+    rules = [one for one in checks if "rule" in one.metadata]
+    checks = [one for one in checks if "rule" not in one.metadata]
     broken = [one for one in checks if not one.passed]
     failed = [one.name for one in sorted(broken, key=lambda one: one.severity != "ERROR")]
     skipped = sum(not one.measured for one in checks)
@@ -186,6 +189,13 @@ def verdict_of(
                 f" {CONFIDENCE:.0%}."
             )
     notes += unknown_sentences(fits)
+    notes += _rule_sentences(rules)
+    copied = [] if domain is None else copied_columns(domain)
+    if copied:
+        notes.append(
+            f"Nothing compares {listed(copied)} with the private table: a table of values in the"
+            " domain determines it by other columns."
+        )
     qualities = [] if quality is None else [quality]
     if errors is not None and errors.narrow is not None and errors.narrow.per_marginal:
         exactly = errors.narrow.per_marginal
@@ -204,6 +214,18 @@ def verdict_of(
         clipped=tuple(wrecked),
         restricted=exact,
     )
+
+
+def _rule_sentences(rules: Sequence[ExpectationResult]) -> Iterator[str]:
+    """Yield how many rules are broken in the synthetic table, and which in most rows."""
+    broken = [one for one in rules if not one.passed]
+    if broken:
+        worst = max(broken, key=lambda one: one.unexpected or 0)
+        yield (
+            f"The synthetic table breaks {len(broken)} of the {len(rules)} rules that its rows are"
+            f" to keep, most often that {worst.metadata['rule']}: in {worst.unexpected or 0:,} of"
+            f" {worst.checked or 0:,} rows."
+        )
 
 
 _CLIPPED = (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.evaluation.expectations.kinds import EXPECTATION_KINDS
 from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
+from jam_dagster.tables.domain.derived import PlannedColumn
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.expectations.validation import TableChecks
@@ -69,7 +70,9 @@ def render_checks(
 def _column(spec: ExpectationSpec, domain: Domain) -> str:
     """Return the column or columns of an expectation."""
     if isinstance(spec.subject, int):
-        return " \N{MULTIPLICATION SIGN} ".join(domain.forbidden[spec.subject].attributes)
+        rule = EXPECTATION_KINDS[spec.kind].rules(domain)[spec.subject]
+        names = [rule.name] if isinstance(rule, PlannedColumn) else rule.attributes
+        return " \N{MULTIPLICATION SIGN} ".join(names)
     return _WHOLE_TABLE if spec.subject is None else str(spec.subject)
 
 

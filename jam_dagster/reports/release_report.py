@@ -123,6 +123,7 @@ def render_report(
         impossible=[one.describe(domain) for one in domain.impossible],
         constraints=described(domain, domain.constraints),
         repairs=described(domain, domain.repairs),
+        derived=[f"{one.name}: {one.described}" for one in domain.plan if one.sources],
         rounds=report_figures.round_figures(transcript),
         rounds_text=rounds_text(transcript),
         unmeasured_text=unmeasured_text(transcript.mechanism),

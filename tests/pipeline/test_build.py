@@ -41,7 +41,7 @@ from tests.pipeline.conftest import (
 )
 from tests.tiers import slow_rows
 
-GROUPS = {"schema", "values", "constraints", "measured_marginals", "domain_fits"}
+GROUPS = {"schema", "values", "constraints", "rules", "measured_marginals", "domain_fits"}
 NUMPY = PrivacySpec(epsilon=2.0, noise="numpy", seed=7)
 OFF = EvaluationSpec(mode="off")
 

@@ -457,7 +457,7 @@ def test_a_ledger_on_a_server_needs_a_folder() -> None:
 
 def test_what_is_shown_tells_nothing_private() -> None:
     private = pd.DataFrame({"town": [TOWN, "Aix"] * 50, "n": [1, 2] * 50})
-    public = pd.DataFrame({"town": ["Aix", "Bern"] * 40, "n": [1, 2] * 40})
+    public = pd.DataFrame({"town": ["Aix", "Bern"] * 40, "n": [1, 1, 2, 2] * 20})
     made = jam.synthesize(private, public, **RESEARCH)
     assert made.errors.synthetic is not None
     output = repr(made) + made._repr_html_()

@@ -18,7 +18,8 @@ from jam_dagster.evaluation.released_marginals import (
     one_way_agreement,
     released_marginal,
 )
-from jam_dagster.tables.domain.constraints import Order
+from jam_dagster.tables.domain.constraints import Constraint, Order
+from jam_dagster.tables.domain.derived import PlannedColumn, broken_rows, formats_of
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
@@ -82,8 +83,8 @@ class CheckedTable:
         before_chunk = counted.rows
         counted.rows += len(self.synthetic)
         telling = np.zeros(len(self.synthetic), dtype=bool)
-        for place in range(len(self.domain.forbidden)):
-            if (broken := self.broken(place)) is not None:
+        for rule in (*self.domain.forbidden, *self.domain.rules):
+            if (broken := self.broken(rule)) is not None:
                 telling |= broken
         for attribute in self.domain.attributes:
             name = attribute.name
@@ -156,25 +157,26 @@ class CheckedTable:
                 numbers[name] = counted
         return self.synthetic.assign(**numbers) if numbers else self.synthetic
 
-    def broken(self, place: int) -> Any:
-        """Return which rows break what the domain forbids, None where a column is missing."""
-        forbidden = self.domain.forbidden[place]
-        if not set(forbidden.attributes) <= self.once:
+    def broken(self, rule: ImpossibleCombination | Constraint | PlannedColumn) -> Any:
+        """Return which rows break a rule of the domain, None if the table lacks a column of it."""
+        if isinstance(rule, PlannedColumn):
+            there = {rule.name, *rule.sources} <= self.once
+            formats = formats_of(self.domain.attributes)
+            return broken_rows(rule, self.synthetic, formats) if there else None
+        if not set(rule.attributes) <= self.once:
             return None
-        columns = [
-            (self.synthetic[name], self.domain.attribute(name)) for name in forbidden.attributes
-        ]
-        if isinstance(forbidden, Order):
+        columns = [(self.synthetic[name], self.domain.attribute(name)) for name in rule.attributes]
+        if isinstance(rule, Order):
             low, high = (
                 cell_numbers(column, attribute)
                 for column, attribute in columns
                 if isinstance(attribute, NumericAttribute)
             )
-            return ~np.isnan(low) & ~np.isnan(high) & ~forbidden.holds(low, high)
+            return ~np.isnan(low) & ~np.isnan(high) & ~rule.holds(low, high)
         found = [cell_codes(column, attribute) for column, attribute in columns]
-        if isinstance(forbidden, ImpossibleCombination):
-            pairs = zip(found, forbidden.codes, strict=True)
+        if isinstance(rule, ImpossibleCombination):
+            pairs = zip(found, rule.codes, strict=True)
             return np.logical_and.reduce([np.isin(one, codes) for one, codes in pairs])
         inside = np.logical_and.reduce([one >= 0 for one in found])
         cells = tuple(np.where(inside, one, 0) for one in found)
-        return inside & forbidden.broken(self.domain)[cells]
+        return inside & rule.broken(self.domain)[cells]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -66,6 +66,11 @@ class Expectation(ABC):
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
         """Return the expectation of a column in words, None where it has none."""
         return None
+
+    @classmethod
+    def rules(cls, domain: Domain) -> Sequence[Any]:
+        """Return the rules of a domain, in which an integer as a subject is a place."""
+        return ()
 
     @classmethod
     def frame(cls, table: CheckedTable) -> pd.DataFrame:

@@ -25,14 +25,19 @@ from jam_dagster.evaluation.expectations.expectation import (
 from jam_dagster.evaluation.expectations.spec import ExpectationSpec
 from jam_dagster.tables.domain.attributes import describe
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.derived import DerivedColumn
+from jam_dagster.tables.domain.constraints import Constraint
+from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.text_dtype import name_of
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
+
+Rule = ImpossibleCombination | Constraint | PlannedColumn
+"""What a row may break."""
 
 
 # What a person asks of a table.
@@ -46,12 +51,15 @@ _MEASURED_MARGINALS = CheckGroup(
     "Every one-way marginal agrees with its released measurement.",
     False,
 )
+_RULES = CheckGroup(
+    "rules", "Rows keep what every public row keeps, and derived columns follow from others.", False
+)
 DOMAIN_FITS = CheckGroup(
     "domain_fits",
     "The domain holds the private table's values, by released measurements.",
     False,
 )
-GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, _MEASURED_MARGINALS, DOMAIN_FITS)
+GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, _RULES, _MEASURED_MARGINALS, DOMAIN_FITS)
 
 
 _PERCENT = ("unexpected_percent", "unexpected_percent_nonmissing")
@@ -234,6 +242,11 @@ class _Impossible(_OfRows):
     fault = "with a combination that the domain declares impossible"
 
     @classmethod
+    def rules(cls, domain: Domain) -> Sequence[Rule]:
+        """Return what no row may break."""
+        return domain.forbidden
+
+    @classmethod
     def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
         combinations = len(domain.impossible)
         for place, one in enumerate(domain.forbidden):
@@ -251,14 +264,39 @@ class _Impossible(_OfRows):
         A combination over a missing column has no column here either, so that its expectation
         fails instead of passing unnoticed.
         """
+        rules = cls.rules(table.domain)
         specs = cls.of_table(table.domain)
-        broken = {spec.name: table.broken(int(spec.subject or 0)) for spec in specs}
+        broken = {spec.name: table.broken(rules[int(spec.subject or 0)]) for spec in specs}
         known = {name: rows for name, rows in broken.items() if rows is not None}
         return pd.DataFrame(known, index=table.synthetic.index)
 
     def asked(self) -> Asked:
         values = {"column": self.spec.name, "value_set": [False]}
         return Asked("ExpectColumnValuesToBeInSet", values, "no such row")
+
+
+class _Kept(_Impossible):
+    """How many rows break what all public rows keep."""
+
+    name, heading, group, suite = "rule", "Rules that synthetic rows keep", _RULES, "rules"
+    fault = "break it"
+
+    @classmethod
+    def rules(cls, domain: Domain) -> Sequence[Rule]:
+        return domain.rules
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        for place, one in enumerate(domain.rules):
+            how = one.described if isinstance(one, PlannedColumn) else one.describe(domain)
+            name = f"{one.name}: " if isinstance(one, PlannedColumn) else ""
+            words = f"Every row keeps a rule: {name}{how}."
+            yield ExpectationSpec(f"rule_{place + 1}", words, False, cls.name, place)
+
+    def observed(self, outcome: Mapping[str, Any]) -> Observed:
+        found = super().observed(outcome)
+        rule = self.spec.description.partition(": ")[2].removesuffix(".")
+        return found._replace(metadata=found.metadata | {"rule": rule})
 
 
 class _Marginal(Expectation):
@@ -350,7 +388,11 @@ class _Fit(Expectation):
 
     @classmethod
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
-        if isinstance(column, DerivedColumn) or not catch_all_cells(column):
+        if isinstance(column, DerivedColumn):
+            if not isinstance(column.expression, Lookup):
+                return None
+            return f"{column.name} is {column.expression}, which nothing compares."
+        if not catch_all_cells(column):
             return None
         return (
             f"The domain holds the values of {column.name}: it is not missing, `other` or at a"
@@ -359,6 +401,8 @@ class _Fit(Expectation):
 
     @property
     def unmeasured(self) -> str:
+        if self.spec.subject not in self.table.fits:
+            return "not known: its values are those of a table in the domain"
         lacks = self.table.fits[str(self.spec.subject)].unknown
         return f"not known: the release has {lacks} of it" if lacks else ""
 
@@ -404,7 +448,18 @@ class _Fit(Expectation):
 EXPECTATION_KINDS: dict[str, type[Expectation]] = {
     kind.name: kind
     for kind in (
-        *(_Columns, _RowCount, _Dtype, _Values, _Bounds, _Nulls, _Impossible, _Marginal, _Fit),
+        *(
+            _Columns,
+            _RowCount,
+            _Dtype,
+            _Values,
+            _Bounds,
+            _Nulls,
+            _Impossible,
+            _Kept,
+            _Marginal,
+            _Fit,
+        ),
     )
 }
 

@@ -60,8 +60,8 @@ class ReleaseParams(BaseModel):
         default=None, description="Not these columns of the public table, such as name,id."
     )
     infer: bool = Field(
-        default=False,
-        description="Derive the columns that others determine in every row of the public table.",
+        default=True,
+        description="Derive keys, and columns that others determine in every public row; or false.",
     )
     period: str | None = Field(
         default=None,

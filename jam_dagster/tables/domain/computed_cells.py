@@ -27,6 +27,7 @@ from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, is_formula,
 from jam_dagster.tables.sources.columns import each_value, missing_in
 
 _LONGEST_TEXT = 1000
+_MINUTES_A_DAY = 1440
 _MOST_WIDTH = 100
 
 _INTEGERS = tuple(f"{sign}Int{bits}" for bits in (64, 32, 16, 8) for sign in ("", "U"))
@@ -308,15 +309,42 @@ def _timestamp(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
 
 def looked_up(cells: Cells, values: Mapping[str, Value]) -> Cells:
     """Return what stands for the text of each cell; nothing else has a value."""
-    kind = kind_of(list(values.values()))
-    none: Any = {"text": "", "boolean": False, "integer": 0, "number": 0.0}[kind]
     found = each_value(pd.Series(cells.values), lambda value: values.get(text_of(value)), None)
-    missing = cells.missing | np.array([one is None for one in found], dtype=bool)
-    known = np.where(missing, none, found)
+    found[cells.missing] = None
+    return cells_of(found, kind_of(list(values.values())))
+
+
+def cells_of(values: npt.NDArray[Any], kind: str) -> Cells:
+    """Return values of one kind as cells, None as a missing one."""
+    none: Any = {"text": "", "boolean": False, "integer": 0, "number": 0.0}[kind]
+    missing = np.array([one is None for one in values], dtype=bool)
+    known = np.where(missing, none, values)
     if kind == "text":
         return _texts(known, missing)
     dtypes = {"boolean": np.bool_, "integer": np.int64, "number": np.float64}
     return Cells(kind, known.astype(dtypes[kind]), missing)
+
+
+def _clock_minutes(rows: Rows, cells: Cells) -> Cells:
+    """Return minutes past midnight of times written as hours times 100 and minutes."""
+    if cells.kind not in ("integer", "number"):
+        raise DomainError("clock_minutes takes a number such as 1730")
+    values = np.where((cells.values >= 0) & (cells.values <= 2400), cells.values, 99).astype(
+        np.int64
+    )
+    minutes = values // 100 * 60 + values % 100
+    missing = cells.missing | (values != cells.values) | (values % 100 >= 60)
+    return Cells("integer", np.where(missing, 0, minutes), missing)
+
+
+def _clock_time(rows: Rows, cells: Cells, midnight: int = 0) -> Cells:
+    """Return the time that a clock shows so many minutes after midnight, such as 1730."""
+    if cells.kind not in ("integer", "number"):
+        raise DomainError("clock_time takes a number of minutes")
+    # The remainder of any float is a small one.
+    minutes = np.floor(np.mod(cells.values, _MINUTES_A_DAY)).astype(np.int64)
+    times = minutes // 60 * 100 + minutes % 60
+    return Cells("integer", np.where(times == 0, midnight, times), cells.missing)
 
 
 def _row(rows: Rows) -> Cells:
@@ -353,6 +381,10 @@ def _is_width(constant: object) -> bool:
     return type(constant) is int
 
 
+def _is_midnight(constant: object) -> bool:
+    return type(constant) is int and constant in (0, 2400)
+
+
 def _is_width_or_format(constant: object) -> bool:
     if isinstance(constant, str) and not _DATE_FORMAT.fullmatch(constant):
         raise DomainError(
@@ -368,6 +400,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Cells], int, Callable[[object], bool]]]
     "timestamp": (_timestamp, 1, _is_zone),
     "text": (_text, 1, _is_width_or_format),
     "round": (_round, 1, _is_width),
+    "clock_minutes": (_clock_minutes, 1, lambda _: False),
+    "clock_time": (_clock_time, 1, _is_midnight),
     "row": (_row, 0, lambda _: False),
     "uuid": (_uuid, 0, lambda _: False),
 }

@@ -10,6 +10,9 @@ is no identifier is ``col("its name")``. A text and a text are joined by ``+``. 
 - ``text(x)``, and ``text(x, 3)`` with zeros in front up to three characters
 - ``text(start, "%Y-%m")`` of a date, and ``%q`` for the quarter
 - ``round(x, 2)``
+- ``clock_minutes(x)`` of a time written as 1730: minutes past midnight; ``clock_time(x)``: the
+  time so many minutes past midnight, past any number of days; ``clock_time(x, 2400)`` writes
+  midnight as 2400
 - ``row()``, the number of the row from 1, and ``uuid()``, a random UUID, for keys
 
 What has no value is missing: what depends on a missing cell, a division by zero, a whole number
@@ -27,6 +30,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
@@ -44,6 +48,7 @@ from jam_dagster.tables.domain.computed_cells import (
     zone_of,
 )
 from jam_dagster.tables.domain.expressions import Tree, columns_of, evaluated, parsed
+from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
@@ -73,8 +78,9 @@ class DerivedColumn:
     name
         The column's name.
     expression
-        How it is computed (see `jam_dagster.tables.domain.derived`). A number or a boolean stands
-        for itself in every row; None: the column is missing in every row.
+        How it is computed (see `jam_dagster.tables.domain.derived`), or the table in which it is
+        looked up. A number or a boolean is its value in every row; None: the column is missing in
+        every row.
     dtype
         The column's pandas dtype, one that has missing values; None: by the expression.
     values
@@ -84,13 +90,13 @@ class DerivedColumn:
     """
 
     name: str
-    expression: Value | None
+    expression: Value | Lookup | None
     dtype: str | None = None
     values: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if self.expression is not None:
+        if self.expression is not None and not isinstance(self.expression, Lookup):
             plain = plain_value(self.name, self.expression)
             if isinstance(plain, int) and abs(plain) > LARGEST_INTEGER:
                 raise DomainError(f"derived column {self.name!r} is an integer beyond 2^53")
@@ -126,6 +132,12 @@ class PlannedColumn:
     tree: Any
     dtype: str
     values: Mapping[str, Value]
+    described: str
+
+    @property
+    def sources(self) -> set[str]:
+        """The columns from which it follows; none if it is a constant or a key."""
+        return columns_of(self.tree)
 
     def cells(self, rows: Rows) -> Cells:
         """Return the cells in rows."""
@@ -176,7 +188,7 @@ def planned(
 
 def reproduces(expression: Value, column: pd.Series[Any], table: pd.DataFrame) -> bool:
     """Return whether an expression over a table gives a column, missing cells included."""
-    tree = parsed("", expression) if isinstance(expression, str) else expression
+    tree: Tree = parsed("", expression) if isinstance(expression, str) else expression
     rows = Rows(0, len(table), lambda name: read_cells(name, table[name]), _rng())
     found, wanted = evaluated(tree, rows), read_cells(str(column.name), column)
     kinds = {"integer": "number"}
@@ -193,6 +205,25 @@ def holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFram
         return all(reproduces(expression, rows[name], rows) for rows in (sample, table))
     except DomainError:
         return False
+
+
+def broken_rows(
+    one: PlannedColumn, table: pd.DataFrame, formats: Formats = _NONE
+) -> npt.NDArray[np.bool_]:
+    """Return the rows in which a derived column is not what the other cells make of it."""
+
+    def read(name: str) -> Cells:
+        return _read(name, table[name], formats)
+
+    rows = Rows(0, len(table), read, _rng())
+    if isinstance(one.tree, Lookup):
+        return one.tree.broken(rows, read_cells(one.name, table[one.name]))
+    # Given its dtype first, which may round it.
+    wanted = read_cells(one.name, typed(one.name, one.cells(rows), one.dtype))
+    found = read_cells(one.name, table[one.name])
+    differs: npt.NDArray[np.bool_] = wanted.missing != found.missing
+    differs |= ~wanted.missing & (wanted.values != found.values)
+    return differs
 
 
 def formats_of(attributes: Iterable[Attribute]) -> dict[str, str]:
@@ -257,7 +288,7 @@ def _planned(
 ) -> PlannedColumn:
     name, dtype = declared.name, declared.dtype
     rows = Rows(0, 1, lambda column: read_cells(column, examples[column].iloc[:1]), _rng())
-    plan = PlannedColumn(name, tree, dtype or "", dict(declared.values))
+    plan = PlannedColumn(name, tree, dtype or "", dict(declared.values), declared.described)
     cells = plan.cells(rows)
     if dtype is None:
         if cells.kind == "nothing" and tree is not None:

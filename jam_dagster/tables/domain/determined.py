@@ -18,6 +18,7 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS, date_text, numbers_in
 from jam_dagster.tables.domain.derived import Formats, holds, instants
+from jam_dagster.tables.domain.determined_clock import clock_sums
 from jam_dagster.tables.domain.determined_sums import LEAST_ROWS, sums
 from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
@@ -93,7 +94,11 @@ def determined(
             sources.append(name)
             rest = [one for one in distinct if one not in found and one not in sources]
             found |= _parts(name, rest, sample, table, distinct, formats)
-    for name, expression in sums(sample, table, modelled, distinct, frozenset(found)):
+    clocks = dict(clock_sums(sample, table, [one for one in modelled if one not in found]))
+    found |= clocks if enough else {}
+    # A sum of what a clock gives may be what gives it.
+    kept = [name for name in modelled if name not in clocks]
+    for name, expression in sums(sample, table, kept, distinct, frozenset(found)):
         found[name] = expression
     if enough:
         found |= _copies(sample, table, modelled, found)

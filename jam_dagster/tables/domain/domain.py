@@ -37,6 +37,7 @@ from jam_dagster.tables.domain.domain_file import (
     save_domain,
 )
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
@@ -168,6 +169,11 @@ class Domain:
         """The impossible combinations and the constraints: what no record may break."""
         return (*self.impossible, *self.constraints)
 
+    @property
+    def rules(self) -> tuple[Constraint | PlannedColumn, ...]:
+        """The repairs, and the derived columns that others determine: what decoded rows keep."""
+        return (*self.repairs, *(one for one in self.plan if one.sources))
+
     @cached_property
     def orders(self) -> tuple[Order, ...]:
         """The orders that decoded rows keep, each after those on its lower attribute."""
@@ -295,7 +301,9 @@ class Domain:
             content["derived"] = [
                 [
                     one.name,
-                    one.expression,
+                    one.expression.to_entry()
+                    if isinstance(one.expression, Lookup)
+                    else one.expression,
                     one.dtype,
                     *([list(map(list, one.values))] if one.values else []),
                 ]

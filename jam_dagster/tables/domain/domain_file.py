@@ -74,6 +74,7 @@ from jam_dagster.tables.domain.impossible import (
     condition_of,
     impossible_from,
 )
+from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
 from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
 from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
@@ -229,14 +230,7 @@ def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
         if constraints:
             content[key] = constraints_to(domain, constraints)
     if domain.derived:
-        content["derived"] = {
-            one.name: {"expression": one.expression}
-            | ({"values": dict(one.values)} if one.values else {})
-            | ({"dtype": one.dtype} if one.dtype else {})
-            if one.values or one.dtype
-            else one.expression
-            for one in domain.derived
-        }
+        content["derived"] = {one.name: _derived_to_dict(one) for one in domain.derived}
     if domain.order:
         content["columns"] = list(domain.order)
     return content
@@ -471,8 +465,20 @@ def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:
     return {"edges": [short_number(edge) for edge in attribute.edges]}
 
 
+def _derived_to_dict(column: DerivedColumn) -> Any:
+    dtype = {"dtype": column.dtype} if column.dtype else {}
+    if isinstance(column.expression, Lookup):
+        return column.expression.to_entry() | dtype
+    values = {"values": dict(column.values)} if column.values else {}
+    rest = values | dtype
+    return {"expression": column.expression} | rest if rest else column.expression
+
+
 def _derived(name: str, entry: object) -> DerivedColumn:
     what = f"derived column {name!r}"
+    if isinstance(entry, Mapping) and "lookup" in entry:
+        check_keys(what, entry, ("lookup", "values", "dtype"))
+        return DerivedColumn(name, Lookup.from_entry(what, entry), _dtype(what, entry))
     given = entry if isinstance(entry, Mapping) else {"expression": entry}
     check_keys(what, given, ("expression", "values", "dtype"))
     expression = given.get("expression")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +13,7 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import encode
+from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS
@@ -22,8 +23,10 @@ from jam_dagster.tables.domain.determined import Entry, determined, part_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.draft_notes import has_line_breaks, notes_of, separator_of
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
-from jam_dagster.tables.domain.expressions import column_text
+from jam_dagster.tables.domain.expressions import column_text, columns_of, parsed
 from jam_dagster.tables.domain.found_constraints import found_constraints
+from jam_dagster.tables.domain.found_lookups import found_lookups
+from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.time_draft import (
     draft_time,
     is_day_first,
@@ -56,7 +59,7 @@ def draft_table(
     exclude: Sequence[str] = (),
     bins: int | None = None,
     other: str | None = "other",
-    infer: bool = False,
+    infer: bool = True,
 ) -> DraftedDomain:
     """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
@@ -75,11 +78,15 @@ def draft_table(
     with gaps as floats).
 
     An attribute takes any cell of another table, unless `other` is None: what cannot be read as
-    its kind is encoded as a missing value. Constants, keys, free text and nested values are left
-    out: in the synthetic table, which has all drafted columns in the public one's order,
-    they are missing. Columns that others determine in every row, constants and keys are proposed
-    as derived columns. Orders between columns, combinations of two, and columns without a missing
-    cell are what synthetic rows are repaired to keep; no record of another table is held to them.
+    its kind is encoded as a missing value. Constants, free text and nested values are left out: in
+    the synthetic table, which has all drafted columns in the public one's order, they are missing.
+    Keys, and columns that others determine in every row, are derived: by a formula, or by a table
+    of the public values if there are 1,000 rows, five for each entry, and 50 that confirm an entry
+    by a value other than the most frequent one. No measurement is paid for them, and nothing checks
+    whether they hold in another table. Constants are proposed alone, for they may be the one thing
+    in which the tables differ. Orders between columns, combinations of two, and where columns are
+    missing are what synthetic rows are repaired to keep; no record of another table is held to
+    them.
 
     Parameters
     ----------
@@ -96,7 +103,7 @@ def draft_table(
         Name of the category for unobserved values, in the case of an existing category of that
         name; None: none is added, and an unobserved value is an error.
     infer
-        Whether what is proposed becomes part of the domain.
+        Whether keys and determined columns are derived; if not, they are proposed.
 
     Returns
     -------
@@ -209,7 +216,7 @@ def drafted(
     left_out: Sequence[LeftOut],
     table: pd.DataFrame | None = None,
     *,
-    infer: bool = False,
+    infer: bool = True,
 ) -> DraftedDomain:
     """Return a domain of attributes, and of all columns of a table, or raise DomainError."""
     if not attributes:
@@ -237,8 +244,19 @@ def drafted(
     attributes = [_in_its_zone(one, table, attributes, found) for one in attributes]
     found = {name: _listed(one, name, attributes) for name, one in found.items()}
     found = {name: one for name, one in found.items() if not isinstance(one, dict) or one["values"]}
-    set_now: Mapping[str, Entry] = found if infer else {}
+    # A constant may be the one thing that differs between the tables.
+    set_now: dict[str, Entry | Lookup] = {}
+    if infer:
+        set_now |= {name: one for name, one in found.items() if not _is_constant(one)}
     kept = tuple(one for one in attributes if one.name not in set_now)
+    encoded = encode(table, Domain(kept), private=False)
+    hours = [one.hour_from for one in kept if isinstance(one, TimeAttribute)]
+    lookups = found_lookups(table, encoded, {*found, *filter(None, hours)})
+    if infer:
+        set_now |= lookups
+    else:
+        found |= {name: one.to_entry() for name, one in lookups.items()}
+    kept = tuple(one for one in kept if one.name not in set_now)
     missing = tuple(one for one in left_out if one.name not in set_now)
     names = [name for name in table.columns if name in {*set_now, *(one.name for one in missing)}]
     derived = tuple(_derived(name, set_now.get(name)) for name in names)
@@ -252,7 +270,7 @@ def drafted(
             for one in derived
         )
         domain = dataclasses.replace(domain, derived=tuple(typed))
-    encoded = encode(table, domain, private=False)
+    encoded = EncodedTable(domain, tuple(map(encoded.column, domain.names)))
     domain = dataclasses.replace(domain, repairs=found_constraints(table, encoded))
     gone = [place for place, name in enumerate(table.columns) if name in set_now]
     missing = tuple(
@@ -261,10 +279,18 @@ def drafted(
     )
     notes = notes_of(table, encoded)
     multiline = any(map(has_line_breaks, (table[name] for name in table.columns)))
-    return DraftedDomain(domain, missing, {} if infer else found, notes, multiline)
+    proposed = {name: one for name, one in found.items() if name not in set_now}
+    return DraftedDomain(domain, missing, proposed, notes, multiline)
 
 
-def _derived(name: str, entry: Entry | None) -> DerivedColumn:
+def _is_constant(entry: Entry) -> bool:
+    """Return whether an entry is one value in every row, and no number of the row."""
+    if not isinstance(entry, str):
+        return not isinstance(entry, dict)
+    return not (columns_of(parsed("", entry)) or "row()" in entry or entry == "uuid()")
+
+
+def _derived(name: str, entry: Entry | Lookup | None) -> DerivedColumn:
     if not isinstance(entry, dict):
         return DerivedColumn(name, entry)
     return DerivedColumn(name, entry["expression"], None, tuple(entry["values"].items()))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.tables.domain.constraints import described
@@ -13,6 +14,8 @@ from jam_dagster.tables.domain.determined import Entry
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.draft_notes import SHIFT_ADVICE
+from jam_dagster.tables.domain.lookups import Lookup
+from jam_dagster.tables.domain.values import Value
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,17 @@ class DraftedDomain:
     def remark(self) -> str:
         """Lines on what is left out, noted, derived or repaired, or ""."""
         found = [one for one in self.domain.derived if one.expression is not None]
-        derived = {one.name: one.described if one.values else one.expression for one in found}
+        derived: dict[str, Entry | None] = {}
+        for one in found:
+            by_table = bool(one.values) or isinstance(one.expression, Lookup)
+            derived[one.name] = one.described if by_table else cast("Value", one.expression)
         parts = {
             "Columns that are left out, and missing in each synthetic row:": [
                 *map(str, self.left_out)
             ],
             "Columns to look at:": [_printable(f"{one}: {self.notes[one]}") for one in self.notes],
-            "Columns that are derived:": _lines(derived),
+            "Columns that are derived, as in every row of the public table, and measured nowhere"
+            " (--no-infer models them):": _lines(derived),
             "What synthetic rows keep, as all public ones do:": [
                 *map(_printable, described(self.domain, self.domain.repairs))
             ],
@@ -86,11 +93,8 @@ class DraftedDomain:
         """What could be derived, as for `remark`."""
         if not self.proposed:
             return ""
-        head = "Columns that could be derived (the option infer derives them):"
-        short = {
-            name: f"{one['expression']} by its values" if isinstance(one, dict) else one
-            for name, one in self.proposed.items()
-        }
+        head = "Columns that could be derived, if you write it below `derived`:"
+        short = {name: _in_short(one) for name, one in self.proposed.items()}
         return "\n  ".join([head, *_lines(short)])
 
     def without_shift_advice(self) -> DraftedDomain:
@@ -114,6 +118,14 @@ class DraftedDomain:
         save_domain(
             self.domain, path, comments, [*end, *_lines(self.proposed)] if self.proposed else ()
         )
+
+
+def _in_short(entry: Entry) -> Entry:
+    if not isinstance(entry, dict):
+        return entry
+    if "lookup" in entry:
+        return f"looked up by {', '.join(entry['lookup'])}"
+    return f"{entry['expression']} by its values"
 
 
 def _printable(text: str) -> str:

@@ -21,6 +21,7 @@ from jam_dagster.tables.domain.computed_cells import (
     Rows,
     arithmetic,
 )
+from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value
 
 _MOST_CHARACTERS = 500
@@ -47,7 +48,7 @@ class _Call:
     arguments: tuple[Any, ...]
 
 
-Tree = _Column | _Call | Value | None
+Tree = _Column | _Call | Lookup | Value | None
 
 
 def syntax_of(text: str) -> ast.expr | None:
@@ -112,6 +113,8 @@ def columns_of(tree: Tree) -> set[str]:
     """Return the columns that a tree reads."""
     if isinstance(tree, _Column):
         return {tree.name}
+    if isinstance(tree, Lookup):
+        return set(tree.columns)
     arguments = tree.arguments if isinstance(tree, _Call) else ()
     return {name for one in arguments for name in columns_of(one)}
 
@@ -120,6 +123,8 @@ def evaluated(tree: Tree, rows: Rows) -> Cells:
     """Return the cells that a tree gives in rows."""
     if isinstance(tree, _Column):
         return rows.columns(tree.name)
+    if isinstance(tree, Lookup):
+        return tree.cells(rows)
     if isinstance(tree, _Call):
         if tree.function in ARITHMETIC:
             left, right = (evaluated(one, rows) for one in tree.arguments)

@@ -169,9 +169,18 @@ def test_a_time_that_is_said_twice_is_modelled_once() -> None:
         "local": f"timestamp(at, {zone})",
         "shown": f'text(timestamp(at, {zone}), "%d.%m.%Y %H:%M")',
         "again": "at",
+        "since": None,
+        "from": None,
+    }
+    constants = draft_table(table).proposed
+    assert constants == {
         "since": 'timestamp("2013-05-01T12:00:00")',
         "from": 'date("2013-05-01")',
     }
+    content = domain.to_dict()
+    for name, constant in constants.items():
+        content["derived"][name]["expression"] = constant
+    domain = Domain.from_dict(content)
     made = decode(encode(table, domain, private=False), np.random.default_rng(0))
     assert made.dtypes.to_dict() == table.dtypes.to_dict()
     assert (made["since"] == table["since"]).all()
@@ -246,7 +255,8 @@ def test_a_label_stands_for_a_code() -> None:
     mixed["again"] = mixed["code"]
     assert draft_table(mixed, infer=True).domain.derived == ()
     # In a file for a person they stand in one line.
-    (entry,) = [one for one in _lines(draft_table(table).proposed) if one.startswith('"code"')]
+    proposed = draft_table(table, infer=False).proposed
+    (entry,) = [one for one in _lines(proposed) if one.startswith('"code"')]
     assert parse_yaml(entry)["code"]["values"] == {"Bonn": 3, "Köln": 1, "Lyon": 7}
 
 
@@ -262,7 +272,7 @@ def made(draft: DraftedDomain) -> pd.DataFrame:
 
 
 def test_a_draft_has_all_columns_and_proposes_the_rest(tmp_path) -> None:
-    draft = draft_table(FLIGHTS)
+    draft = draft_table(FLIGHTS, infer=False)
     table = made(draft)
     assert list(table) == list(FLIGHTS)
     assert table[["year", "note", "number"]].isna().all(axis=None)
@@ -271,28 +281,30 @@ def test_a_draft_has_all_columns_and_proposes_the_rest(tmp_path) -> None:
     text = (tmp_path / "domain.yaml").read_text()
     assert "\n# year: 2013\n# sched dep: hour * 100 + minute\n" in text
     assert "\n# number: row() + 1000\n" in text
-    hint = "(the option infer derives them):\n  year: 2013\n  sched dep: hour * 100 + minute"
+    hint = "if you write it below `derived`:\n  year: 2013\n  sched dep: hour * 100 + minute"
     assert hint in draft.hint
     assert Domain.load(tmp_path / "domain.yaml") == draft.domain
-    assert list(made(draft_table(FLIGHTS, exclude=["note"]))) == list(FLIGHTS.drop(columns="note"))
+    assert list(made(draft_table(FLIGHTS, exclude=["note"], infer=False))) == list(
+        FLIGHTS.drop(columns="note")
+    )
 
 
-def test_infer_makes_what_is_proposed_part_of_the_domain(tmp_path) -> None:
-    draft = draft_table(FLIGHTS, infer=True)
+def test_what_others_determine_is_derived_and_a_constant_proposed(tmp_path) -> None:
+    draft = draft_table(FLIGHTS)
     table = made(draft)
     assert draft.domain.names == ("hour", "minute", "price", "class")
     assert list(table) == list(FLIGHTS)
     assert (table["sched dep"] == table.hour * 100 + table.minute).all()
     assert (table.total == (table.price + table["sched dep"]).round(2)).all()
-    assert (table.year == 2013).all()
+    assert table.year.isna().all()
+    assert draft.proposed == {"year": 2013}
     assert table.number.tolist() == FLIGHTS.number.tolist()
-    assert [one.name for one in draft.left_out] == ["note"]
-    assert (
-        "Columns that are derived:\n  year: 2013\n  sched dep: hour * 100 + minute" in draft.remark
-    )
+    assert [one.name for one in draft.left_out] == ["year", "note"]
+    assert "(--no-infer models them):\n  sched dep: hour * 100 + minute" in draft.remark
     draft.save(tmp_path / "domain.yaml")
     text = (tmp_path / "domain.yaml").read_text()
-    assert "attributes:\n  # left out: note" in text
+    assert "attributes:\n  # left out: year" in text
+    assert text.endswith("to be written below `derived`:\n# year: 2013\n")
     assert Domain.load(tmp_path / "domain.yaml") == draft.domain
 
 

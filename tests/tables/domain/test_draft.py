@@ -383,7 +383,7 @@ def test_all_that_cannot_be_modelled_is_left_out_at_once():
         table = pd.DataFrame({"id": column.index % 2, "a": column, "b": column.index % 3 == 0})
         if len(table) == 1:
             table = pd.concat([table, table.assign(id=1, b=False)])
-        draft = draft_table(table)
+        draft = draft_table(table, infer=False)
         assert draft.domain.names == ("id", "b")
         (left_out,) = draft.left_out
         assert (left_out.name, left_out.place) == ("a", 1)
@@ -416,7 +416,8 @@ def test_keys_look_like_keys():
     rng = np.random.default_rng(0)
     sparse = np.sort(rng.choice(10**6, 150, replace=False))
     for name in ("customer_id", "orderNumber", "ID", "invoice no", "Unnamed: 0"):
-        (left_out,) = draft_table(pd.DataFrame({name: sparse, "b": [1, 2] * 75})).left_out
+        keys = draft_table(pd.DataFrame({name: sparse, "b": [1, 2] * 75}), infer=False)
+        (left_out,) = keys.left_out
         assert left_out.name == name
     # Different and sorted numbers may be salaries.
     for name in ("salary", "paid", "width"):
@@ -455,9 +456,9 @@ def test_nothing_is_proposed_from_few_rows():
     table = pd.DataFrame(
         {"at": days, "day": days.day, "a": ["x", "y"] * 30, "b": ["x", "y"] * 30, "z": 7}
     )
-    drafted = draft_table(table.head(30))
+    drafted = draft_table(table.head(30), infer=False)
     assert (list(drafted.proposed), drafted.domain.repairs) == (["z"], ())
-    drafted = draft_table(table)
+    drafted = draft_table(table, infer=False)
     assert list(drafted.proposed) == ["day", "b", "z"]
     assert drafted.domain.repairs
 

@@ -214,7 +214,9 @@ def test_lengths_of_time_shorter_than_a_bin_come_out():
 def test_fractions_of_a_second_are_noted():
     seconds = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 10**8, 300), "ms")
     texts = seconds.strftime("%Y-%m-%d %H:%M:%S.%f").str[:-3]
-    drafted = draft_table(pd.DataFrame({"a": texts, "b": seconds, "c": ["x", "y", "z"] * 100}))
+    drafted = draft_table(
+        pd.DataFrame({"a": texts, "b": seconds, "c": ["x", "y", "z"] * 100}), infer=False
+    )
     assert drafted.domain.attribute("a").format == "%Y-%m-%d %H:%M:%S.%3f"
     assert drafted.notes == dict.fromkeys(
         "ab", f"fractions of a second come out as 0; {CLIPPED_DATES}{SHIFT_ADVICE}"

@@ -1,0 +1,215 @@
+"""Columns of a public table that others determine in every row, though by no formula."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.lookups import Key, Lookup
+from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.values import Value, plain_value, text_of
+
+_LEAST_ROWS = 1000
+_ROWS_OF_A_KEY = 5
+_LEAST_CONFIRMED = 50
+"""Least number of rows that confirm an entry by a value other than the most frequent one."""
+
+_MOST_KEYS = 10_000
+_MOST_OTHER = 0.2
+_SAMPLE = 4000
+_MOST_SOURCES = 60
+_MOST_RESULTS = 100
+
+_Codes = npt.NDArray[np.int64]
+
+
+def found_lookups(
+    table: pd.DataFrame, encoded: EncodedTable, taken: Collection[str]
+) -> dict[str, Lookup]:
+    """Return tables by which one or two attributes give other columns in every row.
+
+    Parameters
+    ----------
+    table
+        The public table.
+    encoded
+        The same, encoded.
+    taken
+        Columns that are derived already.
+
+    Returns
+    -------
+    dict
+        A lookup by the name of its column. No column of a lookup is looked up itself. Rows in which
+        a source is in the category of unlisted values confirm nothing, and have several results.
+    """
+    rows = encoded.records
+    if rows < _LEAST_ROWS:
+        return {}
+    sources = _sources(encoded)
+    targets = {
+        name: _numbered(table[name])
+        for name in map(str, table.columns)
+        if name not in taken and _is_plain(table[name])
+    }
+    targets = {name: one for name, one in targets.items() if 1 < one.max() + 1 < rows}
+    possible: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+    for names, target in _candidates(sources, targets):
+        # One source is better than two, and few keys are better than many.
+        best = possible.setdefault(target, [])
+        if len(names) == 1 or not any(len(one) == 1 for _, one in best):
+            keys, known = _keys(sources, names)
+            if _confirmed(keys, known, targets[target]):
+                best.append((len(np.unique(keys)), names))
+    found: dict[str, Lookup] = {}
+    needed: set[str] = set()
+    # A column of many values costs most to model.
+    for name in sorted(possible, key=lambda one: -int(targets[one].max())):
+        ways = sorted(possible[name], key=lambda one: (len(one[1]), one[0]))
+        usable = [names for _, names in ways if not set(names) & found.keys()]
+        if name not in needed and usable:
+            made = _lookup(table[name], sources, encoded, usable[0])
+            if made is not None:
+                found[name] = made
+                needed |= set(usable[0])
+    return found
+
+
+def _sources(encoded: EncodedTable) -> dict[str, tuple[_Codes, npt.NDArray[np.bool_]]]:
+    """Return the codes of attributes with few values, and which rows have a listed one."""
+    found = {}
+    for one, column in zip(encoded.domain.attributes, encoded.columns, strict=True):
+        if _labels(one) is None:
+            continue
+        codes = column.astype(np.int64)
+        known = np.ones(len(codes), dtype=bool)
+        if isinstance(one, CategoricalAttribute) and one.other is not None:
+            known = codes != one.code_of(one.other)
+        if known.mean() >= 1 - _MOST_OTHER and len(np.unique(codes)) > 1:
+            found[one.name] = codes, known
+    return dict(list(found.items())[:_MOST_SOURCES])
+
+
+def _labels(attribute: Attribute) -> list[str | None] | None:
+    """Return the text of the value that each code is decoded to; None if it has several."""
+    null: list[None] = [None] if attribute.null_code is not None else []
+    if isinstance(attribute, CategoricalAttribute):
+        return [*map(text_of, attribute.values), *null]
+    if isinstance(attribute, TimeAttribute) or attribute.format:
+        return None
+    places, entries = attribute.entries
+    single = len(places) == attribute.bins and (entries[:, 0] == entries[:, 1]).all()
+    return [*map(text_of, entries[:, 0].tolist()), *null] if single else None
+
+
+def _is_plain(column: pd.Series[Any]) -> bool:
+    dtype: Any = column.dtype
+    if pd.api.types.is_numeric_dtype(dtype):
+        return True
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _is_plain(pd.Series(dtype.categories))
+    return bool(pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype)) and all(
+        isinstance(one, str | bool) for one in column.dropna().unique()
+    )
+
+
+def _numbered(column: pd.Series[Any]) -> _Codes:
+    return pd.factorize(column, use_na_sentinel=False)[0].astype(np.int64)
+
+
+def _candidates(
+    sources: dict[str, tuple[_Codes, npt.NDArray[np.bool_]]], targets: dict[str, _Codes]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield one or two sources that determine a target in a sample."""
+    if not targets:
+        return
+    names = list(targets)
+    rows = len(targets[names[0]])
+    sample = np.unique(np.linspace(0, rows - 1, _SAMPLE).astype(np.intp))
+    values = np.stack([targets[name][sample] for name in names], axis=1)
+    for number in (1, 2):
+        for some in combinations(sources, number):
+            keys, known = _keys(sources, some, sample)
+            order = np.argsort(keys, kind="stable")
+            same = (keys[order][1:] == keys[order][:-1]) & known[order][1:] & known[order][:-1]
+            if 3 * same.sum() < len(sample):
+                continue
+            sorted_values = values[order]
+            breaks = (sorted_values[1:] != sorted_values[:-1])[same].any(axis=0)
+            for name, broken in zip(names, breaks, strict=True):
+                if not broken and name not in some:
+                    yield some, name
+
+
+def _keys(
+    sources: dict[str, tuple[_Codes, npt.NDArray[np.bool_]]],
+    names: Sequence[str],
+    rows: Any = slice(None),
+) -> tuple[_Codes, npt.NDArray[np.bool_]]:
+    """Return a number for the combination of some sources in each row, and which are listed."""
+    first, known = (one[rows] for one in sources[names[0]])
+    for name in names[1:]:
+        codes, listed = (one[rows] for one in sources[name])
+        first, known = first * (int(codes.max(initial=0)) + 1) + codes, known & listed
+    return first, known
+
+
+def _confirmed(keys: _Codes, known: npt.NDArray[np.bool_], target: _Codes) -> bool:
+    """Return whether all rows of a key have one value, in so many rows that it is no chance."""
+    keys, values = keys[known], target[known]
+    distinct, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    if (
+        not len(distinct)
+        or len(distinct) > _MOST_KEYS
+        or len(distinct) * _ROWS_OF_A_KEY > len(keys)
+    ):
+        return False
+    if (values[first][places] != values).any():
+        return False
+    again = np.ones(len(values), dtype=bool)
+    again[first] = False
+    often = np.bincount(values).argmax()
+    return bool((again & (values != often)).sum() >= _LEAST_CONFIRMED)
+
+
+def _lookup(
+    column: pd.Series[Any],
+    sources: dict[str, tuple[_Codes, npt.NDArray[np.bool_]]],
+    encoded: EncodedTable,
+    names: tuple[str, ...],
+) -> Lookup | None:
+    """Return the table of a column, the source with the most values of it first."""
+
+    def told(name: str) -> int:
+        both = pd.DataFrame({"key": sources[name][0], "value": target}).drop_duplicates()
+        return len(both) - both["key"].nunique()
+
+    target, distinct = pd.factorize(column, use_na_sentinel=False)
+    # What is unlisted is looked up by the first column alone, so it leaves the fewest values.
+    names = tuple(sorted(names, key=told))
+    labels = [_labels(encoded.domain.attribute(name)) for name in names]
+    codes = {name: sources[name][0] for name in names}
+    rows = pd.DataFrame(codes | {"": target}).value_counts(sort=False).reset_index()
+    rows = rows.sort_values([*names, "count", ""], ascending=[True] * len(names) + [False, True])
+    values: list[Value | None] = [
+        None if pd.isna(one) else plain_value(str(column.name), one) for one in distinct.tolist()
+    ]
+    results: dict[Key, list[Value | None]] = {}
+    for *key, place, _ in rows.itertuples(index=False, name=None):
+        texts = tuple(one[code] for one, code in zip(labels, key, strict=True) if one is not None)
+        here = results.setdefault(texts, [])
+        if len(here) < _MOST_RESULTS:
+            here.append(values[place])
+    try:
+        return Lookup(names, tuple((key, tuple(here)) for key, here in results.items()))
+    except DomainError:
+        return None

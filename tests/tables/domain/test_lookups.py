@@ -1,0 +1,195 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.tables import Domain, EncodedTable, decode, draft_table
+from jam_dagster.tables.domain import lookups
+from jam_dagster.tables.domain.lookups import Lookup
+
+ATTRIBUTES = {
+    "origin": {"values": ["JFK", "LGA", "EWR"], "nullable": True},
+    "dest": {"values": ["LAX", "BOS", "other"], "other": "other", "nullable": True},
+}
+MILES = [
+    ["JFK", "LAX", 2475],
+    ["JFK", "BOS", 187],
+    ["JFK", "other", [1089, 944]],
+    ["LGA", "BOS", 184],
+    [None, "LAX", None],
+]
+
+
+def domain(**derived):
+    return Domain.from_dict({"attributes": ATTRIBUTES, "derived": derived})
+
+
+def decoded(made, rows, seed=0):
+    table = EncodedTable(made, tuple(np.array(rows).T))
+    return decode(table, np.random.default_rng(seed))
+
+
+def test_the_file_form_is_kept_and_in_the_digest():
+    entry = {"lookup": ["origin", "dest"], "values": MILES}
+    made = domain(miles=entry)
+    assert made.to_dict()["derived"] == {"miles": entry}
+    assert made.columns["miles"] == "Int64"
+    assert domain(miles=entry | {"dtype": "float64"}).columns["miles"] == "float64"
+    assert Domain.from_dict(made.to_dict()).digest == made.digest
+    other = [*MILES[:-1], [None, "LAX", 1]]
+    assert domain(miles=entry | {"values": other}).digest != made.digest
+    assert made.derived[0].described == "looked up by origin, dest in a table of 5 entries"
+
+
+def test_listed_combinations_have_their_value():
+    made = domain(miles={"lookup": ["origin", "dest"], "values": MILES})
+    rows = [(0, 0), (0, 1), (1, 1), (3, 0)]
+    assert decoded(made, rows)["miles"].tolist() == [2475, 187, 184, pd.NA]
+
+
+def test_of_several_values_each_row_has_one():
+    made = domain(miles={"lookup": ["origin", "dest"], "values": MILES})
+    found = decoded(made, [(0, 2)] * 200)["miles"].value_counts()
+    assert sorted(found.index) == [944, 1089]
+    assert found.min() > 60  # Below it by chance: 1e-8.
+
+
+def test_an_unlisted_combination_has_the_same_value_in_each_row():
+    made = domain(miles={"lookup": ["dest", "origin"], "values": [[b, a, m] for a, b, m in MILES]})
+    # Boston from Newark is not listed: as far as from another airport.
+    far = decoded(made, [(2, 1)] * 50)["miles"].unique()
+    assert len(far) == 1
+    assert far[0] in (184, 187)
+    assert decoded(made, [(2, 1)] * 3, seed=9)["miles"].unique().tolist() == far.tolist()
+    # No entry has a missing destination.
+    assert decoded(made, [(0, 3)])["miles"].isin([2475, 187, 1089, 944, 184, pd.NA]).all()
+
+
+def test_a_lookup_reads_derived_columns_and_is_read():
+    made = domain(
+        short={"expression": "text(origin)", "values": {"JFK": "J", "LGA": "L", "EWR": "E"}},
+        miles={"lookup": ["short"], "values": [["J", 1.5], ["L", 2.5]]},
+        double="miles * 2",
+    )
+    found = decoded(made, [(0, 0), (1, 0)])
+    assert found["double"].tolist() == [3.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"lookup": [], "values": [[1]]}, "from 1 to 3 columns"),
+        ({"lookup": ["a", "b", "c", "d"], "values": []}, "from 1 to 3 columns"),
+        ({"lookup": ["dest", "dest"], "values": [["a", "a", 1]]}, "column twice"),
+        ({"lookup": ["dest"], "values": []}, "has no value"),
+        ({"lookup": ["dest"]}, "has no value"),
+        ({"lookup": ["dest"], "values": [["LAX", None]]}, "has no value"),
+        ({"lookup": ["dest"], "values": [["LAX", 1], ["LAX", 2]]}, "combination twice"),
+        ({"lookup": ["dest"], "values": [["LAX", 1], ["BOS", "x"]]}, "all texts"),
+        ({"lookup": ["dest"], "values": [["LAX", 2**60]]}, "up to 2\\^53"),
+        ({"lookup": ["dest"], "values": [["LAX"]]}, "must list the values of dest"),
+        ({"lookup": ["dest"], "values": [["LAX", []]]}, "and a result"),
+        ({"lookup": ["dest"], "values": [["LAX", {"a": 1}]]}, "LAX|value|text"),
+        ({"lookup": ["gate"], "values": [["A", 1]]}, "reads 'gate'"),
+        ({"lookup": ["miles"], "values": [["A", 1]]}, "circle"),
+        ({"lookup": ["dest"], "expression": "dest", "values": []}, "unknown key 'expression'"),
+    ],
+)
+def test_what_is_no_lookup_is_refused(entry, message):
+    with pytest.raises((DomainError, SpecificationError), match=message):
+        domain(miles=entry)
+
+
+def test_the_values_of_a_file_are_bounded(monkeypatch):
+    monkeypatch.setattr(lookups, "_MOST_VALUES", 3)
+    with pytest.raises(DomainError, match="more than 3 values"):
+        Lookup(("dest",), ((("LAX",), (1, 2)), (("BOS",), (3, 4))))
+
+
+# --- found in a public table
+
+
+def flights(rows=4000, seed=0, **changes):
+    """Flights whose distance follows from the route, and the airline's name from its code."""
+    rng = np.random.default_rng(seed)
+    origin = rng.choice(["JFK", "LGA", "EWR"], rows)
+    dest = rng.choice([f"D{one:02}" for one in range(20)], rows)
+    miles = {(a, b): int(rng.integers(100, 3000)) for a in ("JFK", "LGA", "EWR") for b in set(dest)}
+    table = pd.DataFrame({"origin": origin, "dest": dest})
+    table["miles"] = [miles[route] for route in zip(origin, dest, strict=True)]
+    table["region"] = table["dest"].map(lambda one: f"region {int(one[1:]) % 4}")
+    table["delay"] = rng.normal(0, 30, rows).round(1)
+    return table.assign(**changes), miles
+
+
+def drafted(table, **given):
+    made = draft_table(table, **given)
+    kept = [one for one in made.domain.derived if isinstance(one.expression, Lookup)]
+    return made, {one.name: one.expression for one in kept}
+
+
+def test_what_one_or_two_columns_determine_is_found():
+    table, miles = flights()
+    made, found = drafted(table)
+    assert {name: set(one.columns) for name, one in found.items()} == {
+        "miles": {"origin", "dest"},
+        "region": {"dest"},
+    }
+    assert found["miles"].columns[0] == "dest"
+    entries = {key[::-1]: values for key, values in found["miles"].entries}
+    assert entries == {route: (far,) for route, far in miles.items()}
+    assert made.domain.names == ("origin", "dest", "delay")
+    assert list(made.domain.columns) == list(table.columns)
+    assert "miles: 'looked up by dest, origin in a table of 60 entries'" in made.remark
+
+
+def test_what_is_not_derived_is_proposed():
+    table, _ = flights()
+    made, found = drafted(table, infer=False)
+    assert found == {}
+    assert set(made.proposed) == {"miles", "region"}
+    assert made.domain.names == tuple(table.columns)
+    content = made.domain.to_dict()
+    content["attributes"] = {
+        name: one for name, one in content["attributes"].items() if name not in made.proposed
+    }
+    content["repairs"] = []
+    assert Domain.from_dict(content | {"derived": dict(made.proposed)}).derived
+
+
+def test_rows_of_unlisted_values_confirm_nothing_and_keep_their_values():
+    table, _ = flights()
+    rare = table.index[:80]
+    # Of many values the most frequent 60 are listed.
+    table.loc[rare, "dest"] = [f"X{place % 50:02}" for place in range(80)]
+    table.loc[rare, "region"] = ["far", "farther"] * 40
+    _, found = drafted(table)
+    entries = dict(found["region"].entries)
+    assert set(entries["other",]) == {"far", "farther"}
+    assert entries["D00",] == ("region 0",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.head(900),
+        # One row breaks it.
+        lambda table: table.assign(region=table["region"].where(table.index > 0, "region 9")),
+        # Few rows have another value than the most frequent one.
+        lambda table: table.assign(region=np.where(np.arange(len(table)) < 40, "rare", "plain")),
+        # A missing cell is a value.
+        lambda table: table.assign(region=table["region"].where(table.index > 0)),
+    ],
+)
+def test_what_chance_may_explain_is_not_found(change):
+    table, _ = flights()
+    table = change(table)
+    _, found = drafted(table[["origin", "dest", "region", "delay"]])
+    assert found == {}
+
+
+def test_no_column_is_looked_up_by_one_that_is():
+    table, _ = flights()
+    table["zone"] = table["region"].map({f"region {one}": one % 2 for one in range(4)})
+    _, found = drafted(table)
+    assert found["zone"].columns == found["region"].columns == ("dest",)
