@@ -250,8 +250,10 @@ def drafted(
         set_now |= {name: one for name, one in found.items() if not _is_constant(one)}
     kept = tuple(one for one in attributes if one.name not in set_now)
     encoded = encode(table, Domain(kept), private=False)
-    hours = [one.hour_from for one in kept if isinstance(one, TimeAttribute)]
-    lookups = found_lookups(table, encoded, {*found, *filter(None, hours)})
+    # A date may be in another period than the public ones, and its hour is one of its parts.
+    times = [one for one in kept if isinstance(one, TimeAttribute)]
+    modelled = {name for one in times for name in (one.name, one.hour_from) if name is not None}
+    lookups = found_lookups(table, encoded, found.keys() | modelled)
     if infer:
         set_now |= lookups
     else:

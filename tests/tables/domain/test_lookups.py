@@ -193,3 +193,13 @@ def test_no_column_is_looked_up_by_one_that_is():
     table["zone"] = table["region"].map({f"region {one}": one % 2 for one in range(4)})
     _, found = drafted(table)
     assert found["zone"].columns == found["region"].columns == ("dest",)
+
+
+def test_a_date_is_never_looked_up():
+    table, _ = flights()
+    days = pd.date_range("2024-05-01", periods=20).strftime("%d.%m.%Y")
+    table["opened"] = table["dest"].map(dict(zip(sorted(set(table["dest"])), days, strict=True)))
+    table["closed"] = table["opened"].str.replace("05.2024", "06.2024")
+    made, found = drafted(table)
+    assert not {"opened", "closed"} & found.keys()
+    assert made.domain.attribute("opened").format == "%d.%m.%Y"
