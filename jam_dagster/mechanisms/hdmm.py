@@ -146,10 +146,10 @@ class Hdmm(ResidualMechanism):
       paid for what any two records move it by together, a little more than twice as much.
     - The number of records is public, or measured by itself, and its residual has no noise. The
       paper's strategies measure it with everything else.
-    - Noise is Gaussian. The paper's is Laplace's; the experiments of the JAM-PGM and GEM papers
-      draw Gaussian noise, for a sensitivity of 1 although records are replaced.
+    - Noise is Gaussian. The paper's is Laplace's; the PMW^Pub paper's runs of HDMM have Gaussian
+      noise for a sensitivity of 1, although records are replaced.
     - Least squares alone is far worse than no answer where a marginal has many cells. So the
-      marginals are made consistent and non-negative in turns, as in PrivSyn. The paper clips.
+      marginals are made consistent and non-negative in turns, as in PrivSyn.
     - The answers need not be consistent with any table, so no rows are sampled.
     """
 
