@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -46,7 +47,8 @@ from jam_dagster.models.weighted.records import consistent
 from jam_dagster.tables import Clique, Domain, Workload
 
 MOST_CELLS = 2**24
-"""Most cells of all residuals together: they are released in one draw."""
+"""Most cells of all residuals together. They are one draw, and exact noise takes 50 microseconds a
+cell."""
 
 REPAIRS = 50
 """Repetitions of consistency and non-negativity. Ten times as many lower errors by less than 2%,
@@ -90,8 +92,8 @@ class ResidualMechanism(Mechanism, ABC):
                 "measures one marginal after another, such as gaussian or aim."
             )
 
-    def reconstructed(self, ctx: Context) -> list[Measurement]:
-        """Release the residuals, and return the workload's maximal marginals, made of them.
+    def reconstructed(self, ctx: Context, cliques: Sequence[Clique]) -> list[Measurement]:
+        """Release the residuals, and return marginals within the workload that are made of them.
 
         - the strategy: the variance s_A^2 of each residual, in closed form
         - residual A of D, over s_A, + N(0, sigma^2) in each cell; all A together
@@ -129,7 +131,7 @@ class ResidualMechanism(Mechanism, ABC):
                 # A marginal of one cell has no noise, and fits ask for some.
                 *(sigma * math.sqrt(strategy.cell_variance(clique) or 1.0), 0),
             )
-            for clique in maximal_of(ctx.workload.cliques)
+            for clique in cliques
         ]
 
 
@@ -166,7 +168,7 @@ class Hdmm(ResidualMechanism):
         answers = MeasuredAnswers(ctx.domain, ctx.records)
         ctx.hold(parts_of(ctx.domain, ctx.workload))
         for _ in ctx.rounds(1, again=False):
-            marginals = self.reconstructed(ctx)
+            marginals = self.reconstructed(ctx, maximal_of(ctx.workload.cliques))
             with ctx.stage("fit"):
                 tables = consistent(ctx.domain, marginals, float(ctx.records), repairs=REPAIRS)
             for one in marginals:
@@ -196,9 +198,10 @@ class HdmmPgm(ResidualMechanism, GraphicalMechanism):
     -----
     - The strategy is that of `Hdmm`. The authors' HDMM+PGM weights the workload's own marginals
       (OPT_+), whose errors are no smaller.
-    - The model is fitted to the workload's maximal marginals, each weighted by one over the
-      variance of its cells. Where the model can have all of them, that is the fit of the least
-      squares; elsewhere it leaves out that the noise of marginals that share attributes is related.
+    - The model is fitted to the workload's marginals and those within them, each weighted by one
+      over the variance of its cells. Where a table can have all of them, the weights do not matter;
+      elsewhere they leave out that the noise of marginals that share attributes is related. Without
+      the smaller ones errors are up to a fifth larger.
     """
 
     size_limit_mb: float = size_limit_setting()
@@ -229,9 +232,11 @@ class HdmmPgm(ResidualMechanism, GraphicalMechanism):
 
     def draw(self, ctx: Context) -> FittedModel:
         """Release the residuals, and fit a model to the marginals that they make."""
-        fit = GraphicalFit(ctx, self, parts_of(ctx.domain, ctx.workload))
+        parts = parts_of(ctx.domain, ctx.workload)
+        fit = GraphicalFit(ctx, self, parts)
         for _ in ctx.rounds(1, again=False):
-            for one in self.reconstructed(ctx):
+            # The largest come first: the model's tree is theirs from then on.
+            for one in self.reconstructed(ctx, parts[::-1]):
                 fit.add(one)
         return fit.model
 
