@@ -217,6 +217,12 @@ def subsets_of(names: Sequence[str], most: int) -> list[Clique]:
     return [clique for degree in degrees for clique in combinations(names, degree)]
 
 
+def maximal_of(marginals: Iterable[Clique]) -> list[Clique]:
+    """Return the marginals that are within no other one, in their order."""
+    sets = {one: frozenset(one) for one in marginals}
+    return [one for one, names in sets.items() if not any(names < more for more in sets.values())]
+
+
 def public_of(mechanism: Mechanism, public: MarginalSource | None) -> MarginalSource:
     """Return the public table of a mechanism that needs one, or raise DomainError."""
     if public is None:

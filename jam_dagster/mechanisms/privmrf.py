@@ -6,14 +6,20 @@ Cai, Lei, Wei, Xiao: "Data Synthesis via Differentially Private Markov Random Fi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import attributes_of, check_pairs, check_share, subsets_of
+from jam_dagster.mechanisms.base import (
+    attributes_of,
+    check_pairs,
+    check_share,
+    maximal_of,
+    subsets_of,
+)
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.dependence import Dependence, graph_of, released_dependence
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limit_setting
@@ -302,9 +308,3 @@ def sample_of(
     found = dict.fromkeys(cliques[place] for place in drawn.tolist())
     others = (clique for clique in cliques if clique not in found)
     return [*found, *islice(others, max(least - len(found), 0))]
-
-
-def maximal_of(marginals: Iterable[Clique]) -> list[Clique]:
-    """Return the marginals that are within no other one, in their order."""
-    unique = list(dict.fromkeys(marginals))
-    return [one for one in unique if not any(set(one) < set(other) for other in unique)]

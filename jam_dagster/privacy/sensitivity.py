@@ -9,8 +9,11 @@ vector of counts of one marginal. `Neighbours` has the sensitivities for the oth
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
+
+import numpy as np
 
 from jam_dagster.common.choices import Relation
 from jam_dagster.errors import SpecificationError
@@ -38,6 +41,9 @@ candidate, ``predicted = sqrt(2 / pi) sigma cells`` does not depend on D. For a 
 where the model and the public counts lie on opposite sides of q(D) in the two cells. The sum is 4,
 which is attained.
 """
+
+MOST_TOGETHER = 20
+"""Attributes of residuals whose sensitivity is exact; that of more is an upper bound."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,35 @@ class Neighbours:
             return 4.0 * self.max_rows
         return 6.0 if self.max_rows == 1 else 8.0 * self.max_rows
 
+    def residuals(
+        self, precisions: Mapping[tuple[str, ...], float], sizes: Mapping[str, int]
+    ) -> float:
+        """L2 sensitivity of residuals of marginals together, each times a factor, in counts.
+
+        The residual of a marginal A is its table, from which the mean over each of its attributes
+        is taken away, one after another. A record's has the squared norm
+        ``p_A = prod_A (1 - 1 / n_i)``, and two records' have the inner product
+        ``prod_A ([the same value] - 1 / n_i)``. So all moves together by
+        ``sum_A w_A p_A`` at most, squared, where a record comes or goes, and by
+        ``2 sum_A w_A (p_A - prod_A ([i is not in S] - 1 / n_i))`` where it is replaced by one that
+        differs in the attributes S: the worst S counts. Both are attained. k records move as one
+        does, k times: the norm is convex in what each of them is.
+
+        Parameters
+        ----------
+        precisions : mapping
+            w_A, the square of the factor of each residual, by the attributes of A.
+        sizes : mapping
+            n_i, the number of values of each attribute.
+        """
+        norm = math.fsum(
+            weight * math.prod(1.0 - 1.0 / sizes[name] for name in part)
+            for part, weight in precisions.items()
+        )
+        if self.relation == "replace_one":
+            norm = 2.0 * (norm - _least_inner_product(precisions, sizes))
+        return self.cell * math.sqrt(norm)
+
     @property
     def records(self) -> float:
         """Sensitivity of the number of rows; 0 where it is public."""
@@ -231,6 +266,33 @@ class Neighbours:
     def to_dict(self) -> dict[str, Any]:
         """Return the relation as plain values."""
         return {"relation": self.relation, "max_rows": self.max_rows}
+
+
+def _least_inner_product(
+    precisions: Mapping[tuple[str, ...], float], sizes: Mapping[str, int]
+) -> float:
+    """Return the least weighted inner product of two records' residuals; of many attributes, less.
+
+    It is a polynomial that is linear in each [the same value], so that a value of all sets of
+    attributes comes from its coefficients, attribute by attribute.
+    """
+    names = [name for name in sizes if any(name in part for part in precisions)]
+    if len(names) > MOST_TOGETHER:
+        # The least of each: one attribute differs, the one with the fewest values.
+        return -math.fsum(
+            weight
+            * math.prod(1.0 - 1.0 / sizes[name] for name in part)
+            / (min(sizes[name] for name in part) - 1)
+            for part, weight in precisions.items()
+        )
+    values = np.zeros([2] * len(names))
+    for part, weight in precisions.items():
+        values[tuple(int(name in part) for name in names)] = weight
+    for axis, name in enumerate(names):
+        without, within = np.moveaxis(values, axis, 0)
+        less = within / sizes[name]
+        values = np.stack([without + within - less, without - less], axis=axis)
+    return float(values.min())
 
 
 REPLACE_ONE = Neighbours()

@@ -216,6 +216,31 @@ def privbayes_pgm() -> Case:
     )
 
 
+def hdmm() -> Case:
+    """HDMM: all residuals in one draw, with a sensitivity of their own."""
+    return Case(
+        "hdmm",
+        partial(make_mechanism, "hdmm"),
+        audits=(replace(EVERY_TABLE, settings={}),),
+        short=({}, {}),
+        steady={},
+        draws=("values",),
+        attained=("values",),
+        measured="cell",
+    )
+
+
+def hdmm_pgm() -> Case:
+    return replace(
+        hdmm(),
+        name="hdmm_pgm",
+        make=partial(make_mechanism, "hdmm_pgm", iterations=20),
+        audits=(EVERY_TABLE,),
+        short=({}, {"iterations": 2}),
+        steady={"iterations": 3},
+    )
+
+
 def privmrf() -> Case:
     """PrivMRF: pairs that depend, distances from the model, and marginals."""
     return Case(
@@ -491,12 +516,14 @@ _SPECIAL_CASES = [
     aim(),
     mwem_pgm(),
     privmrf(),
+    hdmm_pgm(),
     privsyn(),
     privbayes_pgm(),
     privbayes(),
     mst(),
     independent(),
     gaussian(),
+    hdmm(),
     tilt(),
     public_prior(),
     histogram("pmw_pub"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops.dependence import independence_error
 from jam_dagster.mechanisms.loops.expected_gain import expected_gain
+from jam_dagster.mechanisms.loops.residuals import Strategy, centred
 from jam_dagster.mechanisms.loops.scores import (
     error_scores,
     l1_distance,
@@ -22,6 +23,7 @@ from jam_dagster.mechanisms.privbayes import dependence
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
+    MOST_TOGETHER,
     REPLACE_ONE,
     Neighbours,
 )
@@ -192,6 +194,58 @@ def test_dependence_of_a_pair_is_as_sensitive_as_claimed():
     for moved, relation in ((more, "add_remove"), (other, "replace_one")):
         claimed = Neighbours(relation).independence_score
         assert 0.96 * claimed < independence_error(moved) < claimed
+
+
+def weighed_residuals(weights):
+    """Return residuals of a table's marginals together, each times the root of its weight."""
+
+    def statistic(joint):
+        return np.concatenate(
+            [
+                math.sqrt(weight) * centred(marginal(joint, clique)).ravel()
+                for clique, weight in weights.items()
+            ]
+        )
+
+    return statistic
+
+
+@pytest.mark.parametrize("case", first_quick(range(4)))
+@every_relation
+def test_residuals_of_marginals_together(relation, case):
+    """Each with a weight of its own, so that other records are the worst in each case."""
+    rng = np.random.default_rng(case)
+    some = [clique for clique in CLIQUES if case == 0 or rng.random() < 0.6]
+    weights = {clique: 10 ** rng.uniform(-1, 1) for clique in some}
+    named = {tuple("abc"[i] for i in clique): weight for clique, weight in weights.items()}
+    claimed = relation.residuals(named, dict(zip("abc", SIZES, strict=True)))
+    found = largest_change(
+        lambda rng: weighed_residuals(weights), SIZES, norm="l2", pairs=500, relation=relation
+    )
+    assert found == pytest.approx(claimed, rel=1e-9)
+
+
+def test_residuals_by_hand():
+    """Those that answer two attributes of two and three values best, the number of rows too."""
+    sizes = {"a": 2, "b": 3}
+    best = Strategy.best(sizes, {("a",): 1.0, ("b",): 1.0}, [(), ("a",), ("b",)])
+    assert Neighbours("add_remove").residuals(best.precisions, sizes) == pytest.approx(1.0)
+    assert REPLACE_ONE.residuals(best.precisions, sizes) ** 2 == pytest.approx(2.2678, abs=5e-5)
+
+
+def test_residuals_of_many_attributes_have_a_bound():
+    """Of single attributes it is attained: the record may differ in all of them."""
+    sizes = {f"a{i}": 2 + i % 3 for i in range(MOST_TOGETHER + 1)}
+    singles = {(name,): 1.0 for name in sizes}
+    assert REPLACE_ONE.residuals(singles, sizes) ** 2 == pytest.approx(2.0 * len(sizes))
+    pairs = dict.fromkeys(itertools.combinations(sizes, 2), 1.0)
+    fewer = {pair: one for pair, one in pairs.items() if "a0" not in pair}
+    exact = REPLACE_ONE.residuals(fewer, sizes) ** 2
+    # What is left out adds at most what two pairs' residuals are apart, 4 p_A.
+    assert exact < REPLACE_ONE.residuals(pairs, sizes) ** 2
+    assert REPLACE_ONE.residuals(pairs, sizes) ** 2 <= 4.0 * sum(
+        (1 - 1 / sizes[a]) * (1 - 1 / sizes[b]) for a, b in pairs
+    )
 
 
 @every_relation

@@ -40,6 +40,19 @@ def size_limit_setting(default: float = 80.0) -> float:
     return limit
 
 
+def tolerance_setting(default: float = 0.1) -> float:
+    """Return the setting of when a fit ends."""
+    tolerance: float = setting(
+        default,
+        "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
+        " than this share; 0 takes all iterations",
+        minimum=0,
+        below=1,
+        last=True,
+    )
+    return tolerance
+
+
 def check_first_candidates(
     domain: Domain, candidates: Sequence[Clique], size_limit_mb: float, rounds: int
 ) -> None:
@@ -68,14 +81,7 @@ class GraphicalMechanism(Mechanism, ABC):
     iterations: int = setting(
         1000, "most steps of a fit", minimum=1, maximum=MOST_ITERATIONS, last=True
     )
-    tolerance: float = setting(
-        0.1,
-        "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
-        " than this share; 0 takes all iterations",
-        minimum=0,
-        below=1,
-        last=True,
-    )
+    tolerance: float = tolerance_setting()
 
     weighting: ClassVar[Weighting] = "alike"
 

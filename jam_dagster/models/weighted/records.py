@@ -18,7 +18,7 @@ from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Clique, Domain, EncodedTable
 
 MOST_REPAIRS = 501
-"""Most repetitions of consistency and non-negativity."""
+"""Most repetitions of consistency and non-negativity, unless stated."""
 
 PASSES = 100
 """Passes of GUM over all marginals."""
@@ -29,7 +29,13 @@ SLOWER, SLOWED_EVERY = 0.84, 20
 Tables = dict[Clique, npt.NDArray[np.float64]]
 
 
-def consistent(domain: Domain, measurements: Sequence[Measurement], total: float) -> Tables:
+def consistent(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    total: float,
+    *,
+    repairs: int = MOST_REPAIRS,
+) -> Tables:
     """Return marginals that agree on what they share, are not negative, and sum to a total.
 
     Parameters
@@ -40,6 +46,8 @@ def consistent(domain: Domain, measurements: Sequence[Measurement], total: float
         Noisy marginals. Two of one clique are averaged.
     total
         The sum of each.
+    repairs
+        Most repetitions of consistency and non-negativity.
 
     Returns
     -------
@@ -50,7 +58,7 @@ def consistent(domain: Domain, measurements: Sequence[Measurement], total: float
     tables, precisions = _averaged(measurements)
     possible = {clique: possible_cells(domain, clique) for clique in tables}
     shared = _shared(tables, domain)
-    for _ in range(MOST_REPAIRS):
+    for _ in range(repairs):
         for part in shared:
             _agree(part, tables, precisions, total)
         wrong = [q for q in tables if (tables[q] < 0.0).any() or tables[q][~possible[q]].any()]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.accounting import check_rho, exponential_epsilon, gaussian_sigma
 from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 CHUNK_CELLS = 65_536
 """Cells handed to OpenDP at a time: it takes Python lists, about 100 bytes a cell."""
@@ -62,22 +64,13 @@ class ExactNoise:
     def gaussian_counts(
         self, counts: NDArray[np.int64], l2_sensitivity: float, rho: float, step: str
     ) -> tuple[NDArray[np.int64], float]:
-        """Add discrete Gaussian noise to a marginal; see `Noise.gaussian_counts`.
-
-        Large marginals are passed in chunks. Noise is independent from cell to cell, so the chunks
-        together are the mechanism that the privacy map was checked for.
-        """
+        """Add discrete Gaussian noise to a marginal; see `Noise.gaussian_counts`."""
         counts = check_counts(counts)
         distance = check_sensitivity(l2_sensitivity)
         measurement, sigma = _calibrated(
             _integer_gaussian, gaussian_sigma(distance, rho), distance, rho
         )
-        flat = counts.ravel()
-        noisy = np.empty(flat.shape, dtype=np.int64)
-        for start in range(0, flat.size, CHUNK_CELLS):
-            chunk = slice(start, start + CHUNK_CELLS)
-            noisy[chunk] = measurement(flat[chunk].tolist())
-        return noisy.reshape(counts.shape), sigma
+        return _in_chunks(measurement, counts.ravel()).reshape(counts.shape), sigma
 
     def gaussian_values(
         self, values: NDArray[np.float64], l2_sensitivity: float, rho: float, step: str
@@ -88,7 +81,7 @@ class ExactNoise:
         measurement, sigma = _calibrated(
             _real_gaussian, gaussian_sigma(distance, rho), distance, rho
         )
-        return np.asarray(measurement(values.tolist()), dtype=np.float64), sigma
+        return _in_chunks(measurement, values), sigma
 
     def select(self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str) -> int:
         """Choose by the exponential mechanism; see `Noise.select`.
@@ -119,6 +112,19 @@ def _calibrated(
         scale *= 1.0 + step
         step *= 2.0
     raise SpecificationError(f"OpenDP has no noise scale for rho {rho!r}")
+
+
+def _in_chunks(measurement: Any, vector: NDArray[Number]) -> NDArray[Number]:
+    """Return a vector with noise, drawn a chunk at a time.
+
+    Noise is independent from value to value, so the chunks together are the mechanism that the
+    privacy map was checked for.
+    """
+    noisy = np.empty_like(vector)
+    for start in range(0, vector.size, CHUNK_CELLS):
+        chunk = slice(start, start + CHUNK_CELLS)
+        noisy[chunk] = measurement(vector[chunk].tolist())
+    return noisy
 
 
 @cache

@@ -203,6 +203,15 @@ def test_counts_beyond_32_bits_and_in_chunks_keep_their_places(noise, monkeypatc
     np.testing.assert_array_equal(noisy, counts)
 
 
+@backends
+def test_values_in_chunks_keep_their_places(noise, monkeypatch):
+    monkeypatch.setattr(exact_noise, "CHUNK_CELLS", 7)
+    values = np.arange(60.0) * 2**30
+    # At rho = 9000 the noise has a sigma of a hundredth.
+    noisy, _ = noise.gaussian_values(values, MARGINAL_L2, 9_000.0, "step")
+    np.testing.assert_allclose(noisy, values, atol=0.5)
+
+
 def test_small_integer_dtypes_do_not_overflow():
     noisy, _ = SeededNoise(0).gaussian_counts(
         np.full(100, 255, dtype=np.uint8), MARGINAL_L2, 1e-6, "step"

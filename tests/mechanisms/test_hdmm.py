@@ -1,0 +1,185 @@
+"""HDMM and HDMM+PGM by hand: what is released, what is made of it, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.mechanisms import MeasuredAnswers, load_model, make_mechanism, refit
+from jam_dagster.mechanisms.hdmm import MOST_CELLS, parts_of, strategy_of, tree_mb
+from jam_dagster.privacy import Draws, ExactNoise, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
+from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import table as encoded
+
+RHO = 0.5
+
+both = pytest.mark.parametrize("name", ["hdmm", "hdmm_pgm"])
+
+
+class Asked(ScriptedNoise):
+    """Adds nothing, and keeps what was asked."""
+
+    def gaussian_values(self, values, l2_sensitivity, rho, step):
+        self.measurements.append({"values": values, "reach": l2_sensitivity, "rho": rho})
+        return super().gaussian_values(values, l2_sensitivity, rho, step)
+
+
+@pytest.fixture
+def workload(domain):
+    return Workload.all_k_way(domain, 2)
+
+
+def run(name, private, workload, noise, *, rho=RHO, relation=None, **settings):
+    draws = Draws(noise, UnledgeredAccount(rho), neighbours=relation or Neighbours())
+    return make_mechanism(name, **settings).run(private, None, workload, draws)
+
+
+@both
+def test_all_residuals_are_one_draw_of_the_whole_budget(name, private, workload):
+    noise = Asked([])
+    result = run(name, private, workload, noise)
+    (asked,) = noise.measurements
+    # Of a, b, c, ab, ac, bc with 2, 3, 2 values.
+    assert asked["values"].size == 2 + 3 + 2 + 6 + 4 + 6
+    assert asked["rho"] == pytest.approx(RHO)
+    (call,) = result.transcript.calls
+    assert (call.step, call.kind, call.cells) == ("round-001/residuals", "Gaussian", 23)
+    strategy = strategy_of(private.domain, workload)
+    # a has 8 records of 0 and 4 of 1.
+    np.testing.assert_allclose(
+        asked["values"][:2], np.array([2, -2]) / math.sqrt(strategy.variances["a",])
+    )
+
+
+def test_the_price_is_that_of_what_two_records_move_together(domain):
+    """Of workload {a}, {b} with two and three values; the number of records is public."""
+    pair = Domain.from_sizes({"a": 2, "b": 3})
+    noise = Asked([])
+    ones = encoded(pair, [(0, 0), (1, 2)])
+    run("hdmm", ones, Workload.of(pair, [("a",), ("b",)]), noise)
+    run("hdmm", encoded(pair, [(0, 0), (0, 0)]), Workload.of(pair, [("a",), ("b",)]), noise)
+    first, second = noise.measurements
+    moved = np.linalg.norm(first["values"] - second["values"])
+    assert moved == pytest.approx(first["reach"])
+    # Cells of each attribute: a record moves two by one over s, so 2 / s_a^2 + 2 / s_b^2.
+    by_a, by_b = strategy_of(pair, Workload.of(pair, [("a",), ("b",)])).variances.values()
+    assert moved**2 == pytest.approx(2 / by_a + 2 / by_b)
+
+
+@both
+@pytest.mark.parametrize("relation", [Neighbours(), Neighbours("add_remove", 2)], ids=str)
+def test_without_noise_the_answers_are_the_tables(name, relation, private, workload):
+    result = run(name, private, workload, Asked([]), rho=9e3, relation=relation)
+    for clique in workload.downward_closure():
+        np.testing.assert_allclose(
+            result.model.marginal(clique), private.marginal(clique), atol=0.2
+        )
+
+
+def test_weights_count_by_their_squares(domain):
+    """The errors of a query that weighs three times as much count nine times."""
+    heavy = Workload.of(domain, [("a",), ("b",)], weights=[3.0, 1.0])
+    even = Workload.of(domain, [("a",), ("b",)])
+    ratio = [
+        found["a",] / found["b",]
+        for found in (strategy_of(domain, w).variances for w in (heavy, even))
+    ]
+    # s^2 is one over the root of what it adds.
+    assert ratio[0] == pytest.approx(ratio[1] / 3)
+
+
+def test_answers_hold_nothing_negative_and_sum_to_n(private, workload):
+    model = run("hdmm", private, workload, SeededNoise(0), rho=0.001).model
+    assert isinstance(model, MeasuredAnswers)
+    for clique in workload.downward_closure():
+        answer = model.marginal(clique)
+        assert answer.min() >= 0
+        assert answer.sum() == pytest.approx(12)
+
+
+def test_errors_are_those_that_the_closed_form_expects():
+    """Of many records in each cell, so that non-negativity changes nothing."""
+    domain = Domain.from_sizes({"a": 3, "b": 4, "c": 2})
+    workload = Workload.of(domain, [("a", "b"), ("b", "c"), ("a",)])
+    rows = np.unravel_index(np.repeat(np.arange(24), 200), (3, 4, 2))
+    private = EncodedTable(domain, rows)
+    strategy = strategy_of(domain, workload)
+    reach = Neighbours().residuals(strategy.precisions, strategy.sizes)
+    expected = reach**2 / (2 * RHO) * strategy.cell_variance(("a", "b"))
+    errors = [
+        run("hdmm", private, workload, SeededNoise(seed)).model.marginal(("a", "b")) - 400
+        for seed in range(150)
+    ]
+    # 1,800 values that are nearly independent: off by a quarter with a chance below 1e-6.
+    assert np.mean(np.square(errors)) == pytest.approx(expected, rel=0.25)
+
+
+def test_impossible_cells_hold_nothing():
+    never = ImpossibleCombination(("a", "b"), ((0,), (0,)))
+    domain = Domain(Domain.from_sizes({"a": 2, "b": 2, "c": 2}).attributes, (never,))
+    private = encoded(domain, [(0, 1, 0), (1, 0, 1), (1, 1, 1)] * 5)
+    workload = Workload.all_k_way(domain, 2)
+    for name in ("hdmm", "hdmm_pgm"):
+        model = run(name, private, workload, SeededNoise(0), rho=0.01).model
+        assert model.marginal(("a", "b"))[0, 0] == 0
+
+
+@both
+def test_an_attribute_with_one_value_has_no_residual(name):
+    domain = Domain.from_sizes({"a": 2, "b": 1, "c": 2})
+    workload = Workload.all_k_way(domain, 2)
+    assert parts_of(domain, workload) == [("a",), ("c",), ("a", "c")]
+    private = encoded(domain, [(0, 0, 1), (1, 0, 1), (1, 0, 0)])
+    for asked in (workload, Workload.of(domain, [("b",), ("c",)])):
+        model = run(name, private, asked, SeededNoise(0), rho=9e3).model
+        np.testing.assert_allclose(model.marginal(("c",)), [1, 2], atol=0.1)
+        np.testing.assert_allclose(model.marginal(("b",)), [3])
+
+
+def test_a_table_of_which_nothing_can_be_asked_is_refused():
+    domain = Domain.from_sizes({"a": 1, "b": 1})
+    with pytest.raises(SpecificationError, match="have one value each"):
+        make_mechanism("hdmm").check(domain, Workload.all_k_way(domain, 1), 1.0)
+
+
+def test_it_samples_nothing(private, workload):
+    model = run("hdmm", private, workload, SeededNoise(0)).model
+    with pytest.raises(InputError, match="no synthetic table"):
+        model.sample(10, np.random.default_rng(0))
+
+
+def test_a_workload_with_a_large_model_is_refused_before_any_charge():
+    domain = Domain.from_sizes(dict.fromkeys("abcdefgh", 12))
+    account = UnledgeredAccount(RHO)
+    rows = EncodedTable(domain, tuple(np.zeros(5, dtype=int) for _ in domain.names))
+    draws = Draws(SeededNoise(0), account)
+    with pytest.raises(SpecificationError, match=r"takes 3,280 MB, more than size_limit_mb = 80"):
+        make_mechanism("hdmm_pgm").run(rows, None, Workload.all_k_way(domain, 2), draws)
+    assert account.spent == 0
+    # Pairs with one attribute make a tree, whose model has seven of them.
+    star = Workload.of(domain, [("a", name) for name in domain.names[1:]])
+    assert tree_mb(domain, star) == pytest.approx(7 * 144 * 8 / 2**20)
+    make_mechanism("hdmm_pgm").check(domain, star, RHO)
+
+
+def test_residuals_that_are_too_many_are_refused():
+    domain = Domain.from_sizes({"a": 4096, "b": 4096})
+    assert domain.size(("a", "b")) == MOST_CELLS
+    with pytest.raises(SpecificationError, match=r"have 16,785,408 cells together"):
+        make_mechanism("hdmm").check(domain, Workload.all_k_way(domain, 2), RHO)
+    with pytest.raises(SpecificationError, match="Raise epsilon"):
+        make_mechanism("hdmm").check_budget(1e-13)
+
+
+@both
+def test_the_model_is_stored_and_made_again(name, domain, private, workload, tmp_path):
+    made = run(name, private, workload, ExactNoise())
+    assert made.transcript.releasable
+    made.model.save(tmp_path)
+    for again in (load_model(tmp_path), refit(made.transcript, domain, workload)):
+        for clique in workload.downward_closure():
+            np.testing.assert_array_equal(again.marginal(clique), made.model.marginal(clique))
