@@ -10,7 +10,14 @@ import pytest
 from jam_dagster.evaluation import ExpectationResult, verdict_of
 from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
 from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors, uniform_distance
-from jam_dagster.tables import Domain, EncodedTable, NumericAttribute, Workload
+from jam_dagster.tables import (
+    DerivedColumn,
+    Domain,
+    EncodedTable,
+    NumericAttribute,
+    Workload,
+)
+from jam_dagster.tables.domain.lookups import Lookup
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 30})
 
@@ -276,3 +283,27 @@ def test_a_column_of_which_nothing_is_known_is_named() -> None:
     verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), fits=[ColumnFit(weight)])
     assert verdict.headline.startswith("Better than the public table")
     assert any("not known whether the domain fits kg" in one for one in verdict.notes)
+
+
+def test_broken_rules_are_a_note_and_no_failed_check() -> None:
+    rules = [
+        ExpectationResult("rule_1", True, "WARN", "", {"rule": "a <= b"}, "", 900, 0),
+        ExpectationResult("rule_2", False, "WARN", "", {"rule": "b <= c"}, "", 900, 20),
+        ExpectationResult("rule_3", False, "WARN", "", {"rule": "c <= d"}, "", 900, 3),
+    ]
+    verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), checks=rules)
+    assert verdict.headline.startswith("Better than the public table")
+    assert verdict.failed == 0
+    assert any(
+        "breaks 2 of the 3 rules" in one and "that b <= c: in 20 of 900 rows" in one
+        for one in verdict.notes
+    )
+    kept = verdict_of(noisy(0.02, 1.9, sigma=0.001), checks=rules[:1])
+    assert not any("rules" in one for one in kept.notes)
+
+
+def test_a_column_that_is_looked_up_is_named() -> None:
+    zone = DerivedColumn("zone", Lookup(("a",), ((("0",), ("north",)),)))
+    domain = replace(DOMAIN, derived=(zone,))
+    verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), domain=domain)
+    assert any(one.startswith("Nothing compares zone with the private") for one in verdict.notes)

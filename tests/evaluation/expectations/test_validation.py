@@ -28,11 +28,17 @@ from jam_dagster.mechanisms import Transcript
 from jam_dagster.tables import (
     CategoricalAttribute,
     Combinations,
+    DerivedColumn,
     Domain,
+    EncodedTable,
     NotNull,
     NumericAttribute,
     Order,
+    decode,
 )
+from jam_dagster.tables.codes.repair import repaired
+from jam_dagster.tables.domain.lookups import Lookup
+from jam_dagster.tables.domain.missing_where import MissingWhere
 from jam_dagster.tables.domain.text_dtype import TEXT
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 from tests.dtypes import EVERY_DTYPE, rows_of_every_dtype
@@ -242,6 +248,61 @@ def test_rows_that_break_a_constraint_are_counted(release: SmallRelease) -> None
     assert found == broken
     assert min(broken) > 0
     assert results["impossible_combination_1"].passed
+
+
+def ruled(release: SmallRelease) -> tuple[SmallRelease, pd.DataFrame]:
+    """Return a release whose domain has repairs, a formula and a lookup, and a table that fits."""
+    zone = Lookup(("region",), ((("1",), ("north",)), (("2",), ("south", "east"))))
+    derived = (
+        DerivedColumn("double", "age * 2"),
+        DerivedColumn("zone", zone),
+        DerivedColumn("row", "row()"),
+        DerivedColumn("year", 2024),
+    )
+    repairs = (Order("income", "age"), MissingWhere("age", "region", (3,)))
+    domain = replace(release.domain, derived=derived, repairs=repairs)
+    encoded = EncodedTable(domain, release.synthetic.columns)
+    table = decode(repaired(encoded, np.random.default_rng(0)), np.random.default_rng(1))
+    return replace(release, domain=domain), table
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_rows_that_break_what_public_rows_keep_are_counted(
+    release: SmallRelease, tmp_path: Path, chunked: bool
+) -> None:
+    with_rules, table = ruled(release)
+    whole = in_chunks(table, tmp_path) if chunked else table
+    results = check(with_rules, whole)
+    rules = {name: one.metadata["rule"] for name, one in results.items() if "rule" in one.metadata}
+    assert rules == {
+        "rule_1": "income <= age",
+        "rule_2": "age is missing exactly where region null",
+        "rule_3": "double: age * 2",
+        "rule_4": "zone: looked up by region in a table of 2 entries",
+    }
+    assert [results[name].passed for name in ("rule_2", "rule_3", "rule_4")] == [True] * 3
+    assert not results["zone__fit"].measured
+
+    spoilt = table.copy()
+    known = np.flatnonzero(table["age"].notna())
+    spoilt.loc[known[:5], "double"] = 1
+    spoilt.loc[known[5:8], "age"] = pd.NA
+    spoilt.loc[np.flatnonzero(table["region"] == 1)[:7], "zone"] = "south"
+    # The third region is not listed.
+    spoilt.loc[np.flatnonzero(table["region"] == 3)[:7], "zone"] = "north"
+    results = check(with_rules, in_chunks(spoilt, tmp_path) if chunked else spoilt)
+    found = [results[f"rule_{number}"].unexpected for number in (2, 3, 4)]
+    assert found == [3, 8, 7]
+    assert results["rule_3"].message == f"8 rows ({100 * 8 / RECORDS:.2g}%) break it"
+    assert {one.severity for name, one in results.items() if name in rules} == {"WARN"}
+
+
+def test_a_rule_of_a_missing_column_cannot_be_checked(release: SmallRelease) -> None:
+    with_rules, table = ruled(release)
+    results = check(with_rules, table.drop(columns="region"))
+    assert not results["rule_4"].passed
+    assert "cannot be checked" in results["rule_4"].message
+    assert results["rule_3"].passed
 
 
 def test_a_missing_column_fails_everything_about_it(release: SmallRelease) -> None:
