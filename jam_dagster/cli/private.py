@@ -1,4 +1,4 @@
-"""`jam-dagster private`."""
+"""`jam-dagster private`: private copies in the stores, and their removal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.privacy.private_copies import Judged
 
-app = group("Which private copies lie in the stores, and their removal.")
+app = group("Which private copies are in the stores, and their removal.")
 
 PrivateOption = Annotated[
     list[str] | None,
@@ -53,7 +53,7 @@ def list_copies(
     ```
 
     With the ledger the list says which belong to a release that has not ended, and when the others
-    are to go.
+    are due.
     """
     found = _judged(private, out, ledger)
     if as_json:
@@ -71,19 +71,8 @@ def remove(
     out: OutOption = None,
     ledger: LedgerOption = None,
     due: Annotated[
-        bool,
-        typer.Option("--due", help="What has been kept for as long as its release says."),
+        bool, typer.Option("--due", help="Only what has been kept for 30 days.")
     ] = False,
-    release: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Of this release, however long it is to be kept."),
-    ] = None,
-    partition: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of it, only this slice of the data.")
-    ] = None,
-    edition: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of it, only this edition.")
-    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Remove it; without this, only show what would go.")
     ] = False,
@@ -94,34 +83,20 @@ def remove(
     jam-dagster private remove --private secure/private --ledger ledger.db --due --yes
     ```
 
-    What goes are exact statistics of releases that have ended in the ledger, and files that say why
-    a table could not be opened. What a release needs to go on stays, and so
-    does every file that is not known. A release that is made again reads the private table again
-    and is free. Backups and snapshots of the disk are not reached from here.
+    The command removes exact statistics of releases that have ended in the ledger, and files that
+    say why a table could not be opened. What a release needs to resume stays, and so does every
+    file that is not known. A release that is made again reads the private table again and is free.
+    Backups and snapshots of the disk are not reached from here.
     """
     from jam_dagster.privacy.private_copies import remove as remove_copy
 
-    if due == (release is not None):
-        raise InputError("Say what is to go: --due, or --release NAME.")
-    if release is None and (partition is not None or edition is not None):
-        raise InputError("--partition and --edition go with --release NAME.")
     now = datetime.now(UTC)
     chosen: list[Judged] = []
-    kept: list[Judged] = []
     for one in _judged(private, out, ledger):
-        copy = one.copy
-        asked = (
-            one.is_due(now)
-            if due
-            else copy.kind in ("statistics", "failure")
-            and copy.release == release
-            and partition in (None, copy.partition)
-            and edition in (None, copy.edition)
-        )
-        if asked:
-            (kept if one.kept_because else chosen).append(one)
-    for one in kept:
-        tell(f"Kept: {one.copy.path}: {one.kept_because}.")
+        if one.is_due(now) if due else not one.kept_because:
+            chosen.append(one)
+        elif one.kept_because and one.copy.kind != "other":
+            tell(f"Kept: {one.copy.path}: {one.kept_because}.")
     removed = 0
     for one in chosen:
         if not yes:
@@ -166,12 +141,7 @@ def _line(one: Judged) -> str:
         partition = f" [{copy.partition}]" if copy.partition else ""
         edition = f", edition {copy.edition}" if copy.edition else ""
         release = f"{copy.release}{partition}{edition}"
-    if one.kept_because:
-        when = f"kept: {one.kept_because}"
-    elif one.due is None:
-        when = "may go; its release states no time"
-    else:
-        when = f"to go from {one.due:%Y-%m-%d %H:%M} UTC on"
+    when = f"due at {one.due:%Y-%m-%d %H:%M} UTC" if one.due else f"kept: {one.kept_because}"
     parts = [copy.kind, release, _size_text(copy.size), f"{copy.written:%Y-%m-%d %H:%M}", when]
     return "  ".join([str(copy.path), *(part for part in parts if part)])
 

@@ -10,12 +10,11 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from jam_dagster.common.choices import MOST_DAYS
 from jam_dagster.errors import BudgetError, InputError
 
 if TYPE_CHECKING:
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 
 FAILURES = "failures"
 """The folder of the causes of failed attempts to open private data, in a private store."""
+
+KEPT_DAYS = 30
+"""Days for which a private copy is kept after its release has ended and it was written."""
 
 CopyKind = Literal["statistics", "failure", "unfinished", "other"]
 
@@ -49,8 +51,8 @@ class PrivateCopy:
     Of `kind`, ``statistics`` are exact statistics of a private table; ``failure`` is the cause of a
     failed attempt to open it, which quotes values; ``unfinished`` the remains of a run that was
     killed while it wrote; ``other`` anything else, such as the keys that choose rows, which is
-    never removed. The release is empty if the file does not name it. Without `retention_days` it
-    stays until somebody removes it. Research with seeded noise has no ledger and never resumes.
+    never removed. The release is empty if the file does not name it. Research with seeded noise has
+    no ledger and never resumes.
     """
 
     path: Path | UPath
@@ -62,7 +64,6 @@ class PrivateCopy:
     release: str = ""
     partition: str = ""
     edition: str = ""
-    retention_days: int | None = None
     research: bool = False
 
 
@@ -70,17 +71,15 @@ class PrivateCopy:
 class Judged:
     """A private copy, and whether it may be removed.
 
-    `ended` is None while its release is open, or if that is unknown; `due` is None for never.
-    `kept_because` is empty if it may be removed.
+    `kept_because` is empty if it may be removed; it is due at the time `due`.
     """
 
     copy: PrivateCopy
-    ended: datetime | None
-    due: datetime | None
-    kept_because: str
+    due: datetime | None = None
+    kept_because: str = ""
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it may be removed and its retention has ended."""
+        """Whether it may be removed and has been kept for `KEPT_DAYS`."""
         return not self.kept_because and self.due is not None and self.due <= now
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,19 +94,16 @@ class Judged:
             "release": one.release,
             "partition": one.partition,
             "edition": one.edition,
-            "retention_days": one.retention_days,
-            "ended": None if self.ended is None else self.ended.isoformat(timespec="seconds"),
             "due": None if self.due is None else self.due.isoformat(timespec="seconds"),
             "removable": not self.kept_because,
             "kept_because": self.kept_because,
         }
 
 
-def failure_of(key: Mapping[str, str], retention_days: int | None, *, research: bool) -> bytes:
+def failure_of(key: Mapping[str, str]) -> bytes:
     """Return the first line of a failure's file, which names the release."""
     fields = {name: key[name] for name in _RELEASE_FIELDS if name in key}
-    content = {**fields, "retention_days": retention_days, "research": research}
-    return _FAILURE + json.dumps(content).encode() + b"\n\n"
+    return _FAILURE + json.dumps(fields).encode() + b"\n\n"
 
 
 def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
@@ -127,9 +123,8 @@ def copies_in_folder(folder: Path) -> list[PrivateCopy]:
     """
     restricted = folder / "restricted"
     try:
-        described = json.loads((folder / "release.json").read_text())
-        key, days = described["key"] or {}, _days(described.get("retention_days"))
-        fields = {name: str(key.get(name, "")) for name in _RELEASE_FIELDS}
+        key = json.loads((folder / "release.json").read_text())["key"] or {}
+        fields: dict[str, Any] = {name: str(key.get(name, "")) for name in _RELEASE_FIELDS}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # A release that never read its private table has left the cause, and nothing else.
         if not (restricted / FAILURES).is_dir():
@@ -143,23 +138,9 @@ def copies_in_folder(folder: Path) -> list[PrivateCopy]:
     for path, name in _files(restricted) if restricted.is_dir() else ():
         one = _copy(path, f"{restricted.name}/{name}")
         if one.kind == "other" and name in _STATISTICS and not _is_link(path):
-            one = PrivateCopy(
-                one.path,
-                one.name,
-                "statistics",
-                one.size,
-                one.written,
-                **fields,
-                retention_days=days,
-                research=not key,
-            )
+            one = replace(one, kind="statistics", **fields, research=not key)
         found.append(one)
     return found
-
-
-def _days(given: object) -> int | None:
-    """Return the days that a file names, None if a release cannot."""
-    return given if isinstance(given, int) and 0 <= given <= MOST_DAYS else None
 
 
 def _files(root: Path | UPath) -> Iterator[tuple[Path | UPath, str]]:
@@ -189,36 +170,27 @@ def _copy(path: Path | UPath, name: str) -> PrivateCopy:
         size, written = status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)
     else:
         size, written = int(path.fs.size(path.path) or 0), _modified(path)
+    one = PrivateCopy(path, name, "other", size, written)
     if _is_link(path):
-        # The target of a link lies elsewhere, and may belong to another owner.
-        return PrivateCopy(path, name, "other", size, written)
+        # The target of a link is elsewhere, and may belong to another owner.
+        return one
     if _PARTIAL.fullmatch(path.name):
-        return PrivateCopy(path, name, "unfinished", size, written, release=name.split("/")[0])
-    if path.name.endswith(".txt"):
-        return _failure(path, name, size, written)
-    return PrivateCopy(path, name, "other", size, written)
+        return replace(one, kind="unfinished", release=name.split("/")[0])
+    fields = _failed_release(path) if path.name.endswith(".txt") else None
+    return one if fields is None else replace(one, kind="failure", **fields)
 
 
-def _failure(path: Path | UPath, name: str, size: int, written: datetime) -> PrivateCopy:
+def _failed_release(path: Path | UPath) -> dict[str, Any] | None:
+    """Return the release that a failure's file names, None if it is not such a file."""
     try:
         with path.open("rb") as file:
             line = file.readline(_FAILURE_LINE)
         fields = json.loads(line.removeprefix(_FAILURE)) if line.startswith(_FAILURE) else None
     except (OSError, ValueError):
-        fields = None
+        return None
     if not isinstance(fields, Mapping):
-        return PrivateCopy(path, name, "other", size, written)
-    days = _days(fields.get("retention_days"))
-    return PrivateCopy(
-        path,
-        name,
-        "failure",
-        size,
-        written,
-        **{field: str(fields.get(field, "")) for field in _RELEASE_FIELDS},
-        retention_days=days,
-        research=bool(fields.get("research")),
-    )
+        return None
+    return {field: str(fields.get(field, "")) for field in _RELEASE_FIELDS}
 
 
 def _modified(path: UPath) -> datetime:
@@ -268,28 +240,23 @@ def _ends(ledger: Ledger) -> dict[_Which, datetime | None]:
 def _judge(
     copy: PrivateCopy, ends: Mapping[_Which, datetime | None] | None, now: datetime
 ) -> Judged:
-    if copy.kind == "other":
-        return Judged(copy, None, None, "it is no private copy that a release left here")
-    if copy.kind == "unfinished":
-        old_enough = copy.written + _PARTIAL_AGE
-        kept = "" if old_enough <= now else "it may be being written"
-        return Judged(copy, None, old_enough, kept)
     ended: datetime | None = copy.written
+    if copy.kind == "other":
+        return Judged(copy, kept_because="it is not a private copy that a release left here")
+    if copy.kind == "unfinished" and copy.written + _PARTIAL_AGE > now:
+        return Judged(copy, kept_because="a process may be writing it")
     # No release resumes from the cause of a failure.
-    if not copy.research and copy.kind != "failure":
+    if copy.kind == "statistics" and not copy.research:
         if ends is None:
-            return Judged(copy, None, None, "only its ledger knows whether it is still needed")
+            return Judged(copy, kept_because="only its ledger knows whether it is still needed")
         which = (copy.dataset, copy.release, copy.partition, copy.edition)
         if which not in ends:
-            return Judged(copy, None, None, "the ledger knows no such release")
+            return Judged(copy, kept_because="the ledger knows no such release")
         ended = ends[which]
     if ended is None:
-        return Judged(copy, None, None, "its release has not ended, and needs it to resume")
-    due: datetime | None = None
-    if copy.retention_days is not None:
-        # A copy that was written later, for a repeat, is kept as long.
-        due = max(ended, copy.written) + timedelta(days=copy.retention_days)
-    return Judged(copy, ended, due, "")
+        return Judged(copy, kept_because="its release has not ended, and needs it to resume")
+    # A copy that was written later, for a repeat, is kept as long.
+    return Judged(copy, max(ended, copy.written) + timedelta(days=KEPT_DAYS))
 
 
 def remove(one: Judged) -> bool:

@@ -14,6 +14,7 @@ from upath import UPath
 from jam_dagster.errors import BudgetError, InputError
 from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.privacy.private_copies import (
+    KEPT_DAYS,
     Judged,
     copies_in_folder,
     copies_in_store,
@@ -42,10 +43,10 @@ def release(ledger: Ledger):
     return release
 
 
-def errors_of(folder: Path, said: dict | None = SAID, days: int | None = 30) -> Path:
+def errors_of(folder: Path, said: dict | None = SAID) -> Path:
     """Leave exact errors in the folder of a command-line release."""
     (folder / "restricted").mkdir(parents=True)
-    (folder / "release.json").write_text(json.dumps({"key": said, "retention_days": days}))
+    (folder / "release.json").write_text(json.dumps({"key": said}))
     path = folder / "restricted" / "errors.json"
     path.write_text("SENTINEL")
     return path
@@ -56,20 +57,10 @@ def look(folder: Path, ledger: Ledger | None, now: datetime = NOW) -> Judged:
     return one
 
 
-LATER = NOW + timedelta(days=31)
+LATER = NOW + timedelta(days=KEPT_DAYS + 1)
 
 
-@pytest.mark.parametrize("days", [3_000_000, -1, "7"])
-def test_days_that_no_release_may_name_are_none(tmp_path, ledger, release, days):
-    errors_of(tmp_path, days=days)
-    for share in SHARES:
-        release.account(share).close()
-    assert look(tmp_path, ledger, LATER).due is None
-
-
-def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_when_it_said(
-    tmp_path, ledger, release
-):
+def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_later(tmp_path, ledger, release):
     path = errors_of(tmp_path)
     one = look(tmp_path, ledger, LATER)
     assert (one.copy.kind, one.copy.dataset, one.copy.release) == ("statistics", "people", "yearly")
@@ -89,7 +80,7 @@ def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_when_it_said(
     assert not one.is_due(NOW)
     assert one.due is not None
     assert one.is_due(one.due)
-    assert one.due - timedelta(days=30) >= one.copy.written - timedelta(seconds=1)
+    assert one.due - timedelta(days=KEPT_DAYS) >= one.copy.written - timedelta(seconds=1)
     assert remove(one)
     assert not path.exists()
     assert not remove(one)
@@ -151,7 +142,7 @@ def test_what_is_not_known_is_listed_and_stays(root):
     assert sorted(one.copy.name for one in found) == names
     for one in found:
         assert one.copy.kind == "other"
-        with pytest.raises(InputError, match="no private copy"):
+        with pytest.raises(InputError, match="not a private copy"):
             remove(one)
         assert one.copy.path.exists()
 
@@ -159,7 +150,7 @@ def test_what_is_not_known_is_listed_and_stays(root):
 def test_the_cause_of_a_failure_goes_when_its_time_is_over(root):
     (root / "yearly" / "failures").mkdir(parents=True)
     path = root / "yearly" / "failures" / "a.txt"
-    path.write_bytes(failure_of(SAID, 30, research=False) + b"SENTINEL")
+    path.write_bytes(failure_of(SAID) + b"SENTINEL")
     (one,) = judged(copies_in_store(root), None, LATER)
     assert (one.copy.kind, one.copy.dataset, one.copy.edition) == ("failure", "people", "1")
     assert abs(one.copy.written - NOW) < timedelta(hours=1)
@@ -173,10 +164,10 @@ def test_what_a_killed_writer_left_goes_after_a_day(root, ledger):
     name = f"yearly/.workload_error.json.{uuid4().hex}"
     (root / name).write_bytes(b"half a file")
     (one,) = judged(copies_in_store(root), ledger, NOW)
-    assert (one.copy.kind, one.kept_because) == ("unfinished", "it may be being written")
-    days_later = NOW + timedelta(days=2)
-    (one,) = judged(copies_in_store(root), None, days_later)
-    assert one.is_due(days_later)
+    assert (one.copy.kind, one.kept_because) == ("unfinished", "a process may be writing it")
+    (one,) = judged(copies_in_store(root), None, NOW + timedelta(days=2))
+    assert not one.is_due(NOW + timedelta(days=2))
+    assert one.is_due(LATER)
     assert remove(one)
 
 
