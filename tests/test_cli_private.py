@@ -8,89 +8,59 @@ from pathlib import Path
 
 import pytest
 
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_copies import failure_of
 from tests.cli_bench import RELEASE, Run, lines, synthesize
 
-LIST = ("private", "list", "--ledger", "ledger.db")
-REMOVE = ("private", "remove", "--ledger", "ledger.db")
 EXACT = ("--epsilon", "0.4", "--evaluate", "exact")
 
 
-def copy_of(release: str, *, ended: bool = True) -> Path:
-    key = ReleaseKey("people", release, "x")
-    opened = Ledger("ledger.db").open_release(key, {"mechanism": 0.001})
-    if ended:
-        opened.close()
-    said = {"dataset": "people", "release": release, "edition": "1"}
-    path = Path(release) / "restricted" / "errors.json"
-    path.parent.mkdir(parents=True)
-    path.write_text("SENTINEL")
-    (Path(release) / "release.json").write_text(json.dumps({"key": said}))
-    return path
+@pytest.fixture
+def store() -> list[Path]:
+    """A store with two causes of failures, a young and an old one, and a key."""
+    young, old = (Path("private", "yearly", "failures", f"{name}.txt") for name in "ab")
+    young.parent.mkdir(parents=True)
+    key = {"dataset": "people", "release": "yearly", "edition": "1"}
+    for path in (young, old):
+        path.write_bytes(failure_of(key) + b"SENTINEL")
+    os.utime(old, (0, 0))
+    other = Path("private", "other.key")
+    other.write_bytes(b"k")
+    return [young, old, other]
 
 
-def out(*releases: str) -> tuple[str, ...]:
-    return tuple(word for release in releases for word in ("--out", release))
-
-
-def test_private_copies_are_listed(run: Run) -> None:
-    ended, needed = copy_of("yearly"), copy_of("monthly", ended=False)
-    Path("private").mkdir()
-    (Path("private") / "other.key").write_bytes(b"k")
-    where = ("--private", "private", *out("yearly", "monthly"))
-
-    shown = run(*LIST, *where)
+def test_private_copies_are_listed(run: Run, store: list[Path]) -> None:
+    shown = run("private", "list", "--private", "private")
 
     assert shown.exit_code == 0, shown.output
     rows = {line.split("  ")[0]: line for line in shown.stdout.splitlines()}
-    assert "yearly, edition 1" in rows[str(ended)]
-    assert "due at" in rows[str(ended)]
-    assert "needs it to resume" in rows[str(needed)]
-    assert "not a private copy" in rows["private/other.key"]
+    assert "yearly, edition 1" in rows[str(store[0])]
+    assert "due at 1970-01-31 00:00 UTC" in rows[str(store[1])]
+    assert "not a private copy" in rows[str(store[2])]
     assert "3 files" in shown.stderr
     assert "SENTINEL" not in shown.output
-    found = json.loads(run(*LIST, *where, "--json").stdout)["files"]
-    assert [one["removable"] for one in found] == [False, True, False]
+    found = json.loads(run("private", "list", "--private", "private", "--json").stdout)["files"]
+    assert [one["kind"] for one in found] == ["other", "failure", "failure"]
 
 
-def test_what_no_release_needs_goes_when_that_is_confirmed(run: Run) -> None:
-    ended, needed = copy_of("yearly"), copy_of("daily", ended=False)
-    where = out("yearly", "daily")
-    young = run(*REMOVE, *where, "--due")
-    assert young.exit_code == 0, young.output
-    assert young.stdout == ""
-    assert "Nothing is to go" in young.stderr
+def test_what_is_due_goes_when_that_is_confirmed(run: Run, store: list[Path]) -> None:
+    young, old, other = store
+    remove = ("private", "remove", "--private", "private")
 
-    shown = run(*REMOVE, *where)
-
+    shown = run(*remove, "--due")
     assert shown.exit_code == 0, shown.output
-    assert str(ended) in shown.stdout
+    assert str(old) in shown.stdout
     assert len(shown.stdout.splitlines()) == 1
     assert "1 files would go; give --yes" in shown.stderr
-    assert ended.exists()
+    assert old.exists()
 
-    done = run(*REMOVE, *where, "--yes")
-
-    assert done.stdout.strip() == str(ended)
-    assert "1 files removed" in done.stderr
-    assert f"Kept: {needed}: its release has not ended" in done.stderr
-    assert not ended.exists()
-    assert needed.exists()
-
-
-def test_what_is_due_goes(run: Run) -> None:
-    # The cause of a failure is as old as its file.
-    young, old = (Path("private", "yearly", "failures", f"{name}.txt") for name in "ab")
-    young.parent.mkdir(parents=True)
-    for path in (young, old):
-        path.write_bytes(failure_of({"dataset": "people", "release": "yearly"}))
-    os.utime(old, (0, 0))
-
-    done = run("private", "remove", "--private", "private", "--due", "--yes")
-
+    done = run(*remove, "--due", "--yes")
     assert done.stdout.strip() == str(old)
-    assert young.exists()
+    assert "1 files removed" in done.stderr
+    assert "Nothing is to go" in run(*remove, "--due").stderr
+    # Whatever its age.
+    assert run(*remove, "--yes").stdout.strip() == str(young)
+    assert other.exists()
 
 
 @pytest.mark.slow
@@ -101,7 +71,7 @@ def test_exact_errors_of_the_command_line_go_and_the_release_is_free_again(run: 
     assert errors.exists()
     spent = Ledger("ledger.db").balance("people").spent
 
-    removed = run(*REMOVE, "--out", "out", "--yes")
+    removed = run("private", "remove", "--out", "out", "--yes")
 
     assert removed.exit_code == 0, removed.output
     assert Path(removed.stdout.strip()) == errors
@@ -120,7 +90,6 @@ def test_exact_errors_of_the_command_line_go_and_the_release_is_free_again(run: 
         (("list",), "--private ROOT, or --out DIR"),
         (("list", "--private", "absent"), "no folder"),
         (("list", "--out", "."), "no release.json"),
-        (("list", "--private", "private", "--ledger", "absent.db"), "no ledger"),
     ],
 )
 def test_what_cannot_be_looked_for(run: Run, given: tuple[str, ...], says: str) -> None:

@@ -1,11 +1,11 @@
-"""What a release of Dagster leaves in the private store, and that it may go when it has ended."""
+"""What a release of Dagster leaves in the private store, and that it may go."""
 
 from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
 
-from jam_dagster.privacy.private_copies import KEPT_DAYS, copies_in_store, judged, remove
+from jam_dagster.privacy.private_copies import KEPT_DAYS, copies_in_store, remove
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench
 
 
@@ -20,12 +20,10 @@ def test_what_explains_a_failure_says_whose_it_is_and_goes_when_its_time_is_over
     found = [one for one in copies_in_store(bench.closed) if one.kind == "failure"]
     assert found
     now = datetime.now(UTC)
-    for one in judged(found, bench.ledger, now):
-        assert b"SENTINEL" in one.copy.path.read_bytes()
-        whose = (one.copy.dataset, one.copy.release, one.copy.partition, one.copy.edition)
-        assert whose == ("people", "people", "", "1")
-        assert not one.is_due(now)
-    later = now + timedelta(days=KEPT_DAYS + 1)
-    for one in judged(found, bench.ledger, later):
-        assert one.is_due(later)
+    for one in found:
+        assert b"SENTINEL" in one.path.read_bytes()
+        whose = ("people", "people", "", "1")
+        assert tuple(one.release.values()) == whose
+        assert not one.is_removable(now, due=True)
+        assert one.is_removable(now + timedelta(days=KEPT_DAYS + 1), due=True)
         assert remove(one)
