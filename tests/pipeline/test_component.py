@@ -107,7 +107,10 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
         lambda a: a.update(evaluation="exact"),
         ["evaluation must be a mapping of mode, share", "got 'exact'"],
     ),
-    "missing key": (lambda a: a["privacy"].pop("epsilon"), ["privacy", "epsilon", "required"]),
+    "missing key": (
+        lambda a: a["privacy"].pop("epsilon"),
+        ["attributes.privacy", "privacy needs the key 'epsilon'"],
+    ),
     "unit that is an attribute": (
         lambda a: a["privacy"].update(unit={"column": "town"}),
         ["'town' identifies a person"],

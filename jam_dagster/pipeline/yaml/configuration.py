@@ -11,7 +11,6 @@ from pydantic import BaseModel, create_model, model_validator
 
 from jam_dagster.common.section import Section
 from jam_dagster.errors import JamError
-from jam_dagster.keys import members, section_in
 from jam_dagster.pipeline.dagster_internals import parse_yamls_with_source_position
 
 NOTHING_DONE = "Nothing was read or charged."
@@ -35,10 +34,9 @@ def section(kind: type[Section]) -> dg.Resolver:
     """Return how Dagster reads a section of a release's specification."""
 
     def resolved(context: dg.ResolutionContext, given: Any) -> Any:
-        content = given.model_dump(exclude_unset=True) if isinstance(given, BaseModel) else given
-        return kind.of(context.resolve_value(content))
+        return kind.of(context.resolve_value(given))
 
-    return dg.Resolver(resolved, model_field_type=_section_model(kind))
+    return dg.Resolver(resolved, model_field_type=str | dict[str, Any] | None)
 
 
 def as_written(context: dg.ResolutionContext, given: Any) -> Any:
@@ -63,16 +61,10 @@ class _Explained(dg.Model):
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, data: Any) -> Any:
-        for key, value in data.items() if isinstance(data, dict) else ():
+        for key in data if isinstance(data, dict) else ():
             if key not in cls.model_fields:
                 allowed = ", ".join(cls.model_fields)
                 raise ValueError(f"unknown key {key!r}: allowed are {allowed}")
-            # Dagster lets any text through, for it may be a template.
-            if isinstance(value, str) and "{{" not in value:
-                for nested in members(cls.model_fields[key].annotation):
-                    if isinstance(nested, type) and issubclass(nested, _Explained):
-                        keys = ", ".join(nested.model_fields)
-                        raise ValueError(f"{key} must be a mapping of {keys}; got {value!r}")
         return data
 
     @classmethod
@@ -84,24 +76,11 @@ class _Explained(dg.Model):
             # A subclass may have keys besides.
             declared = cls.declared_keys.model_json_schema(*args, **options)
             schema["properties"] |= declared["properties"]
-            for name, one in declared["$defs"].items():
-                definitions.pop(f"{name}Model", None)
-                definitions[name] = one
+            definitions |= declared["$defs"]
         for one in (schema, *definitions.values()):
             for name, field in one.get("properties", {}).items():
                 one["properties"][name] = templated(field)
         return schema
-
-
-@cache
-def _section_model(kind: type[Section]) -> type[BaseModel]:
-    """Return the model by which a section's keys are found out while it holds templates."""
-    fields: dict[str, Any] = {}
-    for name, info in kind.model_fields.items():
-        nested = section_in(info.annotation)
-        held = Any if nested is None else _section_model(nested) | str | None
-        fields[name] = (held, ... if info.is_required() else None)
-    return create_model(f"{kind.__name__}Model", __base__=_Explained, **fields)
 
 
 class Configured(dg.Resolvable):
