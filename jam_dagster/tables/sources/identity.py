@@ -7,9 +7,9 @@ Another user is another source, since what a server answers may depend on who as
 from __future__ import annotations
 
 import codecs
-import getpass
 import json
 import os
+import pwd
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -332,10 +332,6 @@ def _refuse_service(given: Mapping[str, str]) -> None:
 
 def _login() -> str:
     """Return the user of this process, as libpq takes it: no variable changes it."""
-    try:
-        import pwd
-    except ImportError:
-        return getpass.getuser()
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except (KeyError, OSError):
