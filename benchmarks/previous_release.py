@@ -37,6 +37,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks.health_survey import simulate_health_survey, simulate_period
 from jam_dagster.common import palette
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
@@ -52,8 +53,6 @@ from jam_dagster.tables import (
     Workload,
     encode,
     health_survey_domain,
-    simulate_health_survey,
-    simulate_period,
 )
 
 ATTRIBUTES = (
@@ -112,7 +111,7 @@ def private_table(series: Series, index: int) -> EncodedTable:
         moved = DRIFTS["jump"] * (index >= series.partitions // 2)
     # The year tells the people apart; the drift is whatever makes their population move so.
     year = FIRST_YEAR + index
-    table = simulate_period(series.seed, series.rows, str(year), moved / (year - 2026))
+    table = simulate_period(series.seed, series.rows, year, moved / (year - 2026))
     return encode(table, domain_of_study())
 
 
@@ -121,7 +120,7 @@ def given_table(series: Series) -> pd.DataFrame:
     if series.first == "survey":
         return simulate_health_survey(series.seed, 1, PUBLIC_ROWS)[1]
     # Of another seed, for nobody is in it and in a private table.
-    return simulate_period(series.seed + 1_000_000, PUBLIC_ROWS, "2026", 0.0)
+    return simulate_period(series.seed + 1_000_000, PUBLIC_ROWS, 2026, 0.0)
 
 
 def run_series(series: Series) -> Iterator[dict[str, Any]]:

@@ -164,20 +164,13 @@ def _kinds(
 
 def alternatives(field: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what may stand in a field, other than null, a template, and YAML's bare `off`."""
-    forms = [one for one in field.get("anyOf", [field]) if one not in ({}, {"type": "null"})]
-    named = field.get("then", {})
-    if [one for one in forms if "$ref" in one][1:]:
-        # Of several mappings each has a section of its own on the page.
-        return [named or {"type": "string"}, *_MAPPING]
-    if "enum" in named:
-        return [named]
-    template = "string" if "not" in field.get("if", {}) else ""
-    if isinstance(types := field.get("type"), list):
-        forms = [{**field, "type": one} for one in types if one not in ("null", template)]
-    return forms
+    measured = field.get("else", field)
+    forms = [one for one in measured.get("anyOf", [measured]) if one not in ({}, {"type": "null"})]
+    if isinstance(types := measured.get("type"), list):
+        return [{**measured, "type": one} for one in types if one != "null"]
+    return [one for one in forms if one != {"const": False, "type": "boolean"}]
 
 
-_MAPPING = ({"type": "object"},)
 _PLAIN = {
     "string": "text",
     "integer": "whole number",

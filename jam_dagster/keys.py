@@ -27,7 +27,6 @@ from pydantic.fields import FieldInfo
 
 from jam_dagster.common.choices import (
     EVALUATION_SHARE,
-    MOST_DAYS,
     RECORDS_SHARE,
     EvaluationMode,
     NoiseName,
@@ -161,15 +160,6 @@ class PrivacySpec(Section):
         lt=1,
         description="share of the mechanism's rho that measures the number of rows, where that is"
         " private: with `add_remove`, or more than one row a person",
-    )
-    retention_days: Annotated[
-        Count | None, Option(Panel.OUTPUT, metavar="DAYS", shown="until somebody removes it")
-    ] = Field(
-        default=None,
-        le=MOST_DAYS,
-        description="days after the release's end for which its private copies are kept, until"
-        " `jam-dagster private remove --due` takes them; without, until somebody removes them",
-        examples=[30],
     )
 
     @model_validator(mode="after")

@@ -20,8 +20,8 @@ from jam_dagster.tables import (
     Domain,
     EncodedTable,
     encode,
+    health_survey,
     health_survey_domain,
-    simulate_health_survey,
     source_from_config,
 )
 from jam_dagster.tables.codes.table import digest_of
@@ -239,7 +239,7 @@ def _small_survey(name: str) -> Split:
 
     The full domain has 672 cells, so mechanisms that hold all of it run, too.
     """
-    private, public = simulate_health_survey(0, 2000, 400)
+    private, public = health_survey(2000, 400)
     domain = health_survey_domain().project(_SMALL)
     columns = list(domain.names)
     return Split(

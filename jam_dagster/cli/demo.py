@@ -16,7 +16,6 @@ app = group("Simulated people to try everything with.")
 @app.command()
 def data(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the files.")],
-    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
     private_rows: Annotated[int, typer.Option(help="People in the private table.")] = 30_000,
     public_rows: Annotated[int, typer.Option(help="People in the public table.")] = 3_000,
 ) -> None:
@@ -25,14 +24,11 @@ def data(
     Nobody in it exists. The private table is this year's survey of a region; the public one is an
     older and biased survey of the same region.
     """
-    from jam_dagster.tables import health_survey_domain, simulate_health_survey
+    from jam_dagster.tables import health_survey, health_survey_domain
 
-    for name, rows in (("--private-rows", private_rows), ("--public-rows", public_rows)):
-        if rows < 1:
-            raise InputError(f"{name} must be at least 1, got {rows}.")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file: name a folder.")
-    private, public = simulate_health_survey(seed, private_rows, public_rows)
+    private, public = health_survey(private_rows, public_rows)
     out.mkdir(parents=True, exist_ok=True)
     private.to_csv(out / "private.csv", index=False)
     public.to_csv(out / "public.csv", index=False)

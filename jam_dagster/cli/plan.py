@@ -336,13 +336,13 @@ def _counting(cost: Cost) -> str:
 
 def _ledger_line(outlook: LedgerOutlook) -> str:
     where = f"{outlook.dataset} in {outlook.ledger}"
-    if outlook.remaining is None:
+    if outlook.remaining_epsilon is None:
         return f"{where}: {outlook.note}"
-    now = f"{where} has rho {outlook.remaining:.4g} (epsilon {outlook.remaining_epsilon:.4g}) left"
+    now = f"{where} has epsilon {outlook.remaining_epsilon:.4g} left"
     if not outlook.fits:
         return f"{now}. IT DOES NOT ALLOW THIS: {outlook.note}"
     return (
-        f"{now}; rho {outlook.after:.4g} (epsilon {outlook.after_epsilon:.4g}) after this, or "
+        f"{now}; epsilon {outlook.after_epsilon:.4g} after this, or "
         f"more: what it does not use returns. {outlook.note}"
     )
 

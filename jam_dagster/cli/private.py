@@ -1,4 +1,4 @@
-"""`jam-dagster private`."""
+"""`jam-dagster private`: private copies in the stores, and their removal."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jam_dagster.errors import InputError
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.privacy.private_copies import Judged
+    from jam_dagster.privacy.private_copies import PrivateCopy
 
-app = group("Which private copies lie in the stores, and their removal.")
+app = group("Which private copies are in the stores, and their removal.")
 
 PrivateOption = Annotated[
     list[str] | None,
@@ -26,21 +26,12 @@ OutOption = Annotated[
     list[Path] | None,
     typer.Option(metavar="DIR", help="The folder of a release that `synthesize` made."),
 ]
-LedgerOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        envvar="JAM_LEDGER",
-        help="The ledger that the releases are charged to: it knows which have ended.",
-    ),
-]
 
 
 @app.command("list")
 def list_copies(
     private: PrivateOption = None,
     out: OutOption = None,
-    ledger: LedgerOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object, with all files.")
     ] = False,
@@ -48,89 +39,54 @@ def list_copies(
     r"""List every file that only those may see who may see the private table.
 
     ```
-    jam-dagster private list --private secure/private --ledger ledger.db
-    jam-dagster private list --out release --ledger ledger.db
+    jam-dagster private list --private secure/private
+    jam-dagster private list --out release
     ```
-
-    With the ledger the list says which belong to a release that has not ended, and when the others
-    are to go.
     """
-    found = _judged(private, out, ledger)
+    found = _copies(private, out)
     if as_json:
         print_json({"files": [one.to_dict() for one in found]})
         return
     for one in found:
         echo(_line(one))
-    size = sum(one.copy.size for one in found)
-    tell(f"{len(found)} files, {_size_text(size)}.")
+    tell(f"{len(found)} files, {_size_text(sum(one.size for one in found))}.")
 
 
 @app.command()
 def remove(
     private: PrivateOption = None,
     out: OutOption = None,
-    ledger: LedgerOption = None,
     due: Annotated[
-        bool,
-        typer.Option("--due", help="What has been kept for as long as its release says."),
+        bool, typer.Option("--due", help="Only what was written 30 or more days ago.")
     ] = False,
-    release: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Of this release, however long it is to be kept."),
-    ] = None,
-    partition: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of it, only this slice of the data.")
-    ] = None,
-    edition: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of it, only this edition.")
-    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Remove it; without this, only show what would go.")
     ] = False,
 ) -> None:
-    r"""Remove private copies that no release needs any more.
+    r"""Remove private copies, which no release needs.
 
     ```
-    jam-dagster private remove --private secure/private --ledger ledger.db --due --yes
+    jam-dagster private remove --private secure/private --due --yes
     ```
 
-    What goes are exact statistics of releases that have ended in the ledger, and files that say why
-    a table could not be opened. What a release needs to go on stays, and so
-    does every file that is not known. A release that is made again reads the private table again
-    and is free. Backups and snapshots of the disk are not reached from here.
+    The command removes exact statistics, and files that say why a table could not be opened. What a
+    release needs to resume stays, and so does every file that is not known. A release that is made
+    again reads the private table again, and its draws are free. Backups and snapshots of the disk
+    are not reached from here.
     """
     from jam_dagster.privacy.private_copies import remove as remove_copy
 
-    if due == (release is not None):
-        raise InputError("Say what is to go: --due, or --release NAME.")
-    if release is None and (partition is not None or edition is not None):
-        raise InputError("--partition and --edition go with --release NAME.")
     now = datetime.now(UTC)
-    chosen: list[Judged] = []
-    kept: list[Judged] = []
-    for one in _judged(private, out, ledger):
-        copy = one.copy
-        asked = (
-            one.is_due(now)
-            if due
-            else copy.kind in ("statistics", "failure")
-            and copy.release == release
-            and partition in (None, copy.partition)
-            and edition in (None, copy.edition)
-        )
-        if asked:
-            (kept if one.kept_because else chosen).append(one)
-    for one in kept:
-        tell(f"Kept: {one.copy.path}: {one.kept_because}.")
+    chosen = [one for one in _copies(private, out) if one.is_removable(now, due=due)]
     removed = 0
     for one in chosen:
         if not yes:
             echo(_line(one))
         elif remove_copy(one):
             removed += 1
-            echo(str(one.copy.path))
+            echo(str(one.path))
         else:
-            tell(f"Kept: {one.copy.path} was written meanwhile.")
+            tell(f"Kept: {one.path} was written meanwhile.")
     if yes:
         tell(f"{removed} files removed.")
     elif chosen:
@@ -139,15 +95,13 @@ def remove(
         tell("Nothing is to go.")
 
 
-def _judged(private: list[str] | None, out: list[Path] | None, ledger: str | None) -> list[Judged]:
-    from jam_dagster.privacy import Ledger
-    from jam_dagster.privacy.private_copies import copies_in_folder, copies_in_store, judged
+def _copies(private: list[str] | None, out: list[Path] | None) -> list[PrivateCopy]:
+    from jam_dagster.privacy.private_copies import copies_in_folder, copies_in_store
 
     if not private and not out:
         raise InputError("Say where to look: --private ROOT, or --out DIR.")
-    copies = [one for root in private or () for one in copies_in_store(_root(root))]
-    copies += [one for folder in out or () for one in copies_in_folder(folder)]
-    return judged(copies, None if ledger is None else Ledger(ledger), datetime.now(UTC))
+    found = [one for root in private or () for one in copies_in_store(_root(root))]
+    return found + [one for folder in out or () for one in copies_in_folder(folder)]
 
 
 def _root(text: str) -> Path | UPath:
@@ -159,21 +113,14 @@ def _root(text: str) -> Path | UPath:
     return Path(root.path) if root.protocol in ("", "file", "local") else root
 
 
-def _line(one: Judged) -> str:
-    copy = one.copy
-    release = ""
-    if copy.release:
-        partition = f" [{copy.partition}]" if copy.partition else ""
-        edition = f", edition {copy.edition}" if copy.edition else ""
-        release = f"{copy.release}{partition}{edition}"
-    if one.kept_because:
-        when = f"kept: {one.kept_because}"
-    elif one.due is None:
-        when = "may go; its release states no time"
-    else:
-        when = f"to go from {one.due:%Y-%m-%d %H:%M} UTC on"
-    parts = [copy.kind, release, _size_text(copy.size), f"{copy.written:%Y-%m-%d %H:%M}", when]
-    return "  ".join([str(copy.path), *(part for part in parts if part)])
+def _line(one: PrivateCopy) -> str:
+    partition, edition = one.release.get("partition"), one.release.get("edition")
+    release = one.release.get("release", "")
+    release += f" [{partition}]" if partition else ""
+    release += f", edition {edition}" if edition else ""
+    when = f"due at {one.due:%Y-%m-%d %H:%M} UTC" if one.due else "kept: not a private copy"
+    parts = [one.kind, release, _size_text(one.size), f"{one.written:%Y-%m-%d %H:%M}", when]
+    return "  ".join([str(one.path), *(part for part in parts if part)])
 
 
 def _size_text(size: int) -> str:

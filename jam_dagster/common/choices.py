@@ -24,9 +24,6 @@ RECORDS_SHARE = 0.05
 PLAN_SECONDS = 30.0
 """Seconds within which a plan's trials after the first are to end, unless others are given."""
 
-MOST_DAYS = 36_500
-"""The most days for which private copies are kept; without a number, for good."""
-
 
 def recommended(*, public: bool) -> str:
     """Return the name of the recommended mechanism."""

@@ -28,7 +28,6 @@ from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import Configured, as_written, error_location, section
 from jam_dagster.pipeline.yaml.resources import ReleaseResources
 from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
-from jam_dagster.pipeline.yaml.schemas import VALUES
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
 
@@ -56,7 +55,6 @@ class SyntheticRelease(dg.Component, Configured):
     """
 
     declared_keys = ReleaseKeys
-    value_schemas = VALUES
 
     release: str
     dataset: str

@@ -6,29 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import describe_rho, units_down
+from jam_dagster.privacy import describe_rho
 
 if TYPE_CHECKING:
     from jam_dagster.planning.request import PlanRequest
-    from jam_dagster.privacy import Balance
     from jam_dagster.tables import Domain
 
 _DUST_UNITS = 1000
-"""What rounding leaves, in units of 1e-15 rho, pays for nothing; see `Balance`."""
+"""The least amount, in units of 1e-15 rho, that pays for anything; see `Balance`."""
 
 
 @dataclass(frozen=True)
 class LedgerOutlook:
     """What a release would leave of a dataset's budget.
 
-    Amounts are in rho, or in epsilon at the delta of the budget. They are None where the ledger
-    knows no budget, and `after` where the release does not fit.
+    Amounts are in epsilon at the delta of the budget; None if the ledger knows no budget, and
+    `after_epsilon` if the release does not fit.
     """
 
     ledger: str
     dataset: str
-    remaining: float | None
-    after: float | None
     remaining_epsilon: float | None
     after_epsilon: float | None
     fits: bool
@@ -57,9 +54,7 @@ def ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> Le
             "The ledger grants this dataset nothing yet: its budget is granted by "
             "`jam-dagster ledger grant`, or by configuration when it is first used."
         )
-        return LedgerOutlook(
-            ledger.location, key.dataset, None, None, None, None, fits=False, note=note
-        )
+        return LedgerOutlook(ledger.location, key.dataset, None, None, False, note)
     balance = ledger.balance(key.dataset)
     left = balance.remaining_units_in(key.partition)
     after = balance.remaining_units_after(sum(share_units(spec.shares).values()), key.partition)
@@ -75,20 +70,11 @@ def ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> Le
         ledger.check(key, spec.shares, neighbours=spec.neighbours)
     except BudgetError as error:
         fits, note = False, str(error)
-    remaining = rho_within(max(0, left))
-    would_be = rho_within(max(0, after)) if fits else None
-    return LedgerOutlook(
-        ledger.location,
-        key.dataset,
-        remaining=remaining,
-        after=would_be,
-        remaining_epsilon=_epsilon(balance, remaining),
-        after_epsilon=None if would_be is None else _epsilon(balance, would_be),
-        fits=fits,
-        note=note,
+    # Rounding may leave so little that it pays for nothing.
+    remaining, would_be = (
+        balance.epsilon_of(rho_within(units)) if units >= _DUST_UNITS else 0.0
+        for units in (left, after)
     )
-
-
-def _epsilon(balance: Balance, rho: float) -> float:
-    """Return rho as epsilon; what rounding left pays for nothing."""
-    return balance.epsilon_of(rho) if units_down(rho) >= _DUST_UNITS else 0.0
+    return LedgerOutlook(
+        ledger.location, key.dataset, remaining, would_be if fits else None, fits, note
+    )

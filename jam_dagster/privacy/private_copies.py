@@ -1,7 +1,7 @@
-"""Private copies in a store: their release, and when they may be removed.
+"""Private copies in a store: their kind, their age, and their removal.
 
-A copy is known by what its own release wrote, never by its name alone. Other files are listed and
-never removed.
+A copy is known by what its own release wrote, never by its name alone. Other files, such as the
+keys that a release needs to resume, are listed and never removed.
 """
 
 from __future__ import annotations
@@ -9,23 +9,22 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from jam_dagster.common.choices import MOST_DAYS
-from jam_dagster.errors import BudgetError, InputError
+from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.privacy.ledger.journal import Event
-    from jam_dagster.privacy.ledger.ledger import Ledger
-
 FAILURES = "failures"
 """The folder of the causes of failed attempts to open private data, in a private store."""
+
+KEPT_DAYS = 30
+"""Days for which a private copy is kept after it was written."""
 
 CopyKind = Literal["statistics", "failure", "unfinished", "other"]
 
@@ -34,11 +33,7 @@ _FAILURE_LINE = 4096
 """Bytes read of the cause of a failure: only the line that names its release."""
 
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")
-_PARTIAL_AGE = timedelta(days=1)
-"""A file that is still being written is younger than this."""
-
 _RELEASE_FIELDS = ("dataset", "release", "partition", "edition")
-
 _STATISTICS = ("errors.json", "report.html")
 
 
@@ -46,11 +41,10 @@ _STATISTICS = ("errors.json", "report.html")
 class PrivateCopy:
     """One file of a private store, for readers of the private table only.
 
-    Of `kind`, ``statistics`` are exact statistics of a private table; ``failure`` is the cause of a
-    failed attempt to open it, which quotes values; ``unfinished`` the remains of a run that was
-    killed while it wrote; ``other`` anything else, such as the keys that choose rows, which is
-    never removed. The release is empty if the file does not name it. Without `retention_days` it
-    stays until somebody removes it. Research with seeded noise has no ledger and never resumes.
+    A `kind` of ``statistics`` is exact statistics of a private table; ``failure`` is the cause of a
+    failed attempt to open it, which quotes values; ``unfinished`` is what a killed run was writing;
+    ``other`` is anything else, which is never removed. A release that needs one of the others makes
+    it again. `release` says whose the copy is, by field of its key; it may be empty.
     """
 
     path: Path | UPath
@@ -58,56 +52,38 @@ class PrivateCopy:
     kind: CopyKind
     size: int
     written: datetime
-    dataset: str = ""
-    release: str = ""
-    partition: str = ""
-    edition: str = ""
-    retention_days: int | None = None
-    research: bool = False
+    release: Mapping[str, str]
 
+    @property
+    def due(self) -> datetime | None:
+        """When it has been kept for `KEPT_DAYS`; None if it is never removed."""
+        return None if self.kind == "other" else self.written + timedelta(days=KEPT_DAYS)
 
-@dataclass(frozen=True)
-class Judged:
-    """A private copy, and whether it may be removed.
+    def is_removable(self, now: datetime, *, due: bool) -> bool:
+        """Whether it may be removed; with `due`, only if it is due.
 
-    `ended` is None while its release is open, or if that is unknown; `due` is None for never.
-    `kept_because` is empty if it may be removed.
-    """
-
-    copy: PrivateCopy
-    ended: datetime | None
-    due: datetime | None
-    kept_because: str
-
-    def is_due(self, now: datetime) -> bool:
-        """Whether it may be removed and its retention has ended."""
-        return not self.kept_because and self.due is not None and self.due <= now
+        A process may still be writing an unfinished file that is young.
+        """
+        if self.due is None:
+            return False
+        return self.due <= now or not (due or self.kind == "unfinished")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for ``private list --json``."""
-        one = self.copy
         return {
-            "path": str(one.path),
-            "kind": one.kind,
-            "bytes": one.size,
-            "written": one.written.isoformat(timespec="seconds"),
-            "dataset": one.dataset,
-            "release": one.release,
-            "partition": one.partition,
-            "edition": one.edition,
-            "retention_days": one.retention_days,
-            "ended": None if self.ended is None else self.ended.isoformat(timespec="seconds"),
+            "path": str(self.path),
+            "kind": self.kind,
+            "bytes": self.size,
+            "written": self.written.isoformat(timespec="seconds"),
+            **{field: self.release.get(field, "") for field in _RELEASE_FIELDS},
             "due": None if self.due is None else self.due.isoformat(timespec="seconds"),
-            "removable": not self.kept_because,
-            "kept_because": self.kept_because,
         }
 
 
-def failure_of(key: Mapping[str, str], retention_days: int | None, *, research: bool) -> bytes:
+def failure_of(key: Mapping[str, str]) -> bytes:
     """Return the first line of a failure's file, which names the release."""
     fields = {name: key[name] for name in _RELEASE_FIELDS if name in key}
-    content = {**fields, "retention_days": retention_days, "research": research}
-    return _FAILURE + json.dumps(content).encode() + b"\n\n"
+    return _FAILURE + json.dumps(fields).encode() + b"\n\n"
 
 
 def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
@@ -121,45 +97,28 @@ def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
 
 
 def copies_in_folder(folder: Path) -> list[PrivateCopy]:
-    """Return the restricted copies in the release folder of a command-line run.
-
-    `folder` is what ``--out`` named.
-    """
+    """Return the restricted copies in the release folder that ``--out`` of a command named."""
     restricted = folder / "restricted"
     try:
-        described = json.loads((folder / "release.json").read_text())
-        key, days = described["key"] or {}, _days(described.get("retention_days"))
-        fields = {name: str(key.get(name, "")) for name in _RELEASE_FIELDS}
+        key = _strings(json.loads((folder / "release.json").read_text())["key"] or {})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # A release that never read its private table has left the cause, and nothing else.
+        key = None
         if not (restricted / FAILURES).is_dir():
             raise InputError(
                 f"{folder} holds no release.json that can be read: name the --out of a release."
             ) from None
-        return [_copy(path, f"{restricted.name}/{name}") for path, name in _files(restricted)]
-    if not key:
-        fields["release"] = folder.name
     found = []
-    for path, name in _files(restricted) if restricted.is_dir() else ():
+    for path, name in _files(restricted):
         one = _copy(path, f"{restricted.name}/{name}")
-        if one.kind == "other" and name in _STATISTICS and not _is_link(path):
-            one = PrivateCopy(
-                one.path,
-                one.name,
-                "statistics",
-                one.size,
-                one.written,
-                **fields,
-                retention_days=days,
-                research=not key,
-            )
+        if key is not None and name in _STATISTICS and not _is_link(path):
+            one = replace(one, kind="statistics", release=key)
         found.append(one)
     return found
 
 
-def _days(given: object) -> int | None:
-    """Return the days that a file names, None if a release cannot."""
-    return given if isinstance(given, int) and 0 <= given <= MOST_DAYS else None
+def _strings(key: Mapping[str, Any]) -> dict[str, str]:
+    return {field: str(key.get(field, "")) for field in _RELEASE_FIELDS}
 
 
 def _files(root: Path | UPath) -> Iterator[tuple[Path | UPath, str]]:
@@ -188,119 +147,38 @@ def _copy(path: Path | UPath, name: str) -> PrivateCopy:
         status = path.lstat()
         size, written = status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)
     else:
-        size, written = int(path.fs.size(path.path) or 0), _modified(path)
+        size, written = int(path.fs.size(path.path) or 0), path.fs.modified(path.path)
+        # Some file systems return it without a zone, in UTC.
+        written = written if written.tzinfo else written.replace(tzinfo=UTC)
+    one = PrivateCopy(path, name, "other", size, written, {})
     if _is_link(path):
-        # The target of a link lies elsewhere, and may belong to another owner.
-        return PrivateCopy(path, name, "other", size, written)
+        # The target of a link is elsewhere, and may belong to another owner.
+        return one
     if _PARTIAL.fullmatch(path.name):
-        return PrivateCopy(path, name, "unfinished", size, written, release=name.split("/")[0])
-    if path.name.endswith(".txt"):
-        return _failure(path, name, size, written)
-    return PrivateCopy(path, name, "other", size, written)
+        return replace(one, kind="unfinished")
+    release = _failed_release(path) if path.name.endswith(".txt") else None
+    return one if release is None else replace(one, kind="failure", release=release)
 
 
-def _failure(path: Path | UPath, name: str, size: int, written: datetime) -> PrivateCopy:
+def _failed_release(path: Path | UPath) -> dict[str, str] | None:
+    """Return the release that a failure's file names, None if it is not such a file."""
     try:
         with path.open("rb") as file:
             line = file.readline(_FAILURE_LINE)
         fields = json.loads(line.removeprefix(_FAILURE)) if line.startswith(_FAILURE) else None
     except (OSError, ValueError):
-        fields = None
-    if not isinstance(fields, Mapping):
-        return PrivateCopy(path, name, "other", size, written)
-    days = _days(fields.get("retention_days"))
-    return PrivateCopy(
-        path,
-        name,
-        "failure",
-        size,
-        written,
-        **{field: str(fields.get(field, "")) for field in _RELEASE_FIELDS},
-        retention_days=days,
-        research=bool(fields.get("research")),
-    )
+        return None
+    return _strings(fields) if isinstance(fields, Mapping) else None
 
 
-def _modified(path: UPath) -> datetime:
-    found: datetime = path.fs.modified(path.path)
-    # Some file systems return it without a zone, in UTC.
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def judged(copies: Iterable[PrivateCopy], ledger: Ledger | None, now: datetime) -> list[Judged]:
-    """Return for each copy whether it may be removed.
-
-    Without a ledger, no copy that a release may still need is removable. Of a ledger that has
-    moved, only the moved one knows which copies are needed: a `BudgetError`.
-    """
-    ends = {} if ledger is None else _ends(ledger)
-    return [_judge(one, None if ledger is None else ends, now) for one in copies]
-
-
-_Which = tuple[str, str, str, str]
-
-
-def _ends(ledger: Ledger) -> dict[_Which, datetime | None]:
-    """Return when each release ended, under all its specifications; None while one is open."""
-    if place := ledger.moved_to:
-        raise BudgetError(
-            f"the ledger {ledger.location} has moved to {place}: name that one, which knows "
-            "which copies are still needed"
-        )
-    from jam_dagster.privacy.ledger.journal import Kind
-    from jam_dagster.privacy.ledger.state import states_of
-
-    journals: dict[Any, list[Event]] = {}
-    for event in ledger.events():
-        if event.key is not None and event.moves_amount:
-            journals.setdefault(event.key, []).append(event)
-    ends: dict[_Which, datetime | None] = {}
-    for key, journal in journals.items():
-        which = (key.dataset, key.release, key.partition, key.edition)
-        closed = all(share.closed for share in states_of(journal).values())
-        at = max(event.at for event in journal if event.kind == Kind.CLOSED) if closed else ""
-        ended = datetime.fromisoformat(at) if at else None
-        before = ends.get(which, ended)
-        ends[which] = None if ended is None or before is None else max(ended, before)
-    return ends
-
-
-def _judge(
-    copy: PrivateCopy, ends: Mapping[_Which, datetime | None] | None, now: datetime
-) -> Judged:
-    if copy.kind == "other":
-        return Judged(copy, None, None, "it is no private copy that a release left here")
-    if copy.kind == "unfinished":
-        old_enough = copy.written + _PARTIAL_AGE
-        kept = "" if old_enough <= now else "it may be being written"
-        return Judged(copy, None, old_enough, kept)
-    ended: datetime | None = copy.written
-    # No release resumes from the cause of a failure.
-    if not copy.research and copy.kind != "failure":
-        if ends is None:
-            return Judged(copy, None, None, "only its ledger knows whether it is still needed")
-        which = (copy.dataset, copy.release, copy.partition, copy.edition)
-        if which not in ends:
-            return Judged(copy, None, None, "the ledger knows no such release")
-        ended = ends[which]
-    if ended is None:
-        return Judged(copy, None, None, "its release has not ended, and needs it to resume")
-    due: datetime | None = None
-    if copy.retention_days is not None:
-        # A copy that was written later, for a repeat, is kept as long.
-        due = max(ended, copy.written) + timedelta(days=copy.retention_days)
-    return Judged(copy, ended, due, "")
-
-
-def remove(one: Judged) -> bool:
+def remove(one: PrivateCopy) -> bool:
     """Remove a copy unless it was written again meanwhile; return whether it was removed."""
-    if one.kept_because:
-        raise InputError(f"{one.copy.path} is kept: {one.kept_because}.")
-    path = one.copy.path
-    if not path.exists():
+    if one.kind == "other":
+        raise InputError(f"{one.path} is kept: it is not a private copy that a release left here.")
+    if not one.path.exists():
         return False
-    now = _copy(path, one.copy.name)
-    if (now.size, now.written) != (one.copy.size, one.copy.written):
+    now = _copy(one.path, one.name)
+    if (now.size, now.written) != (one.size, one.written):
         return False
-    path.unlink()
+    one.path.unlink()
     return True

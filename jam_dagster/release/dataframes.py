@@ -251,7 +251,6 @@ class ReleaseOptions(TypedDict, total=False):
     privacy_unit: str | None
     max_rows: int | None
     records_share: float | None
-    retention_days: int | None
     search: bool
 
 

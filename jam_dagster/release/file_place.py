@@ -258,8 +258,6 @@ class FilePlace(Place):
             described["counted_by"] = counted_by
         if data.restricted_domain is not None:
             described["restricted_domain"] = _plain(data.restricted_domain)
-        if spec.privacy.retention_days is not None:
-            described["retention_days"] = spec.privacy.retention_days
         return described
 
     def _keyed_contents(self, data: Fingerprint) -> str | None:
@@ -327,11 +325,9 @@ class FilePlace(Place):
 
     def keep_failure(self, attempt: str, text: str) -> None:
         """Keep why an attempt to open the private table failed, for its owner alone."""
-        spec, secrets = self._spec, self._secrets
-        days = None if spec is None else spec.privacy.retention_days
+        secrets = self._secrets
         key = asdict(self._key) if self._exact else {"release": self._key.release}
-        header = failure_of(key, days, research=not self._exact)
-        keep_failure(secrets.restricted, secrets.folder, header, attempt, text)
+        keep_failure(secrets.restricted, secrets.folder, failure_of(key), attempt, text)
 
     def modes(self) -> AbstractContextManager[None]:
         """Let new files of a private place be their owner's only."""

@@ -26,11 +26,6 @@ from jam_dagster.tables.domain.draft import (
     wide_attributes,
 )
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
-from jam_dagster.tables.domain.health_survey import (
-    health_survey_domain,
-    simulate_health_survey,
-    simulate_period,
-)
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
@@ -47,6 +42,7 @@ from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
+from jam_dagster.tables.sources.health_survey import health_survey, health_survey_domain
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.partition_template import (
     at_partition,
@@ -107,6 +103,7 @@ __all__ = [
     "encode",
     "encode_chunks",
     "encode_parquet",
+    "health_survey",
     "health_survey_domain",
     "is_partitioned",
     "keeping_details",
@@ -116,8 +113,6 @@ __all__ = [
     "redacted",
     "secret_key",
     "seeded_key",
-    "simulate_health_survey",
-    "simulate_period",
     "source_from_config",
     "stratified_split",
     "wide_attributes",

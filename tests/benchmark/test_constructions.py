@@ -19,8 +19,8 @@ from jam_dagster.tables import (
     EncodedTable,
     Workload,
     encode,
+    health_survey,
     health_survey_domain,
-    simulate_health_survey,
 )
 
 NAMES = ("sex", "settlement", "marital_status", "employment", "usual_care")
@@ -28,7 +28,7 @@ NAMES = ("sex", "settlement", "marital_status", "employment", "usual_care")
 
 @pytest.fixture(scope="module")
 def people() -> pd.DataFrame:
-    return simulate_health_survey(3, 6000, 1)[0][list(NAMES)]
+    return health_survey(6000, 1)[0][list(NAMES)]
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,8 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "a fraction": (
         PrivacySpec,
-        {"epsilon": 1, "retention_days": 2.5},
-        "privacy.retention_days must be a whole number, at least 0, got 2.5.",
+        {"epsilon": 1, "noise": "numpy", "seed": 2.5},
+        "privacy.seed must be a whole number, at least 0, got 2.5.",
     ),
     "a key below": (
         PrivacySpec,

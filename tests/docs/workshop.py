@@ -23,7 +23,7 @@ from sqlalchemy import create_engine
 import jam_dagster
 from jam_dagster.benchmark import load_grid
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
-from jam_dagster.tables import Domain, health_survey_domain, simulate_health_survey
+from jam_dagster.tables import Domain, health_survey, health_survey_domain
 from tests.docs.blocks import ROOT, Block
 from tests.docs.shell import run_bash, run_shell
 
@@ -259,7 +259,7 @@ def _resources(folder: Path) -> dg.Definitions:
 
 def _write_tables(folder: Path) -> None:
     """Write people.csv, survey_2016.csv, domain.yaml and a warehouse with the same people."""
-    private, public = simulate_health_survey(0, 3_000, 800)
+    private, public = health_survey(3_000, 800)
     whole = health_survey_domain().to_dict()
     domain = {
         "attributes": {name: whole["attributes"][name] for name in COLUMNS},

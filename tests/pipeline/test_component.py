@@ -107,7 +107,10 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
         lambda a: a.update(evaluation="exact"),
         ["evaluation must be a mapping of mode, share", "got 'exact'"],
     ),
-    "missing key": (lambda a: a["privacy"].pop("epsilon"), ["privacy", "epsilon", "required"]),
+    "missing key": (
+        lambda a: a["privacy"].pop("epsilon"),
+        ["attributes.privacy", "privacy needs the key 'epsilon'"],
+    ),
     "unit that is an attribute": (
         lambda a: a["privacy"].update(unit={"column": "town"}),
         ["'town' identifies a person"],
@@ -186,6 +189,11 @@ def test_texts_of_a_domain_stay_as_they_are_written(
         ({"domain": "none.yaml"}, "domain", "none.yaml"),
         ({"public": "table.xlsx"}, "public", "table.xlsx"),
         ({"private": {"csv": "a.csv", "sep": ";"}}, "private", "separator"),
+        ({"mechanism": {"name": "jam"}}, "mechanism", "tilt"),
+        ({"mechanism": {"name": "aim", "round": 2}}, "mechanism", "round is no setting of aim"),
+        ({"mechanism": {"name": "aim", "rounds": 1}}, "mechanism", "rounds"),
+        ({"partitions": "hourly"}, None, "daily, weekly, monthly"),
+        ({"domain": {"identify": "private"}}, "domain", "domain.identify"),
         ({"workload": {"cliques": [["twon"]]}}, None, "workload: the domain has no attribute"),
         ({"schedule": "monthly"}, None, "schedule is for a release that has partitions"),
     ],

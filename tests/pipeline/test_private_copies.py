@@ -1,16 +1,12 @@
-"""What a release of Dagster leaves in the private store, and that it may go when it has ended."""
+"""What a release of Dagster leaves in the private store, and that it may go."""
 
 from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline import PrivacySpec
-from jam_dagster.privacy.private_copies import copies_in_store, judged, remove
+from jam_dagster.privacy.private_copies import KEPT_DAYS, copies_in_store, remove
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench
-
-KEPT = PrivacySpec(epsilon=2.0, retention_days=30)
 
 
 @pytest.mark.slow
@@ -20,21 +16,14 @@ def test_what_explains_a_failure_says_whose_it_is_and_goes_when_its_time_is_over
     table = pd.read_csv(bench.private).astype({"job": "object"})
     table.loc[5, "job"] = "SENTINEL"
     table.to_csv(bench.private, index=False)
-    assert not bench.run(UP_TO_SYNTHETIC, privacy=KEPT).success
+    assert not bench.run(UP_TO_SYNTHETIC).success
     found = [one for one in copies_in_store(bench.closed) if one.kind == "failure"]
     assert found
     now = datetime.now(UTC)
-    for one in judged(found, bench.ledger, now):
-        assert b"SENTINEL" in one.copy.path.read_bytes()
-        whose = (one.copy.dataset, one.copy.release, one.copy.partition, one.copy.edition)
-        assert whose == ("people", "people", "", "1")
-        assert not one.is_due(now)
-    for one in judged(found, bench.ledger, now + timedelta(days=31)):
-        assert one.is_due(now + timedelta(days=31))
+    for one in found:
+        assert b"SENTINEL" in one.path.read_bytes()
+        whose = ("people", "people", "", "1")
+        assert tuple(one.release.values()) == whose
+        assert not one.is_removable(now, due=True)
+        assert one.is_removable(now + timedelta(days=KEPT_DAYS + 1), due=True)
         assert remove(one)
-
-
-@pytest.mark.parametrize("days", [-1, 1.5, "soon"])
-def test_a_time_that_is_none(days: object) -> None:
-    with pytest.raises(SpecificationError, match=r"privacy\.retention_days"):
-        PrivacySpec(epsilon=1.0, retention_days=days)  # type: ignore[arg-type]

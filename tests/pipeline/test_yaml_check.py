@@ -34,57 +34,20 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
         lambda a: a["privacy"].update(epsilon="one"),
         *("privacy.epsilon", "'one' is not of type 'number'"),
     ),
-    "a fraction for a count": (
-        lambda a: a["mechanism"].update(rounds=2.5),
-        *("mechanism.rounds", "2.5 is not of type 'integer'"),
-    ),
     "epsilon of 0": (lambda a: a["privacy"].update(epsilon=0), "privacy.epsilon", "minimum of 0"),
-    "a mechanism that makes no table": (
-        lambda a: a.update(mechanism="gaussian"),
-        *("mechanism", "'gaussian' is not one of ['jam_pgm', 'tilt', 'aim'"),
-    ),
-    "mechanism's name": (
-        lambda a: a["mechanism"].update(name="jam"),
-        *("mechanism.name", "'jam' is not one of ['jam_pgm', 'tilt', 'aim'"),
-    ),
-    "a setting that no mechanism has": (
-        lambda a: a["mechanism"].update(round=2),
-        *("mechanism", "'round' was unexpected"),
-    ),
-    "a setting's limit is its mechanism's": (
-        lambda a: a.update(mechanism={"name": "aim", "rounds": 1}),
-        *("mechanism.rounds", "minimum of 2"),
-    ),
     "noise": (
         lambda a: a["privacy"].update(noise="laplace"),
         *("privacy.noise", "'laplace' is not one of ['exact', 'numpy']"),
     ),
-    "partitions": (
-        lambda a: a.update(partitions="hourly"),
-        *("partitions", "'hourly' is not one of ['daily', 'weekly', 'monthly']"),
-    ),
-    "partitions of no name": (
-        lambda a: a.update(partitions={"static": []}),
-        *("partitions.static", "should be non-empty"),
-    ),
-    "partitions of another kind": (
-        lambda a: a.update(partitions={"dynamic": ["a"]}),
-        *("partitions", "'dynamic' was unexpected"),
-    ),
-    "source": (lambda a: a["public"].update(sep=";"), "public", "'sep' was unexpected"),
-    "source of no kind": (lambda a: a.update(private={"table": "x"}), "private", "'table' was"),
-    "source without its query": (
-        lambda a: a.update(private={"sql": "sqlite://"}),
-        *("private", "'query' is a required property"),
-    ),
-    "domain": (
-        lambda a: a.update(domain={"identify": "private"}),
-        *("domain.identify", "'private' is not one of ['public']"),
+    "a fraction for a count": (
+        lambda a: a["privacy"].update(unit={"column": "who", "max_rows": 2.5}),
+        *("privacy.unit.max_rows", "2.5 is not of type 'integer'"),
     ),
     "cliques": (
         lambda a: a.update(workload={"cliques": ["age"]}),
         *("workload.cliques.0", "'age' is not of type 'array'"),
     ),
+    "a number for a source": (lambda a: a.update(private=3), "private", "is not of type 'string'"),
 }
 
 
@@ -136,7 +99,7 @@ def test_types_and_nested_keys_are_written_out(component: type[dg.Component]) ->
     assert "unknown" not in written
     if component is SyntheticRelease:
         assert "      max_rows: <['integer', 'string']>  # Optional: most rows" in written
-        assert "    # separator: <string>" in written
+        assert "  private: <['string', 'object']>  # Required: source of the table" in written
 
 
 def test_a_subclass_may_have_a_key_of_its_own() -> None:

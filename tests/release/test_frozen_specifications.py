@@ -43,7 +43,6 @@ FILES: dict[str, dict[str, Any]] = {
     "share of records": {
         "privacy": {"epsilon": 1, "neighbours": "add_remove", "unit": UNIT, "records_share": 0.1}
     },
-    "retention": {"privacy": {"epsilon": 1, "retention_days": 30}},
     "mode exact": {"evaluation": {"mode": "exact"}},
     "mode off": {"evaluation": {"mode": False}},
     "share of evaluation": {"evaluation": {"mode": "private", "share": "0.1"}},
@@ -76,7 +75,7 @@ FILES: dict[str, dict[str, Any]] = {
 # Options, as the command line and Python give them.
 OPTIONS: dict[str, dict[str, Any]] = {
     "research": {"noise": "numpy", "evaluation_target": "sex"},
-    "a release": {"dataset": "people_2026", "edition": "2026-07", "retention_days": 9},
+    "a release": {"dataset": "people_2026", "edition": "2026-07"},
     "persons": {"privacy_unit": "person", "max_rows": 2, "records_share": 0.1},
     "the rest": {
         "delta": 1e-6,
@@ -104,7 +103,6 @@ DIGESTS = {
     "row limit": "6a7e94e0382b056b270a724d07e9b28d557774f69471ee24640ae0e36147c10e",
     "one row": "e228cd48e80b308a57fa16b9dc6195fc6c9fa85c11fe5609bc43c8e855bf0b72",
     "share of records": "69598093fd7b8555ad43947b225a0d91a530677490bf587dc163906c3a07010f",
-    "retention": "15ec62246b649b1156b6023f80fc8d30618227b94e25b4427258cd4b975c9178",
     "mode exact": "c093a07392170d90df5be518dfc40548186b1d9940550c2c6db73c0d303b2d2f",
     "mode off": "c093a07392170d90df5be518dfc40548186b1d9940550c2c6db73c0d303b2d2f",
     "share of evaluation": "6266c9406ef14352c870db555fb87e553995bf39de835c9b90b77f233c62de8f",

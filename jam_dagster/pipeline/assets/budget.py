@@ -12,7 +12,7 @@ from jam_dagster.pipeline.assets.previous_release import check_release_before
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.outlook import (
     BudgetOutlook,
-    add_outlook_to_refusal,
+    alert_of_refusal,
     log_alert,
     refusal_ends_run,
 )
@@ -65,14 +65,14 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             engine.check_cells()
             before = funding.ledger.release(funding.key)
             try:
-                with add_outlook_to_refusal(graph, context, funding):
+                with alert_of_refusal(graph, context, funding):
                     engine.reserve()
             except (BudgetExceededError, NotApprovedError) as refused:
                 yield _result(passed=False, description=literal(str(refused)))
                 raise
             outlook = BudgetOutlook.of(graph, funding)
             if outlook.low and before is None:
-                log_alert(context, context.asset_key, outlook.alert("low", outlook.text))
+                log_alert(graph, context, funding, "low", outlook.text)
             shown = {**outlook.metadata, **metadata, "already_reserved": before is not None}
             yield dg.MaterializeResult(metadata=tidy(shown))
             yield _result(

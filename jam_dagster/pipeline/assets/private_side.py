@@ -10,8 +10,6 @@ import pandas as pd
 
 from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
-from jam_dagster.evaluation import Verdict, WorkloadErrors
-from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
 from jam_dagster.pipeline.assets.assessment import error_metadata, verdict_on
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
@@ -24,17 +22,12 @@ from jam_dagster.pipeline.assets.mechanism_run import (
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
-from jam_dagster.pipeline.budget.alerts import BudgetAlert, was_left
-from jam_dagster.pipeline.budget.outlook import (
-    add_outlook_to_refusal,
-    log_alert,
-    refusal_ends_run,
-)
+from jam_dagster.pipeline.budget.outlook import alert_of_refusal, refusal_ends_run
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.engine import Drawn, Engine
-from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+from jam_dagster.release.run import ReleaseErrors
 from jam_dagster.tables import Domain, MarginalSource, Source
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -65,7 +58,6 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         kept: list[Drawn] = []
         # Of a table in chunks, until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
-            repeated = engine.place.outcomes.get(MEANS_STEP) is not None
             errors: ReleaseErrors | None = None
             failed: Exception | None = None
             try:
@@ -98,7 +90,6 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     value=errors,
                     metadata=tidy(error_metadata(graph, errors, verdict)),
                 )
-                _alert_if_worse(step, drawn.run, errors, verdict, repeated=repeated)
 
     return private_side
 
@@ -149,7 +140,7 @@ def _reserve(
     if public is not None and given is not None:
         check_public_codes(step, public, given, funding.ledger)
     engine.check_cells()
-    with add_outlook_to_refusal(step.graph, step.context, funding):
+    with alert_of_refusal(step.graph, step.context, funding):
         engine.reserve()
 
 
@@ -196,32 +187,6 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
     )
     if graph.spec.previous is not None:
         report_release(step, run)
-
-
-def _alert_if_worse(
-    step: ReleaseStep,
-    run: ReleaseRun,
-    errors: WorkloadErrors,
-    verdict: Verdict,
-    *,
-    repeated: bool,
-) -> None:
-    """Leave an alert where the released errors say that the public table is better.
-
-    One is left once: a run that repeats another does so only where that was stopped before.
-    """
-    if errors.mode != "private" or not step.graph.tells_data("workload_error"):
-        return
-    if verdict.outcome == "worse":
-        key = run.release.key
-        alert = BudgetAlert(
-            *("worse", key.release, key.dataset, key.partition, key.edition),
-            text=" ".join((verdict.headline, *verdict.notes[:1], verdict.sentences[-1])),
-        )
-        asset = step.graph.key("privacy_budget")
-        # Of a first run nothing that others left is believed.
-        if not (repeated and was_left(step.context.instance, asset, alert)):
-            log_alert(step.context, asset, alert)
 
 
 def _log_round(step: ReleaseStep, done: Round, rounds: int | None) -> None:

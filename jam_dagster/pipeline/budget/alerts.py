@@ -16,10 +16,10 @@ from typing import Any, Literal
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.budget.labels import RESERVES_TAG
+from jam_dagster.pipeline.markdown import literal
 
-AlertKind = Literal["refused", "not approved", "low", "worse"]
+AlertKind = Literal["refused", "low"]
 
 ALERT = "budget_alert"
 _AT_ONCE = 100
@@ -30,27 +30,14 @@ _SECONDS = 20
 
 @dataclass(frozen=True)
 class BudgetAlert:
-    """A release was refused, one soon will be, or one is worse than its public table.
+    """A release was refused for want of budget or approval, or the budget is about to end.
 
     Parameters
     ----------
     kind
-        ``refused``: it did not fit, and nothing was opened. ``not approved``: it waits for the
-        privacy officer. ``low``: it fits, and few after it. ``worse``: its released errors say that
-        the public table is better; nothing is said of the budget.
+        ``refused``: nothing was opened. ``low``: it was reserved, and few fit after it.
     release, dataset, partition, edition
-        Which; the partition is empty where there are none.
-    asked_rho, asked_epsilon
-        What the release asks for.
-    remaining_rho, remaining_epsilon
-        What the dataset has left, epsilon at the delta of its grant.
-    partitions_that_still_fit
-        How many more partitions fit at this price before the first that does not; None where the
-        release has none, or any number fits.
-    lasts_until
-        The day, as ``2026-09-01``, on which the first that does not fit is due; None where none is.
-    renews_on
-        The day on which the budget renews after that; None if it never does.
+        Which; the partition is empty if there are none.
     text
         All of it in words.
     """
@@ -60,39 +47,32 @@ class BudgetAlert:
     dataset: str
     partition: str
     edition: str
-    asked_rho: float | None = None
-    asked_epsilon: float | None = None
-    remaining_rho: float | None = None
-    remaining_epsilon: float | None = None
-    partitions_that_still_fit: int | None = None
-    lasts_until: str | None = None
-    renews_on: str | None = None
-    text: str = ""
+    text: str
 
     @property
     def title(self) -> str:
         """One line, for the subject of a message."""
         which = f"{self.release} {self.partition}".strip()
         if self.kind == "refused":
-            return f"{which} was refused: the privacy budget of {self.dataset} does not suffice"
-        if self.kind == "not approved":
-            return f"{which} waits for approval: it would be paid by {self.dataset}"
-        if self.kind == "worse":
-            return f"{which} is worse than its public table"
-        return f"{which} was released: the privacy budget of {self.dataset} is running out"
+            return f"{which} was refused by the privacy budget of {self.dataset}"
+        return f"{which} was reserved: the privacy budget of {self.dataset} is about to end"
 
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The alert as Dagster's metadata, to six digits; what is None is left out."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
-        return tidy({ALERT: values.pop("kind"), **values})
+    def observation(self, asset: dg.AssetKey) -> dg.AssetObservation:
+        """Return the event that a run leaves on an asset."""
+        values = asdict(self)
+        return dg.AssetObservation(
+            asset,
+            description=literal(self.title),
+            metadata={ALERT: values.pop("kind"), **values},
+            partition=self.partition or None,
+        )
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> BudgetAlert:
-        """Return the alert that an observation's metadata tells."""
-        values: dict[str, Any] = {one.name: None for one in fields(cls)}
-        values |= {name: getattr(value, "value", value) for name, value in metadata.items()}
-        return cls(kind=values.pop(ALERT), **{one: values[one] for one in values if one != "kind"})
+        """Return the alert that an observation's metadata has."""
+        values = {name: getattr(value, "value", value) for name, value in metadata.items()}
+        names = [one.name for one in fields(cls) if one.name != "kind"]
+        return cls(values[ALERT], *(values.get(name, "") for name in names))
 
 
 def build_budget_sensor(
@@ -102,11 +82,10 @@ def build_budget_sensor(
     minimum_interval_seconds: int = 60,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
-    """Build a sensor that passes on what the releases of a code location tell of their budgets.
+    """Build a sensor that passes on the budget alerts of a code location's releases.
 
-    An alert is left where a release is refused for want of budget, where it waits for approval,
-    where it fits but few partitions after it will, and where its released errors are worse than
-    those of its public table. Alerts that were there when the sensor first runs are not passed on.
+    A release leaves an alert if it is refused for want of budget or approval, and if it fits but
+    few partitions after it will. Alerts from before the sensor's first run are not passed on.
     An alert whose `notify` fails is tried again at the next tick.
     What is reported from outside of the code location's runs is not believed, and where the cursor
     was reset, alerts are passed on again.
@@ -134,8 +113,7 @@ def build_budget_sensor(
         name=name,
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
-        description="Passes on that a privacy budget runs out, and that a release is worse than its"
-        " public table.",
+        description="Passes on that a privacy budget is about to end, or refused a release.",
     )
     def privacy_budget_alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         after = _passed_on(context.cursor)
@@ -161,26 +139,6 @@ def build_budget_sensor(
         return dg.SkipReason(f"{sent} sent" if sent else "no new budget alerts")
 
     return privacy_budget_alerts
-
-
-def was_left(instance: dg.DagsterInstance, asset: dg.AssetKey, alert: BudgetAlert) -> bool:
-    """Return whether a run left an alert of this kind on an asset, for the same release."""
-    partitions = [alert.partition] if alert.partition else None
-    seen, cursor = dg.AssetRecordsFilter(asset, asset_partitions=partitions), None
-    while True:
-        found = instance.fetch_observations(seen, limit=_AT_ONCE, cursor=cursor)
-        for one in found.records:
-            left = one.asset_observation
-            if left is None or ALERT not in left.metadata or not instance.has_run(one.run_id):
-                continue
-            told = BudgetAlert.of(left.metadata)
-            if (told.kind, told.release, told.partition, told.edition) == (
-                *(alert.kind, alert.release, alert.partition, alert.edition),
-            ):
-                return True
-        if not found.has_more:
-            return False
-        cursor = found.cursor
 
 
 def _passed_on(cursor: str | None) -> dict[str, int]:

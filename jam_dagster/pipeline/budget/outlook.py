@@ -15,162 +15,75 @@ from jam_dagster.errors import (
     NotApprovedError,
 )
 from jam_dagster.pipeline.budget.alerts import AlertKind, BudgetAlert
-from jam_dagster.pipeline.markdown import literal
 from jam_dagster.privacy import rho_within, units_down
-from jam_dagster.privacy.ledger.forecast import HORIZON, Due, Forecast, forecast
+from jam_dagster.privacy.ledger.forecast import HORIZON, forecast, renewal_after
 from jam_dagster.privacy.ledger.policy import ANOTHER
 from jam_dagster.release.funding import LedgerFunding
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.graph import ReleaseGraph
-    from jam_dagster.privacy import Balance
 
-# So many more should fit: a later alert leaves little time to act.
-ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
+_ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
+"""Releases to come that should fit: a later alert leaves little time to act."""
 
 
 @dataclass(frozen=True)
 class BudgetOutlook:
-    """What a dataset has left, and which releases to come it pays for.
+    """What a dataset has left, and whether it pays for the releases to come.
 
-    `forecast` is None for a release without partitions. `before` is the partition that was reserved
-    last, and when, in words; empty if there is none.
+    If it is `low`, somebody should act: the partitions to come soon do not fit.
     """
 
-    graph: "ReleaseGraph"
-    funding: LedgerFunding
-    balance: "Balance"
-    forecast: Forecast | None
-    before: str
+    text: str
+    low: bool
+    metadata: dict[str, Any]
 
     @classmethod
-    def of(
-        cls, graph: "ReleaseGraph", funding: LedgerFunding, *, refused: bool = False
-    ) -> "BudgetOutlook":
+    def of(cls, graph: "ReleaseGraph", funding: LedgerFunding) -> "BudgetOutlook":
         """Look at the ledger."""
         from jam_dagster.privacy import Kind
 
-        key, now = funding.key, datetime.now(UTC)
-        balance = funding.ledger.balance(key.dataset)
-        partitions = graph.spec.partitions
-        if partitions is None:
-            return cls(graph, funding, balance, None, "")
-        reserved = {
-            one.partition: one.at
-            for one in funding.ledger.events(key.dataset)
-            if one.kind == Kind.RESERVED and one.release == key.release and one.partition
-        }
-        last = max(reserved, key=lambda name: reserved[name], default="")
-        before = f"{last}, reserved on {reserved[last][:10]}" if last else ""
-        if refused:
-            seen = Forecast(0, None, Due(key.partition, now), balance.policy.renews_after(now))
-        else:
-            done = {*reserved, key.partition}
-            price = units_down(graph.budget.rho)
-            seen = forecast(balance, price, partitions.following(done), now=now)
-        return cls(graph, funding, balance, seen, before)
-
-    @property
-    def low(self) -> bool:
-        """Whether somebody should act: the partitions to come do not fit, soon."""
-        seen, partitions = self.forecast, self.graph.spec.partitions
-        if seen is None or partitions is None or seen.refused is None:
-            return False
-        return partitions.every is None or seen.fit < ENOUGH[partitions.every]
-
-    @property
-    def text(self) -> str:
-        """The outlook in words."""
-        if self.forecast is None:
-            return f"{self.balance.remaining_epsilon:.4g} epsilon of the dataset is left."
-        if self.balance.policy.partitions == "disjoint" and self.forecast.refused is None:
-            return "Any number of partitions fits: they are disjoint."
-        if self.forecast.fit == HORIZON:
-            return f"At this price the budget lasts for more than {HORIZON} partitions."
-        return self.forecast.describe()
-
-    @property
-    def refusal(self) -> str:
-        """What a refusal adds to the numbers: since when, and until when."""
-        seen = self.forecast
-        renews = self.balance.policy.renews_after(datetime.now(UTC))
-        until = (
-            "The budget does not renew."
-            if renews is None
-            else f"The budget renews on {renews} (UTC): until then nothing more fits at this price."
-        )
-        if seen is None or not self.before:
-            return until
-        return f"The last partition that was paid for is {self.before}. {until}"
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The outlook as metadata of the asset that reserves."""
-        price = units_down(self.graph.budget.rho)
-        another = "" if self.forecast is None else ANOTHER
-        after = self.balance.remaining_units_after(price, another)
-        metadata: dict[str, Any] = {"outlook": self.text}
-        if self.forecast is not None:
-            fit = self.balance.partitions_that_fit(price)
-            metadata["partitions_that_still_fit"] = "any number: disjoint" if fit is None else fit
-            refused = self.forecast.refused
-            metadata["budget_lasts_until"] = (
-                "no end in sight"
-                if refused is None
-                else f"{refused.at.date()}"
-                if refused.at
-                else refused.partition
-            )
-            if self.forecast.renews is not None:
-                metadata["budget_renews_on"] = str(self.forecast.renews)
-        return metadata | {
-            "dataset_remaining_epsilon": self.balance.remaining_epsilon,
-            "dataset_remaining_rho": self.balance.remaining,
-            "dataset_spent_rho": self.balance.spent,
-            "dataset_reserved_rho": self.balance.reserved,
-            "dataset_granted_epsilon": self.balance.epsilon,
-            "dataset_granted_rho": self.balance.granted,
+        key, partitions = funding.key, graph.spec.partitions
+        balance, price = funding.ledger.balance(key.dataset), units_down(graph.budget.rho)
+        text, low = f"{balance.remaining_epsilon:.4g} epsilon of the dataset is left.", False
+        if partitions is not None:
+            done = {key.partition} | {
+                one.partition
+                for one in funding.ledger.events(key.dataset)
+                if one.kind == Kind.RESERVED and one.release == key.release and one.partition
+            }
+            seen = forecast(balance, price, partitions.following(done), now=datetime.now(UTC))
+            enough = HORIZON if partitions.every is None else _ENOUGH[partitions.every]
+            text, low = str(seen), seen.refused is not None and seen.fit < enough
+        after = balance.remaining_units_after(price, "" if partitions is None else ANOTHER)
+        metadata = {
+            "outlook": text,
+            "dataset_remaining_epsilon": balance.remaining_epsilon,
+            "dataset_remaining_rho": balance.remaining,
+            "dataset_spent_rho": balance.spent,
+            "dataset_reserved_rho": balance.reserved,
+            "dataset_granted_epsilon": balance.epsilon,
+            "dataset_granted_rho": balance.granted,
             "dataset_epsilon_after_another": (
-                self.balance.epsilon_of(rho_within(after)) if after >= 0 else "another does not fit"
+                balance.epsilon_of(rho_within(after)) if after >= 0 else "another does not fit"
             ),
         }
-
-    def alert(self, kind: AlertKind, text: str) -> BudgetAlert:
-        """Return what to tell people."""
-        key, seen = self.funding.key, self.forecast
-        refused = None if seen is None else seen.refused
-        return BudgetAlert(
-            kind=kind,
-            release=key.release,
-            dataset=key.dataset,
-            partition=key.partition,
-            edition=key.edition,
-            asked_rho=self.graph.budget.rho,
-            asked_epsilon=self.graph.budget.epsilon,
-            remaining_rho=self.balance.remaining,
-            remaining_epsilon=self.balance.remaining_epsilon,
-            partitions_that_still_fit=None if seen is None else seen.fit,
-            lasts_until=str(refused.at.date()) if refused and refused.at else None,
-            renews_on=str(seen.renews) if seen and seen.renews else None,
-            text=text,
-        )
+        return cls(text, low, metadata)
 
 
 @contextmanager
-def add_outlook_to_refusal(
+def alert_of_refusal(
     graph: "ReleaseGraph", context: dg.AssetExecutionContext, funding: LedgerFunding
 ) -> Iterator[None]:
-    """Leave an alert where a release is refused; where it does not fit, add until when."""
+    """Leave an alert if a release is refused; if it does not fit, add when the budget renews."""
     try:
         yield
-    except NotApprovedError as error:
-        outlook = BudgetOutlook.of(graph, funding, refused=True)
-        log_alert(context, graph.key("privacy_budget"), outlook.alert("not approved", str(error)))
-        raise
-    except BudgetExceededError as error:
-        outlook = BudgetOutlook.of(graph, funding, refused=True)
-        refusal = BudgetExceededError(f"{error}. {outlook.refusal}")
-        log_alert(context, graph.key("privacy_budget"), outlook.alert("refused", str(refusal)))
+    except (BudgetExceededError, NotApprovedError) as error:
+        refusal: BudgetError = error
+        if isinstance(error, BudgetExceededError):
+            balance = funding.ledger.balance(funding.key.dataset)
+            refusal = BudgetExceededError(f"{error}. {renewal_after(balance, datetime.now(UTC))}")
+        log_alert(graph, context, funding, "refused", str(refusal))
         raise refusal from None
 
 
@@ -191,13 +104,14 @@ def refusal_ends_run(context: dg.AssetExecutionContext) -> Iterator[None]:
         raise
 
 
-def log_alert(context: dg.AssetExecutionContext, key: dg.AssetKey, alert: BudgetAlert) -> None:
-    """Leave an alert on an asset, for sensors and for its page in the UI."""
-    context.log_event(
-        dg.AssetObservation(
-            key,
-            description=literal(alert.title),
-            metadata=alert.metadata,
-            partition=alert.partition or None,
-        )
-    )
+def log_alert(
+    graph: "ReleaseGraph",
+    context: dg.AssetExecutionContext,
+    funding: LedgerFunding,
+    kind: AlertKind,
+    text: str,
+) -> None:
+    """Leave an alert on the asset that reserves, for sensors and for its page in the UI."""
+    key = funding.key
+    alert = BudgetAlert(kind, key.release, key.dataset, key.partition, key.edition, text)
+    context.log_event(alert.observation(graph.key("privacy_budget")))

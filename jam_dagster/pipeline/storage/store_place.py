@@ -91,7 +91,7 @@ class StorePlace(FilePlace):
 
 def research_place(private: ReleaseStore, spec: ReleaseSpec) -> Place:
     """Return the place of research: draws in memory, causes of failures in the private store."""
-    header = failure_of({"release": spec.release}, spec.privacy.retention_days, research=True)
+    header = failure_of({"release": spec.release})
     return Place(partial(keep_failure, private, private.path_of(spec.release), header))
 
 

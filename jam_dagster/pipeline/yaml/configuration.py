@@ -1,6 +1,6 @@
 """Base of the YAML models: errors list the allowed keys, and templates stand for any value."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,6 @@ from pydantic import BaseModel, create_model, model_validator
 
 from jam_dagster.common.section import Section
 from jam_dagster.errors import JamError
-from jam_dagster.keys import members, section_in
 from jam_dagster.pipeline.dagster_internals import parse_yamls_with_source_position
 
 NOTHING_DONE = "Nothing was read or charged."
@@ -35,10 +34,9 @@ def section(kind: type[Section]) -> dg.Resolver:
     """Return how Dagster reads a section of a release's specification."""
 
     def resolved(context: dg.ResolutionContext, given: Any) -> Any:
-        content = given.model_dump(exclude_unset=True) if isinstance(given, BaseModel) else given
-        return kind.of(context.resolve_value(content))
+        return kind.of(context.resolve_value(given))
 
-    return dg.Resolver(resolved, model_field_type=_section_model(kind))
+    return dg.Resolver(resolved, model_field_type=str | dict[str, Any] | None)
 
 
 def as_written(context: dg.ResolutionContext, given: Any) -> Any:
@@ -60,22 +58,13 @@ class _Explained(dg.Model):
     declared_keys: ClassVar[type[Section] | None] = None
     """What declares the keys, if that is no derived model."""
 
-    value_schemas: ClassVar[Schema] = {}
-    """Schemas of keys whose values have no type of pydantic's, and definitions for them."""
-
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, data: Any) -> Any:
-        for key, value in data.items() if isinstance(data, dict) else ():
+        for key in data if isinstance(data, dict) else ():
             if key not in cls.model_fields:
                 allowed = ", ".join(cls.model_fields)
                 raise ValueError(f"unknown key {key!r}: allowed are {allowed}")
-            # Dagster lets any text through, for it may be a template.
-            if isinstance(value, str) and "{{" not in value:
-                for nested in members(cls.model_fields[key].annotation):
-                    if isinstance(nested, type) and issubclass(nested, _Explained):
-                        keys = ", ".join(nested.model_fields)
-                        raise ValueError(f"{key} must be a mapping of {keys}; got {value!r}")
         return data
 
     @classmethod
@@ -87,33 +76,17 @@ class _Explained(dg.Model):
             # A subclass may have keys besides.
             declared = cls.declared_keys.model_json_schema(*args, **options)
             schema["properties"] |= declared["properties"]
-            for name, one in declared["$defs"].items():
-                definitions.pop(f"{name}Model", None)
-                definitions[name] = one
-        definitions |= cls.value_schemas.get("$defs", {})
+            definitions |= declared["$defs"]
         for one in (schema, *definitions.values()):
             for name, field in one.get("properties", {}).items():
-                own = cls.value_schemas.get(name) if one is schema else None
-                one["properties"][name] = {**field, **own} if own else templated(field)
+                one["properties"][name] = templated(field)
         return schema
-
-
-@cache
-def _section_model(kind: type[Section]) -> type[BaseModel]:
-    """Return the model by which a section's keys are found out while it holds templates."""
-    fields: dict[str, Any] = {}
-    for name, info in kind.model_fields.items():
-        nested = section_in(info.annotation)
-        held = Any if nested is None else _section_model(nested) | str | None
-        fields[name] = (held, ... if info.is_required() else None)
-    return create_model(f"{kind.__name__}Model", __base__=_Explained, **fields)
 
 
 class Configured(dg.Resolvable):
     """Base of the dataclasses that ``defs.yaml`` is read into."""
 
     declared_keys: ClassVar[type[Section] | None] = None
-    value_schemas: ClassVar[Schema] = {}
 
     @classmethod
     def model(cls) -> type[BaseModel]:
@@ -125,55 +98,40 @@ class Configured(dg.Resolvable):
 @cache
 def _explained(cls: Any, derived: Any) -> type[BaseModel]:
     made: Any = create_model(derived.__name__, __base__=(_Explained, derived))
-    made.declared_keys, made.value_schemas = cls.declared_keys, cls.value_schemas
+    made.declared_keys = cls.declared_keys
     return cast("type[BaseModel]", made)
 
 
-def templated(schema: Mapping[str, Any]) -> Schema:
-    """Return the schema of a value, or of a template in its place, without alternatives.
+_SHOWN = ("title", "description", "default", "examples")
 
-    Of alternatives, a validator names none. What they allow stands beside their types, and what is
-    wrong with a text is said by what the value would be.
+
+def templated(schema: Mapping[str, Any]) -> Schema:
+    """Return the schema of a value, or of a template in its place.
+
+    A validator names no fault within an alternative, so `else` measures what is not a template.
     """
     options = schema.get("anyOf", [schema])
-    null = [one for one in options if one == {"type": "null"}]
+    null = {"type": "null"} in options
     # A text beside other forms is the template that Dagster allows itself.
-    others = [one for one in options if one not in ({"type": "string"}, *null)]
-    kept = {name: one for name, one in schema.items() if name not in _FORMS}
-    if not others or "if" in schema or not {"$ref", "type"} & {*others[0]}:
+    others = [one for one in options if one not in ({"type": "string"}, {"type": "null"})]
+    types = [one.get("type") for one in [*others, *[{"type": "null"}] * null]]
+    shown = {name: one for name, one in schema.items() if name in _SHOWN}
+    text = NUMBER_OR_TEMPLATE if {"integer", "number"} & {*map(str, types)} else TEMPLATE
+    template = {"type": ["string", "null"] if null else "string", "pattern": text}
+    if others and "$ref" in others[0]:
+        # The alternative is there for `dg utils inspect-component`, which writes it out.
+        section = {"$ref": others[0]["$ref"]}
+        return {**shown, "anyOf": [section, {}], "if": template, "else": section}
+    if types == [None]:
+        # A source, a domain or a mechanism: what is wrong within is found when it is loaded.
+        return {**schema, "type": ["string", "object", *["null"] * ("default" in schema)]}
+    if len(others) != 1 or not isinstance(types[0], str):
         return dict(schema)
-    if "$ref" in others[0]:
-        return {**kept, **_section_or_template({"$ref": others[0]["$ref"]}, nullable=bool(null))}
-    kinds = [one for one in others if one["type"] != "string"]
-    enum = next((one["enum"] for one in others if "enum" in one), None)
-    if isinstance(others[0]["type"], list) or (enum is None and len(kinds) < len(others)):
-        return dict(schema)
-    limits = {name: one for other in kinds for name, one in other.items() if name not in _FORMS}
-    if isinstance(inner := limits.get("additionalProperties"), dict):
-        limits["additionalProperties"] = templated(inner)
-    types = [one["type"] for one in [*kinds, *null]]
-    of_a_text = {"type": types[0] if len(types) == 1 else types}
-    return {
-        **limits,
-        **kept,
-        "type": [*types, "string"] if types else "string",
-        "if": {"type": "string", "not": {"pattern": _pattern(types)}},
-        "then": of_a_text if enum is None else {"enum": enum},
-    }
-
-
-def _pattern(types: Sequence[str]) -> str:
-    return NUMBER_OR_TEMPLATE if {"integer", "number"} & {*types} else TEMPLATE
-
-
-_FORMS = ("anyOf", "$ref", "type", "enum", "const")
-
-
-def _section_or_template(reference: Schema, *, nullable: bool) -> Schema:
-    # The alternative that lets everything through leaves the fault to the other keyword: the first
-    # one is there for `dg utils inspect-component`, which writes it out.
-    plain = {"type": ["string", "null"] if nullable else "string", "pattern": TEMPLATE}
-    return {"anyOf": [reference, {}], "if": plain, "else": reference}
+    value = {**others[0], **{name: one for name, one in schema.items() if name != "anyOf"}}
+    if isinstance(inner := value.get("additionalProperties"), dict):
+        value["additionalProperties"] = templated(inner)
+    kinds = [*dict.fromkeys([*types, "string"])]
+    return {**shown, "type": kinds[0] if len(kinds) == 1 else kinds, "if": template, "else": value}
 
 
 @contextmanager

@@ -120,17 +120,7 @@ class BudgetSpec(Configured):
     def build(self, dataset: str) -> DatasetBudget:
         """Return the budget, or raise for one that is none."""
         try:
-            made = DatasetBudget(
-                epsilon=float(self.epsilon),
-                delta=float(self.delta),
-                period=self.period,
-                partitions=self.partitions,
-                ground=self.ground,
-                records=self.records,
-                approval=self.approval,
-                attempts=self.attempts,
-                sources=self.sources,
-            )
+            made = DatasetBudget(**vars(self))
             _ = made.policy
             check_approval(made.approval)
             check_attempts(made.attempts)

@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables import DraftedDomain, Source
 
 RESOURCES = "release_resources"
+DOMAIN_FILE = "domain.yaml"
 
 # By any of these a project shows that it has the resources already.
 _GIVES_RESOURCES = re.compile(
@@ -102,51 +104,37 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
 
     def scaffold(self, request: ScaffoldRequest[ReleaseParams]) -> None:
         """Write the files of a new release, or nothing at all."""
-        with _whole(request.target_path, append=request.append):
+        params = request.params
+        with _all_or_nothing(request):
             folder = request.target_path.parent if request.append else request.target_path
-            draft = _Draft.of(request.params, folder, request.project_root)
-            dataset = request.params.dataset or draft.name
-            public = request.params.records_public
+            draft = _Draft.of(params, folder, request.project_root)
+            dataset = params.dataset or draft.name
             if not PLAIN_NAME.fullmatch(dataset):
                 raise SpecificationError(
                     f"--dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
                 )
-            values = {
-                "type": request.type_name,
+            given = {
                 "release": draft.name,
                 "dataset": dataset,
                 "private": _shown(draft.private),
                 "public": _shown(draft.public),
-                "domain": json.dumps(draft.domain_config),
-                "note": draft.note,
-                "epsilon": repr(request.params.epsilon),
-                "degree": str(draft.degree),
-                "neighbours": "replace_one" if public else "add_remove",
+                "domain": _shown({"identify": "public"} if draft.drafted is None else DOMAIN_FILE),
+                "privacy.neighbours": "replace_one" if params.records_public else "add_remove",
+                "mechanism": "{name: tilt}",
+                "privacy.epsilon": repr(params.epsilon),
+                "workload.degree": str(draft.degree),
             }
-            if request.scaffold_format == "python":
-                module, _, name = request.type_name.rpartition(".")
-                values |= {"module": module, "class": name}
-                values |= {"private": repr(draft.private), "public": repr(draft.public)}
-                _write(folder / "component.py", templates.RELEASE_PYTHON, values)
-            else:
-                target = request.target_path if request.append else folder / "defs.yaml"
-                keys = ("release", "dataset", "private", "public", "domain")
-                given = {key: values[key] for key in keys} | {
-                    "privacy.neighbours": values["neighbours"],
-                    "mechanism": "{name: tilt}",
-                    "privacy.epsilon": values["epsilon"],
-                    "workload.degree": values["degree"],
-                }
-                text = templates.release_yaml(given, draft.note)
-                _write(target, text, values, append=request.append)
+            text = templates.release_yaml(request.type_name, given, draft.note)
+            _write(request, folder, text)
             if draft.drafted is not None:
-                draft.drafted.save(folder / "domain.yaml")
+                draft.drafted.save(folder / DOMAIN_FILE)
                 of = draft.drafted
                 remarks = *draft.remarks, of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
-            whole = _three_times(request.params.epsilon)
-            budget = _budget(whole, records_public=public)
+            # The budget of three releases: a first one is seldom the last.
+            whole = epsilon_from_rho(3 * Budget(params.epsilon, 1e-9).rho, 1e-9)
+            budget = _budget(math.ceil(100 * whole) / 100, params.records_public)
             _give_resources(folder, request.project_root, dataset, budget)
 
 
@@ -160,22 +148,11 @@ class ReleaseResourcesScaffolder(Scaffolder[ResourcesParams]):
 
     def scaffold(self, request: ScaffoldRequest[ResourcesParams]) -> None:
         """Write the component's file."""
-        with _whole(request.target_path, append=request.append):
-            if request.scaffold_format == "python":
-                raise SpecificationError(
-                    f"{request.type_name} is scaffolded as YAML. From Python, give the definitions"
-                    " resources=jam_dagster.pipeline.build_release_resources(...)."
-                )
-            target = request.target_path
-            target = target if request.append else target / "defs.yaml"
-            values = {
-                "type": request.type_name,
-                "dataset": request.params.dataset,
-                "budget": _budget(
-                    request.params.epsilon, records_public=request.params.records_public
-                ),
-            }
-            _write(target, templates.RESOURCES_YAML, values, append=request.append)
+        params = request.params
+        with _all_or_nothing(request):
+            budget = _budget(params.epsilon, params.records_public)
+            text = templates.resources_yaml(request.type_name, params.dataset, budget)
+            _write(request, request.target_path, text)
             _keep_out_of_version_control(request.project_root)
 
 
@@ -242,10 +219,6 @@ class _Draft:
         return cls(name, private, public, drafted, note, tuple(remarks))
 
     @property
-    def domain_config(self) -> str | dict[str, str]:
-        return {"identify": "public"} if self.drafted is None else "domain.yaml"
-
-    @property
     def degree(self) -> int:
         return 3 if self.drafted is None else min(3, len(self.drafted.domain.names))
 
@@ -294,40 +267,32 @@ def _shown(config: object) -> str:
     return json.dumps(config, ensure_ascii=False)
 
 
-class _whole:  # noqa: N801 - read as a statement
-    """Context manager: what fails leaves no empty folder, and says why without a traceback."""
-
-    def __init__(self, folder: Path, *, append: bool) -> None:
-        self.folder = None if append else folder
-
-    def __enter__(self) -> None:
-        """Do nothing: what matters happens on the way out."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Remove the folder that Dagster made, and name what is wrong."""
-        if error is None:
-            return
-        if self.folder is not None and self.folder.is_dir() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
+@contextmanager
+def _all_or_nothing(request: ScaffoldRequest[Any]) -> Iterator[None]:
+    """Leave no empty folder where something fails, and say why without a traceback."""
+    folder = request.target_path
+    try:
+        if request.scaffold_format == "python":
+            raise SpecificationError(
+                f"{request.type_name} is scaffolded as YAML. From Python, call"
+                " build_synthetic_release and build_release_resources of jam_dagster.pipeline."
+            )
+        yield
+    except BaseException as error:
+        if not request.append and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
         if isinstance(error, JamError):
             raise click.ClickException(f"{error} Nothing was written.") from None
+        raise
 
 
-def _write(path: Path, template: str, values: dict[str, str], *, append: bool = False) -> None:
-    text = template
-    for name, value in values.items():
-        text = text.replace(f"<{name}>", value)
-    if append:
-        text = f"{path.read_text(encoding='utf-8')}---\n{text}"
-    path.write_text(text, encoding="utf-8")
+def _write(request: ScaffoldRequest[Any], folder: Path, text: str) -> None:
+    path = request.target_path if request.append else folder / "defs.yaml"
+    before = f"{path.read_text(encoding='utf-8')}---\n" if request.append else ""
+    path.write_text(before + text, encoding="utf-8")
 
 
-def _three_times(epsilon: float) -> float:
-    """Return the budget of three releases: a first one is seldom the last."""
-    return math.ceil(100 * epsilon_from_rho(3 * Budget(epsilon, 1e-9).rho, 1e-9)) / 100
-
-
-def _budget(epsilon: float, *, records_public: bool) -> str:
+def _budget(epsilon: float, records_public: bool) -> str:
     """Return the budget of a dataset as the resources' file has it."""
     records = ", records: public" if records_public else ""
     return f"{{epsilon: {epsilon}, delta: 1.0e-9{records}}}"
@@ -349,12 +314,8 @@ def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) 
     if beside.exists():
         return
     beside.mkdir()
-    values = {
-        "type": "jam_dagster.ReleaseResources",
-        "dataset": dataset,
-        "budget": budget,
-    }
-    _write(beside / "defs.yaml", templates.RESOURCES_YAML, values)
+    text = templates.resources_yaml("jam_dagster.ReleaseResources", dataset, budget)
+    (beside / "defs.yaml").write_text(text, encoding="utf-8")
     _keep_out_of_version_control(root)
     click.echo(
         f"The ledger and the stores that it runs on: {beside.relative_to(root)}. Its budget"

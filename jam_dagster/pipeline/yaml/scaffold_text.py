@@ -1,4 +1,4 @@
-"""The texts that are scaffolded; ``<names>`` in them are filled in."""
+"""The texts that are scaffolded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ type: <type>
 attributes:"""
 
 
-def release_yaml(given: Mapping[str, str], note: str) -> str:
+def release_yaml(kind: str, given: Mapping[str, str], note: str) -> str:
     """Return the file of a release, with every key: a comment where no value is given.
 
     `given` are values, as YAML writes them, by the path of their key; `note` is what to say of the
@@ -38,7 +38,14 @@ def release_yaml(given: Mapping[str, str], note: str) -> str:
         "privacy.neighbours": " replace_one shows the number of private records, so the budget must"
         " say that it is public.",
     }
-    return "\n".join([_RELEASE_HEAD, *_lines(ReleaseKeys, given, notes)]) + "\n"
+    head = _RELEASE_HEAD.replace("<type>", kind)
+    return "\n".join([head, *_lines(ReleaseKeys, given, notes)]) + "\n"
+
+
+def resources_yaml(kind: str, dataset: str, budget: str) -> str:
+    """Return the file of the resources, with the budget of one dataset."""
+    text = _RESOURCES.replace("<type>", kind).replace("<home>", HOME)
+    return text.replace("<dataset>", dataset).replace("<budget>", budget)
 
 
 def _lines(
@@ -67,31 +74,7 @@ def _yaml(value: object) -> str:
     return write_yaml(value, one_line=True).removesuffix("...\n").strip()
 
 
-RELEASE_PYTHON = """\
-import dagster as dg
-from <module> import <class>
-from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec, WorkloadSpec
-
-
-@dg.component_instance
-def load(context: dg.ComponentLoadContext) -> <class>:
-    return <class>(
-        release="<release>",
-        dataset="<dataset>",
-        # <note>
-        private=<private>,
-        public=<public>,
-        domain=<domain>,
-        # replace_one shows the number of records, so the budget must say that it is public.
-        privacy=PrivacySpec(epsilon=<epsilon>, delta=1e-9, neighbours="<neighbours>"),
-        # The one with the least measured errors where the public table was related.
-        mechanism=MechanismSpec("tilt"),
-        workload=WorkloadSpec(degree=<degree>),
-        evaluation=EvaluationSpec(mode="private"),
-    )
-"""
-
-RESOURCES_YAML = f"""\
+_RESOURCES = """\
 # The privacy ledger and the two stores that every release of this project runs on.
 type: <type>
 
@@ -102,14 +85,14 @@ attributes:
   budgets:
     <dataset>: <budget>
     # Renewing each calendar month, with partitions that hold other people each:
-    # visitors: {{epsilon: 1.0, delta: 1.0e-9, period: month, partitions: disjoint,
-    #   ground: membership public and fixed, records: public}}
+    # visitors: {epsilon: 1.0, delta: 1.0e-9, period: month, partitions: disjoint,
+    #   ground: membership public and fixed, records: public}
 
   # A folder for ledger and stores, relative to the project's. Lose it, and nothing can be released
   # from these datasets any more: what was spent would be forgotten.
-  home: {HOME}
+  home: <home>
   # In production each has a place of its own, with permissions of its own:
-  # ledger: "${{JAM_LEDGER}}"  # a file on a local disk, or postgresql://user@host/database
-  # private: "${{JAM_PRIVATE}}"  # a folder, or an fsspec URL such as s3://closed/jam
-  # releases: "${{JAM_RELEASES}}"
+  # ledger: "${JAM_LEDGER}"  # a file on a local disk, or postgresql://user@host/database
+  # private: "${JAM_PRIVATE}"  # a folder, or an fsspec URL such as s3://closed/jam
+  # releases: "${JAM_RELEASES}"
 """

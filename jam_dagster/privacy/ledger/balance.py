@@ -14,7 +14,6 @@ from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger.backend import grant_command
 from jam_dagster.privacy.ledger.journal import Kind, events, moves_an_amount, read
 from jam_dagster.privacy.ledger.policy import (
-    ANOTHER,
     Holding,
     PartitionsName,
     PeriodName,
@@ -114,17 +113,6 @@ class Balance:
     def remaining_units_after(self, units: int, partition: str = "") -> int:
         """Return the amount that one more release would leave; negative if it does not fit."""
         return min(self.remaining_units, self.remaining_units_in(partition) - units)
-
-    def partitions_that_fit(self, units: int) -> int | None:
-        """Return how many more partitions fit, each at a price in units of 1e-15 rho.
-
-        None means any number, where partitions are disjoint. This is a lower bound: a release may
-        cost less than its price, and a renewing budget has room for more later.
-        """
-        left = max(self.remaining_units_in(ANOTHER), 0)
-        if self.policy.partitions == "disjoint":
-            return None if units <= left else 0
-        return left // units
 
     @property
     def granted(self) -> float:

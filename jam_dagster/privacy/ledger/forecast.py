@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jam_dagster.privacy.ledger.policy import ANOTHER
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.ledger.balance import Balance
 
 HORIZON = 5000
-"""How many releases ahead a forecast looks."""
+"""Releases ahead that a forecast looks at."""
 
 
 @dataclass(frozen=True)
@@ -32,31 +32,26 @@ class Due:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The number of future releases that still fit, and the first that does not.
+    """How many releases to come fit, and the first that does not.
 
-    `last` is None if none fits, `refused` if all within the horizon do. `renews` is the first day
-    of the budget's next period; None for a lifetime.
+    `refused` is None if all within the horizon fit. `renewal` says when the budget renews.
     """
 
     fit: int
-    last: Due | None
     refused: Due | None
-    renews: date | None
+    renewal: str
 
-    def describe(self) -> str:
-        """Return the forecast as one or two sentences."""
-        renewal = "" if self.renews is None else f" The budget renews on {self.renews} (UTC)."
+    def __str__(self) -> str:
         if self.refused is None:
-            if self.last is None:
-                return "No partition is left to release."
-            return f"All partitions in sight fit, up to {self.last.partition}."
-        end = f"{self.refused} does not fit any more.{renewal}"
-        if self.last is None:
-            return end
-        return (
-            f"At this price {self.fit} more {'fits' if self.fit == 1 else 'fit'}, up to"
-            f" {self.last.partition}; {end}"
-        )
+            return "All partitions in sight fit."
+        fit = f"{self.fit} more {'fits' if self.fit == 1 else 'fit'}"
+        return f"At this price {fit}: {self.refused} does not fit. {self.renewal}"
+
+
+def renewal_after(balance: Balance, at: datetime) -> str:
+    """Return when a budget renews after a moment, as a sentence."""
+    renews = balance.policy.renews_after(at)
+    return f"The budget renews on {renews} (UTC)." if renews else "The budget does not renew."
 
 
 def forecast(balance: Balance, units: int, due: Iterable[Due], *, now: datetime) -> Forecast:
@@ -66,18 +61,17 @@ def forecast(balance: Balance, units: int, due: Iterable[Due], *, now: datetime)
     overdue ones count as made now. Other releases of the dataset are not foreseen.
     """
     policy = balance.policy
-    present = policy.period_of(now.isoformat())
-    left = {present: balance.remaining_units_in(ANOTHER)}
-    fit, last = 0, None
+    left = {policy.period_of(now.isoformat()): balance.remaining_units_in(ANOTHER)}
+    fit = 0
     for one in due:
         at = max(one.at or now, now)
         period = policy.period_of(at.isoformat())
         room = left.setdefault(period, balance.granted_units)
         if units > room:
-            return Forecast(fit, last, one, policy.renews_after(at))
+            return Forecast(fit, one, renewal_after(balance, at))
         if policy.partitions == "add":
             left[period] = room - units
-        fit, last = fit + 1, one
+        fit += 1
         if fit == HORIZON:
             break
-    return Forecast(fit, last, None, policy.renews_after(now))
+    return Forecast(fit, None, renewal_after(balance, now))

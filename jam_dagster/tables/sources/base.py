@@ -12,7 +12,6 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
-    Literal,
     Protocol,
     cast,
     get_args,
@@ -27,12 +26,12 @@ from jam_dagster.common.redaction import private_values
 from jam_dagster.common.section import adapter_of, allowed, is_of
 from jam_dagster.common.validation import changed_fields, check_keys
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.tables.domain.health_survey import simulate_health_survey, simulate_period
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
+from jam_dagster.tables.sources.health_survey import Part, survey_part
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource
@@ -44,10 +43,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
-
-Part = Literal["private", "public"]
-
-_DEMO_ROWS = {"private": 30_000, "public": 3_000}
 
 
 @runtime_checkable
@@ -151,7 +146,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class DemoSource(ReadWhole):
-    """A part of the simulated health survey (see `jam_dagster.tables.domain.health_survey`).
+    """A part of the health survey of the demo, whose people are invented.
 
     Parameters
     ----------
@@ -159,21 +154,17 @@ class DemoSource(ReadWhole):
         "health_survey", the only one.
     part
         "private" or "public".
-    seed
-        Fixes every value.
     rows
-        Number of rows; None: 30,000 private or 3,000 public ones.
-    period, drift
-        For the private part: another year, month or day, such as ``2026-03`` or ``{partition}``,
-        with a drifted population; see `jam_dagster.tables.domain.health_survey.simulate_period`.
+        Number of rows; None: all, 30,000 private or 3,000 public ones.
+    period
+        For the private part: a year, month or day, such as ``2026-03`` or ``{partition}``, whose
+        sample of the people is read; later samples are older.
     """
 
     table: str = "health_survey"
     part: Part = "private"
-    seed: Annotated[int, Field(ge=0)] = 0
     rows: Annotated[int, Field(ge=1)] | None = None
     period: str = ""
-    drift: float = 1.0
 
     restricted_because: ClassVar[None] = None
     """None: see `Source.restricted_because`."""
@@ -189,24 +180,17 @@ class DemoSource(ReadWhole):
             raise SpecificationError("the demo: period is for the private part; remove it")
 
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Simulate the table (see `Source.read`)."""
-        rows = self.rows or _DEMO_ROWS[self.part]
-        if self.period:
-            return simulate_period(self.seed, rows, self.period, self.drift)
-        # The parts are simulated independently of each other.
-        if self.part == "private":
-            return simulate_health_survey(self.seed, rows, 1)[0]
-        return simulate_health_survey(self.seed, 1, rows)[1]
+        """Read the table (see `Source.read`)."""
+        return survey_part(self.part, self.rows, self.period)
 
     def describe(self) -> str:
         """Return ``simulated health survey, PART part``."""
         period = f" of {self.period}" if self.period else ""
-        return f"simulated health survey, {self.part} part{period}, seed {self.seed}"
+        return f"simulated health survey, {self.part} part{period}"
 
     def identity(self) -> str:
-        """Return the parameters of the simulation (see `Source.identity`)."""
-        parts = dataclasses.asdict(self) | {"rows": self.rows or _DEMO_ROWS[self.part]}
-        return canonical(demo=parts.pop("table"), **parts)
+        """Return the part: all samples of it have the same people (see `Source.identity`)."""
+        return canonical(demo=self.table, part=self.part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""

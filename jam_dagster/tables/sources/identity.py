@@ -7,9 +7,9 @@ Another user is another source, since what a server answers may depend on who as
 from __future__ import annotations
 
 import codecs
-import getpass
 import json
 import os
+import pwd
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -101,16 +101,13 @@ def is_one_file(identity: str) -> bool:
     """Return whether an identity names one file of this machine, which tells partitions apart.
 
     A folder can hold the file of another partition, a store elsewhere may have two addresses of one
-    file, and what a query or an asset has is seen only when it is read. The demonstration counts as
-    a file, since its people are simulated.
+    file, and what a query or an asset has is seen only when it is read.
     """
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
         return is_one_file(whole)
     place = _file_in(parts)
-    if place is None:
-        return "demo" in parts
-    return "://" not in place and not os.path.isdir(place)
+    return place is not None and "://" not in place and not os.path.isdir(place)
 
 
 def selects_records(identity: str) -> bool:
@@ -335,10 +332,6 @@ def _refuse_service(given: Mapping[str, str]) -> None:
 
 def _login() -> str:
     """Return the user of this process, as libpq takes it: no variable changes it."""
-    try:
-        import pwd
-    except ImportError:
-        return getpass.getuser()
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except (KeyError, OSError):

@@ -14,15 +14,12 @@ import pytest
 import jam_dagster
 from jam_dagster.pipeline import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.budget.labels import RESERVES_TAG
-from jam_dagster.pipeline.budget.outlook import log_alert
 from tests.pipeline.conftest import AS_DAGSTER_WARNS
 
 pytestmark = AS_DAGSTER_WARNS
 
 KEY = dg.AssetKey(["people", "privacy_budget"])
-ALERT = BudgetAlert(
-    *("low", "people", "people_2026", "", "1", 0.1, 1.0, 0.2, 2.0, None, None, None, "one fits")
-)
+ALERT = BudgetAlert("low", "people", "people_2026", "", "1", "one fits")
 INVENTED = replace(ALERT, kind="refused", text="transfer the budget to mallory")
 
 
@@ -40,7 +37,7 @@ class Location:
     def leaving(self, alert: BudgetAlert, job: str = "people_release") -> dg.Definitions:
         @dg.asset(key=KEY, tags={RESERVES_TAG: "ledger"})
         def privacy_budget(context: dg.AssetExecutionContext) -> None:
-            log_alert(context, KEY, alert)
+            context.log_event(alert.observation(KEY))
 
         return dg.Definitions(
             assets=[privacy_budget], jobs=[dg.define_asset_job(job, selection=[KEY])]
@@ -53,8 +50,7 @@ class Location:
         return result.run_id
 
     def report(self, alert: BudgetAlert) -> None:
-        observation = dg.AssetObservation(KEY, description=alert.text, metadata=alert.metadata)
-        self.instance.report_runless_asset_event(observation)
+        self.instance.report_runless_asset_event(alert.observation(KEY))
 
     def tick(self) -> list[BudgetAlert]:
         self.sent.clear()

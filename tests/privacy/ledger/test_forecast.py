@@ -36,12 +36,10 @@ def weeks(count: int, start: datetime = NOW) -> list[Due]:
 def test_a_lifetime_ends_with_the_last_that_fits() -> None:
     found = forecast(balance(Policy(), used=35), 20, weeks(10), now=NOW)
     assert found.fit == 3
-    assert (found.last, found.refused) == (weeks(10)[2], weeks(10)[3])
-    assert found.renews is None
-    shown = found.describe()
-    assert shown == (
-        "At this price 3 more fit, up to week 2; week 3, which is due on 2026-12-12, does not fit"
-        " any more."
+    assert found.refused == weeks(10)[3]
+    assert str(found) == (
+        "At this price 3 more fit: week 3, which is due on 2026-12-12, does not fit."
+        " The budget does not renew."
     )
 
 
@@ -59,8 +57,7 @@ def test_a_renewing_budget_counts_each_period_alone() -> None:
     # 29 November; 6, 13, 20, 27 December; 3, 10, 17, 24, 31 January.
     assert found.refused == weeks(12, first)[9]
     assert found.refused.at == datetime(2027, 1, 31, tzinfo=UTC)
-    assert found.renews == date(2027, 2, 1)
-    assert "The budget renews on 2027-02-01 (UTC)." in found.describe()
+    assert "The budget renews on 2027-02-01 (UTC)." in str(found)
 
 
 def test_what_is_overdue_counts_as_made_now() -> None:
@@ -80,8 +77,7 @@ def test_disjoint_partitions_fit_side_by_side_or_not_at_all() -> None:
 def test_no_end_in_sight_is_found_in_time() -> None:
     found = forecast(balance(Policy(), granted=10**15), 1, weeks(HORIZON + 5), now=NOW)
     assert (found.fit, found.refused) == (HORIZON, None)
-    nothing = forecast(balance(Policy()), 1, [], now=NOW)
-    assert nothing.describe() == "No partition is left to release."
+    assert str(found) == "All partitions in sight fit."
 
 
 @pytest.mark.parametrize(

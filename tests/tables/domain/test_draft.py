@@ -26,7 +26,7 @@ from jam_dagster.tables import (
     draft_domain,
     draft_table,
     encode,
-    simulate_health_survey,
+    health_survey,
     wide_attributes,
 )
 from tests.examples import examples
@@ -333,7 +333,7 @@ def test_drafts_from_both_tables_are_the_papers_and_marked():
 
 
 def test_drafts_of_the_health_survey_hold_both_parts():
-    private, public = simulate_health_survey(private_rows=500, public_rows=500)
+    private, public = health_survey(500, 500)
     domain = draft_domain(public)
     assert encode(private, domain).records == 500
     assert encode(public, domain).records == 500

@@ -16,7 +16,7 @@ from jam_dagster.tables import (
     SplitSource,
     SqlSource,
     draft_table,
-    simulate_health_survey,
+    health_survey,
     source_from_config,
     stratified_split,
 )
@@ -269,9 +269,9 @@ def test_variables_are_expanded_when_read(tmp_path, monkeypatch):
 
 
 def test_the_demo():
-    assert DemoSource(rows=40).read(private=True).equals(simulate_health_survey(0, 40, 1)[0])
-    public = DemoSource(part="public", seed=3, rows=20).read(private=False)
-    assert public.equals(simulate_health_survey(3, 1, 20)[1])
+    assert DemoSource(rows=40).read(private=True).equals(health_survey(40, 1)[0])
+    public = DemoSource(part="public", rows=20).read(private=False)
+    assert public.equals(health_survey(1, 20)[1])
     assert len(DemoSource(part="public").read(private=False)) == 3_000
 
 
@@ -345,7 +345,7 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
         ({"demo": "titanic"}, "one demo table"),
         ({"demo": "health_survey", "part": "secret"}, "must be one of private, public"),
         ({"demo": "health_survey", "rows": 0}, "at least 1"),
-        ({"demo": "health_survey", "seed": "a"}, "seed must be a whole number, at least 0"),
+        ({"demo": "health_survey", "rows": "a"}, "rows must be a whole number, at least 1"),
         (SPLIT | {"split": {"xml": "a"}}, "needs one of the keys"),
         (SPLIT | {"public_share": 2}, "lie in 0 to 1"),
         (SPLIT | {"public_rows": "many"}, "must be a number"),

@@ -64,7 +64,7 @@ SAME: dict[str, tuple[Any, Any]] = {
     "a split of it": ("people.csv", SPLIT | {"part": "public"}),
     "the same part": (SPLIT, SPLIT | {"part": "private"}),
     "another split": (SPLIT, SPLIT | {"part": "public", "seed": 3}),
-    "the demo": ({"demo": "health_survey"}, {"demo": "health_survey", "rows": 30_000}),
+    "the demo": ({"demo": "health_survey"}, {"demo": "health_survey", "rows": 300}),
 }
 
 OTHERS: dict[str, tuple[Any, Any]] = {

@@ -1,5 +1,9 @@
 """A simulated health survey of a region: this year's, private, and an older public one, biased.
 
+    python -m benchmarks.health_survey
+
+writes the two files of the demo, which are in the wheel: `jam_dagster/tables/demo/`.
+
 All people in it are invented, and so are districts, shares of conditions and the currency. The
 attributes depend on each other as in a health survey, and some values are missing. The public
 survey has the usual bias: it is eight years old, and its respondents are older, better educated
@@ -9,14 +13,15 @@ and more often from towns.
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.text_dtype import TEXT
 
 Floats = npt.NDArray[np.float64]
@@ -25,7 +30,6 @@ Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
 
 _BEGIN = date(2026, 1, 1)
-_FARTHEST = 40
 
 _REGIONS = ["Alder Coast", "Brinmoor", "Calder Vale", "Dunmere", "Eastfen", "Fairlow"]
 _SETTLEMENTS = ["city", "town", "village"]
@@ -46,51 +50,6 @@ _CONDITIONS = [
 ]
 _CARE = ["family doctor", "private practice", "walk-in clinic", "public clinic"]
 _HEALTH = ["very good", "good", "fair", "poor"]
-
-_DOMAIN: dict[str, Any] = {
-    "attributes": {
-        "age": {
-            "edges": [0, 5, 10, 15, 18, 22, 26, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 100],
-            "integer": True,
-        },
-        "sex": {"values": ["female", "male"]},
-        "region": {"values": _REGIONS},
-        "settlement": {"values": _SETTLEMENTS},
-        "smoking_at_home": {"values": _SMOKING},
-        "marital_status": {"values": _MARITAL},
-        "household_size": {"bounds": [1, 8], "bins": 8, "integer": True},
-        "education": {"values": _EDUCATION, "nullable": True},
-        "employment": {"values": _EMPLOYMENT, "nullable": True},
-        "chronic_condition": {"values": _CONDITIONS, "nullable": True},
-        "doctor_visits": {
-            "edges": [0, 1, 2, 3, 4, 6, 9, 13, 20, 60],
-            "integer": True,
-            "nullable": True,
-        },
-        "income": {
-            "edges": [0, 5e3, 1e4, 1.5e4, 2e4, 2.5e4, 3e4, 4e4, 5e4, 7e4, 1e5, 1.5e5, 4e5],
-            "integer": True,
-            "nullable": True,
-        },
-        "bmi": {
-            "edges": [12, 16, 18.5, 22, 25, 27.5, 30, 35, 60],
-            "decimals": 1,
-            "nullable": True,
-        },
-        "usual_care": {"values": _CARE},
-        "health": {"values": _HEALTH, "nullable": True},
-    },
-    "impossible": [{"age": {"below": 15}, "marital_status": ["married", "divorced", "widowed"]}],
-}
-
-
-def health_survey_domain() -> Domain:
-    """Return the declared domain of the simulated health survey.
-
-    It has 15 attributes, categorical and numeric, seven of them nullable, and one impossible
-    combination: a person below 15 who is, or has been, married.
-    """
-    return Domain.from_dict(_DOMAIN)
 
 
 def simulate_health_survey(
@@ -121,54 +80,27 @@ def simulate_health_survey(
     return private, survey.iloc[answers].reset_index(drop=True)
 
 
-def simulate_period(seed: int, rows: int, period: str, drift: float = 1.0) -> pd.DataFrame:
-    """Simulate the private table of another time: other people, from a drifting population.
+def simulate_period(seed: int, rows: int, year: int, drift: float) -> pd.DataFrame:
+    """Simulate the private table of another year: other people, from a drifting population.
 
     Ages, smoking, marriages, education and incomes change as in the years between the two surveys,
     together with all attributes that depend on them. Regions stay the same, as does the health of
-    people of the same kind.
-
-    Parameters
-    ----------
-    seed
-        Fixes every value, together with the period.
-    rows
-        Number of people.
-    period
-        ``2026``, ``2026-03`` or ``2026-03-31``; the population of 2026 is that of
-        `simulate_health_survey`.
-    drift
-        Years by which the population changes in a year.
-
-    Returns
-    -------
-    DataFrame
-        A table with the columns of `health_survey_domain`, within it.
-
-    Raises
-    ------
-    SpecificationError
-        If the period is no date, or more than 40 years of drift from 2026.
+    people of the same kind. `drift` is in years by which the population changes in a year.
     """
-    day = _day(period)
-    years = drift * (day - _BEGIN).days / 365.25
-    if not abs(years) <= _FARTHEST:
-        raise SpecificationError(
-            f"the demo: period {period} is {years:.0f} years of drift from 2026, further than"
-            f" {_FARTHEST}: lower drift"
+    begin = date(year, 1, 1)
+    years = drift * (begin - _BEGIN).days / 365.25
+    return _simulate(np.random.default_rng([seed, begin.toordinal()]), rows, years_ago=-years)
+
+
+def write(folder: Path) -> None:
+    """Write the two tables of the demo as small Parquet files."""
+    for part, table in zip(("private", "public"), simulate_health_survey(), strict=True):
+        pq.write_table(
+            pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None),
+            folder / f"{part}.parquet",
+            compression="zstd",
+            compression_level=22,
         )
-    rng = np.random.default_rng([seed, day.toordinal()])
-    return _simulate(rng, rows, years_ago=-years)
-
-
-def _day(period: str) -> date:
-    text = period + "-01-01"[3 * period.count("-") :]
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise SpecificationError(
-            f"the demo: period must be a year, a month or a day such as 2026-03, got {period!r}"
-        ) from None
 
 
 def _response(people: pd.DataFrame) -> Floats:
@@ -438,3 +370,7 @@ def _labels(labels: list[str], codes: Places, missing: Truths | None = None) -> 
 
 def _integers(values: Floats, missing: Truths) -> pd.Series[Any]:
     return pd.Series(values.astype(np.int64)).astype("Int64").mask(missing)
+
+
+if __name__ == "__main__":
+    write(Path("jam_dagster/tables/demo"))
