@@ -55,6 +55,34 @@ class Cells:
         clique, values = self.place(cell)
         return f"{subject_of(clique)} at {values}"
 
+    def find(self, name: str) -> int | None:
+        """Return a cell by its name; None if it is not one of a marginal."""
+        subject, _, values = name.partition(" at ")
+        which = self._places.get(subject)
+        try:
+            at = tuple(int(one) for one in values.strip("()").split(",") if one)
+            if which is None:
+                return None
+            clique = self.cliques[which]
+            inside = np.ravel_multi_index(at, [self.domain.sizes[one] for one in clique])
+        except (ValueError, OverflowError):
+            return None
+        return int(inside) + (self.ends[which - 1] if which else 0)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {subject_of(clique): place for place, clique in enumerate(self.cliques)}
+
+    def held(self, records: np.ndarray) -> np.ndarray:
+        """Return the counts of all cells in some records, shape ``(rows, attributes)``."""
+        counts, start = np.zeros(self.number), 0
+        for clique, end in zip(self.cliques, self.ends, strict=True):
+            columns = tuple(records[:, self.domain.positions[name]] for name in clique)
+            sizes = [self.domain.sizes[name] for name in clique]
+            np.add.at(counts, start + np.ravel_multi_index(columns, sizes), 1.0)
+            start = end
+        return counts
+
     def counts(self, ctx: Context, cells: Sequence[int] | None = None) -> np.ndarray:
         """Return the private counts of some cells, or of all; for the input of a draw alone."""
         every = cells is None
