@@ -365,6 +365,20 @@ def dualquery() -> Case:
     )
 
 
+def fem() -> Case:
+    """FEM; its choices are DualQuery's, one at a time, and are audited there."""
+    small = {"rounds": 3, "s": 2}
+    return Case(
+        "fem",
+        partial(_small, "fem", small),
+        variants=({}, {"rounds": 2, "s": 1}, {"rounds": 7, "s": 1, "scale": 0.01}),
+        short=({"rounds": 2}, {"rounds": 3}),
+        steady={"rounds": 4},
+        draws=("select",),
+        attained=("select",),
+    )
+
+
 # One attribute's public score falls by four and the other's rises by four: the model and the public
 # counts lie on either side of the private ones. Private candidates are too noisy to be chosen.
 SELECTING = Audit(
@@ -538,6 +552,7 @@ _SPECIAL_CASES = [
     mwem_rp(),
     rap(),
     dualquery(),
+    fem(),
 ]
 
 QUICK_CASES = [
