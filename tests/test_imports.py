@@ -43,6 +43,7 @@ OWNERS = {
     "jax": ("jam_dagster/models/mixture/jax_runtime.py",),
     "optax": ("jam_dagster/models/mixture/adam_step.py",),
     "opendp": ("jam_dagster/privacy/noise/exact.py",),
+    "scipy": ("jam_dagster/models/weighted/oracle.py",),
     "sklearn": ("jam_dagster/evaluation/utility.py",),
     "typer": ("jam_dagster/cli",),
 }

@@ -41,6 +41,7 @@ SMALLEST_RHO = 1e-12
 
 Choice = TypeVar("Choice")
 OnRound = Callable[[Round], None]
+PlaceOf = Callable[[str], int | None]
 
 
 class Fit(Protocol):
@@ -48,6 +49,23 @@ class Fit(Protocol):
 
     def add(self, measurement: Measurement) -> Convergence | None:
         """Add a measurement, and refit."""
+        ...
+
+
+class Programs(Protocol):
+    """Searches for records whose answers depend on the solver, each a row of what they find."""
+
+    @property
+    def slack(self) -> float:
+        """By how much less a record may be worth than what another solver finds."""
+        ...
+
+    def solve(self) -> np.ndarray:
+        """Return records, shape ``(programs, attributes)``."""
+        ...
+
+    def worth(self, records: np.ndarray) -> np.ndarray:
+        """Return how good records are, the higher, the better, shape ``(programs,)``."""
         ...
 
 
@@ -77,8 +95,8 @@ class Context(ABC):
 
     Attributes
     ----------
-    done, decisions, noisy
-        The rounds, the decisions and the noisy values so far.
+    done, decisions, noisy, solutions
+        The rounds, the decisions, the noisy values and the records of solvers so far.
     on_round, on_selection
         Called after each round, and before each choice by the error of a graphical model; a lost
         choice is followed by another of the round.
@@ -101,6 +119,7 @@ class Context(ABC):
         self.done: list[Round] = []
         self.decisions: list[bool] = []
         self.noisy: dict[str, np.ndarray] = {}
+        self.solutions: dict[str, np.ndarray] = {}
         self.model: Callable[[], Model] | None = None
         self.on_round: OnRound | None = None
         self.on_selection: Callable[[Selection], None] | None = None
@@ -144,9 +163,17 @@ class Context(ABC):
 
     @abstractmethod
     def _select(
-        self, call: NoiseCall, scores: Callable[[], np.ndarray], named: Callable[[int], str]
+        self,
+        call: NoiseCall,
+        scores: Callable[[], np.ndarray],
+        named: Callable[[int], str],
+        place_of: PlaceOf | None,
     ) -> list[int] | None:
         """Return the chosen places; None for a lost draw or an ended run."""
+
+    @abstractmethod
+    def _solve(self, step: str, programs: Programs) -> np.ndarray:
+        """Return the records that a solver found."""
 
     @abstractmethod
     def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:
@@ -266,11 +293,13 @@ class Context(ABC):
         rho: float,
         sensitivity: float,
         named: Callable[[Any], str] = subject_of,
+        place_of: PlaceOf | None = None,
     ) -> list[Choice]:
         """Choose several candidates from the same scores, independently, in one draw.
 
         They may be the same. Each costs an equal part of `rho`; there are none for a lost draw or
-        an ended run.
+        an ended run. Where candidates are many, `place_of` returns the place of a name among them,
+        or None, so that a replay looks for no name.
         """
         if self.has_ended():
             return []
@@ -278,8 +307,25 @@ class Context(ABC):
         self.round.candidates = self.round.candidates or len(candidates)
         step, size = self.round.step("select"), len(candidates)
         call = NoiseCall(step, SELECTION, rho, sensitivity, None, size, choices=choices)
-        places = self._select(call, scores, lambda at: named(candidates[at]))
+        places = self._select(call, scores, lambda at: named(candidates[at]), place_of)
         return [candidates[place] for place in places or []]
+
+    def solve(self, name: str, programs: Programs) -> np.ndarray | None:
+        """Return the records that a solver finds from outcomes, and record them in the transcript.
+
+        Another version of the solver may find others, so a resumed run and a replay take those that
+        were found; see `Replay`.
+
+        Returns
+        -------
+        Records, shape ``(programs, attributes)``; None once the run has ended.
+        """
+        if self.has_ended():
+            return None
+        step = self.round.step(name)
+        with self.stage("fit"):
+            self.solutions[step] = self._solve(step, programs)
+        return self.solutions[step]
 
     def values(
         self,

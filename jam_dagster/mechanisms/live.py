@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
-from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.context import Context, PlaceOf, Programs
 from jam_dagster.mechanisms.loops.scores import representable
 from jam_dagster.mechanisms.loops.transcript import Transcript
-from jam_dagster.privacy.noise.calls import NoiseCall
+from jam_dagster.privacy.noise.calls import SELECTION, NoiseCall
 from jam_dagster.tables import (
     Clique,
     MarginalSource,
@@ -99,7 +99,11 @@ class Live(Context):
             yield {clique: self._held[clique] for clique in cliques}
 
     def _select(
-        self, call: NoiseCall, scores: Callable[[], np.ndarray], named: Callable[[int], str]
+        self,
+        call: NoiseCall,
+        scores: Callable[[], np.ndarray],
+        named: Callable[[int], str],
+        place_of: PlaceOf | None,
     ) -> list[int] | None:
         def held() -> np.ndarray:
             return representable(self._on_private(scores), call.sensitivity)
@@ -153,6 +157,11 @@ class Live(Context):
             raise PrivateStepError("a mechanism decides something within a draw")
         return super().decide(self._draws.decided(len(self.decisions) + 1, bool(holds)))
 
+    def _solve(self, step: str, programs: Programs) -> np.ndarray:
+        if self._drawing:
+            raise PrivateStepError("a mechanism solves a program within a draw")
+        return self._draws.solved(step, programs.solve)
+
     def _on_private(self, compute: Callable[[], Any]) -> Any:
         self._drawing = True
         try:
@@ -200,10 +209,12 @@ class Live(Context):
         """
         self._check_whole()
         self.close_round()
-        # What a round released beside marginals was measured, too.
+        # What a round released beside marginals was measured, too, and records follow from choices.
         measured = any(one.measurement for one in self.done) or any(
             "/" in step for step in self.noisy
         )
+        chosen = any(one.kind == SELECTION and not one.lost for one in self._draws.calls)
+        measured = measured or bool(self.solutions and chosen)
         if self._closed is not None and not measured:
             raise self._closed
         draws = self._draws
@@ -220,6 +231,7 @@ class Live(Context):
             calls=draws.calls,
             decisions=tuple(self.decisions),
             values=self.noisy,
+            solutions=self.solutions,
             workload_digest=self.workload.digest,
             noise=draws.noise_name,
             releasable=draws.releasable,

@@ -7,11 +7,8 @@ Adaptive Projection", ICML 2021, Algorithm 2.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -19,13 +16,14 @@ import numpy as np
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import Mechanism, check_countable, check_share
 from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.cells import Cells
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
-from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.models.mixture.adam_step import check_size, free_rows
 from jam_dagster.models.mixture.model import ProductMixture, check_products
 from jam_dagster.models.mixture.training import CellTarget, MixtureTrainer
-from jam_dagster.tables import Clique, Domain, Workload
+from jam_dagster.tables import Domain, Workload
 
 LEAST_GAIN = 1e-7
 """A round's training ends with a step that lowers the loss by less."""
@@ -138,7 +136,7 @@ class Rap(Mechanism):
             half = ctx.share(self.rounds - t) / 2
             chosen = ctx.select_many(
                 left,
-                lambda: cells.errors(ctx, trainer)[left],
+                lambda: cell_errors(ctx, cells, trainer)[left],
                 choices=self.k,
                 rho=half,
                 sensitivity=ctx.neighbours.cell,
@@ -157,7 +155,7 @@ class Rap(Mechanism):
             if noisy is not None:
                 known |= zip(asked, (noisy / records).tolist(), strict=True)
                 with ctx.stage("fit"):
-                    self.train(trainer, cells.targets(known))
+                    self.train(trainer, cell_targets(cells, known))
         return ProductMixture(ctx.domain, float(records), trainer.tables())
 
     def train(self, trainer: MixtureTrainer, targets: Sequence[CellTarget]) -> None:
@@ -172,68 +170,22 @@ class Rap(Mechanism):
             before = loss
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells of some marginals, numbered one marginal after another."""
+def cell_errors(ctx: Context, cells: Cells, trainer: MixtureTrainer) -> np.ndarray:
+    """Return ``|q(D) - n q(D')|`` of all cells, in counts; for the scores of a draw alone."""
+    answers = [trainer.answer(clique).astype(np.float64).ravel() for clique in cells.cliques]
+    return np.abs(cells.counts(ctx) - ctx.records * np.concatenate(answers))
 
-    domain: Domain
-    cliques: Sequence[Clique]
 
-    @cached_property
-    def ends(self) -> list[int]:
-        """The number after each marginal's last cell."""
-        return list(accumulate(self.domain.size(clique) for clique in self.cliques))
-
-    @property
-    def number(self) -> int:
-        """How many there are."""
-        return self.ends[-1]
-
-    def place(self, cell: int) -> tuple[Clique, tuple[int, ...]]:
-        """Return the marginal of a cell, and its values in it."""
-        which = bisect_right(self.ends, cell)
-        clique = self.cliques[which]
-        shape = [self.domain.sizes[name] for name in clique]
-        start = self.ends[which - 1] if which else 0
-        return clique, tuple(int(one) for one in np.unravel_index(cell - start, shape))
-
-    def named(self, cell: int) -> str:
-        """Return the name of a cell, which the digest of a choice covers."""
-        clique, values = self.place(cell)
-        return f"{subject_of(clique)} at {values}"
-
-    def errors(self, ctx: Context, trainer: MixtureTrainer) -> np.ndarray:
-        """Return ``|q(D) - n q(D')|`` of all cells, in counts; for the scores of a draw alone."""
-        found: dict[Clique, np.ndarray] = {}
-        for block in ctx.counts(self.cliques):
-            for clique, counts in block.items():
-                answer = trainer.answer(clique).astype(np.float64)
-                found[clique] = np.abs(counts - ctx.records * answer).ravel()
-        return np.concatenate([found[clique] for clique in self.cliques])
-
-    def counts(self, ctx: Context, cells: Sequence[int]) -> np.ndarray:
-        """Return the private counts of some cells; for the input of a draw alone."""
-        places = [self.place(cell) for cell in cells]
-        held: dict[Clique, np.ndarray] = {}
-        for block in ctx.counts(list(dict.fromkeys(clique for clique, _ in places))):
-            held.update(block)
-        return np.array([float(held[clique][values]) for clique, values in places])
-
-    def targets(self, known: dict[int, float]) -> list[CellTarget]:
-        """Return what was measured of cells, as fractions, for training."""
-        starts = np.cumsum([0, *self.domain.shape])
-        parted: dict[int, list[tuple[list[int], float]]] = {}
-        for cell, value in known.items():
-            clique, values = self.place(cell)
-            columns = [
-                int(starts[self.domain.positions[name]]) + one
-                for name, one in zip(clique, values, strict=True)
-            ]
-            parted.setdefault(len(clique), []).append((columns, value))
-        return [
-            CellTarget(
-                np.array([columns for columns, _ in those]),
-                np.array([value for _, value in those], np.float32),
-            )
-            for those in parted.values()
-        ]
+def cell_targets(cells: Cells, known: dict[int, float]) -> list[CellTarget]:
+    """Return what was measured of cells, as fractions, for training."""
+    parted: dict[int, list[tuple[tuple[int, ...], float]]] = {}
+    for cell, value in known.items():
+        columns = cells.columns(cell)
+        parted.setdefault(len(columns), []).append((columns, value))
+    return [
+        CellTarget(
+            np.array([columns for columns, _ in those]),
+            np.array([value for _, value in those], np.float32),
+        )
+        for those in parted.values()
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import numpy as np
 
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.context import Context, PlaceOf, Programs
 from jam_dagster.mechanisms.loops.settings import recorded_settings
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.mechanisms.registry import check_domain, mechanism_class
@@ -40,7 +40,8 @@ class Replay(Context):
 
     Each draw must be the transcript's next one: its step, kind, price, sensitivity and number of
     candidates are computed again and compared. A choice must be among the candidates, and a
-    measurement be of what was asked for.
+    measurement be of what was asked for. Records that a solver found are sought again: those of the
+    transcript must be worth about as much, and are taken.
 
     Parameters
     ----------
@@ -52,7 +53,8 @@ class Replay(Context):
     Attributes
     ----------
     differing
-        The number of decisions that fits on this machine would have made otherwise.
+        The number of decisions that fits on this machine would have made otherwise, and of records
+        that its solver does not find.
     lacks_tables
         Whether public counts, and how many of them could be chosen, are as the transcript states,
         since the public tables were not given.
@@ -165,6 +167,17 @@ class Replay(Context):
         self.differing += decisions[at] != bool(holds)
         return super().decide(decisions[at])
 
+    def _solve(self, step: str, programs: Programs) -> np.ndarray:
+        here, found = programs.solve(), self._transcript.solutions.get(step)
+        if found is None or found.shape != here.shape or found.dtype.kind not in "iu":
+            raise ReplayError(f"the transcript lacks the records that {step} found")
+        if ((found < 0) | (found >= np.array(self.domain.shape))).any():
+            raise ReplayError(f"{step} found a record outside of the domain")
+        if (programs.worth(found) < programs.worth(here) - programs.slack).any():
+            raise ReplayError(f"{step} found a record that is worse than those of a solver")
+        self.differing += int((found != here).any(axis=1).sum())
+        return found
+
     def _count_records(self) -> int:
         """Take the draws that measured the number of records; a lost one was repeated."""
         lost, sensitivity = not self.neighbours.records_public, self.neighbours.records
@@ -214,7 +227,11 @@ class Replay(Context):
         return bool(self.ended)
 
     def _select(
-        self, call: NoiseCall, scores: Callable[[], np.ndarray], named: Callable[[int], str]
+        self,
+        call: NoiseCall,
+        scores: Callable[[], np.ndarray],
+        named: Callable[[int], str],
+        place_of: PlaceOf | None,
     ) -> list[int] | None:
         if self._is_closed():
             return None
@@ -227,7 +244,12 @@ class Replay(Context):
             return None
         names = [made.subject] if call.choices == 1 else _names_in(made.subject)
         places: dict[str, int] = {}
-        for place in range(call.cells):
+        looked: Iterable[int | None] = range(call.cells)
+        if place_of is not None:
+            looked = map(place_of, dict.fromkeys(names))
+        for place in looked:
+            if place is None or not 0 <= place < call.cells:
+                continue
             if (name := named(place)) in names:
                 places[name] = place
                 if places.keys() == set(names):
@@ -281,6 +303,8 @@ class Replay(Context):
             )
         if self.noisy.keys() != transcript.values.keys():
             raise ReplayError("the transcript has values that the mechanism does not ask for")
+        if self.solutions.keys() != transcript.solutions.keys():
+            raise ReplayError("the transcript has records that the mechanism does not seek")
         if len(self.decisions) != len(transcript.decisions):
             raise ReplayError("the transcript has decisions that the mechanism does not make")
         ended = self.ended or "all rounds"

@@ -41,7 +41,13 @@ from jam_dagster.privacy.noise.calls import (
     subject_of_choices,
 )
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
-from jam_dagster.privacy.outcome_store import DECISION, MemoryStore, Outcome, OutcomeStore
+from jam_dagster.privacy.outcome_store import (
+    DECISION,
+    SOLUTION,
+    MemoryStore,
+    Outcome,
+    OutcomeStore,
+)
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 if TYPE_CHECKING:
@@ -152,6 +158,18 @@ class Draws:
             self._store.put(step, {"holds": holds})
             return holds
         return bool(stored["holds"])
+
+    def solved(self, step: str, solve: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return what a solver found in the run that is resumed; else solve, and keep it.
+
+        It follows from released outcomes, and costs nothing.
+        """
+        name = f"{SOLUTION}{step}"
+        stored = self._store.get(name)
+        if stored is None:
+            stored = {"records": solve()}
+            self._store.put(name, stored)
+        return np.asarray(stored["records"])
 
     def select(
         self,

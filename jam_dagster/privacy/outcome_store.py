@@ -20,9 +20,12 @@ Outcome = dict[str, Any]
 DECISION = "decision-"
 """How the names of decisions begin, which follow from outcomes and cost nothing."""
 
+SOLUTION = "solution-"
+"""How the names of a solver's records begin, which follow from outcomes and cost nothing."""
+
 
 class OutcomeStore(Protocol):
-    """Where outcomes of draws and decisions on them are kept: all of it is releasable."""
+    """Where outcomes of draws, and what follows from them, are kept: all of it is releasable."""
 
     def get(self, step: str) -> Outcome | None:
         """Return the outcome of `step`, None if it was never stored."""
@@ -97,7 +100,7 @@ def uncharged(files: Collection[str], steps: Iterable[str]) -> frozenset[str]:
     Such a file means that the ledger is another one, or an older copy of the one that paid. List
     the files before reading the ledger: a concurrent run charges first and stores afterwards.
     """
-    drawn = frozenset(one for one in files if not one.startswith(DECISION))
+    drawn = frozenset(one for one in files if not one.startswith((DECISION, SOLUTION)))
     return drawn - {_file_of(step) for step in steps}
 
 

@@ -373,6 +373,37 @@ def rap() -> Case:
     )
 
 
+def dualquery() -> Case:
+    """DualQuery: queries whose scores sum over rounds, and nothing that is measured."""
+    small = {"s": 3, "eta": 2.0}
+    return Case(
+        "dualquery",
+        partial(_small, "dualquery", small),
+        variants=({}, {"s": 1, "eta": 40.0}, {"s": 40}, {"eta": 0.5}),
+        audits=(DRAWN,),
+        short=({"eta": 1.0}, {"eta": 0.5}),
+        steady={},
+        score="cell",
+        draws=("select",),
+        attained=("select",),
+        measured="cell",
+    )
+
+
+def fem() -> Case:
+    """FEM; its choices are DualQuery's, one at a time, and are audited there."""
+    small = {"rounds": 3, "s": 2}
+    return Case(
+        "fem",
+        partial(_small, "fem", small),
+        variants=({}, {"rounds": 2, "s": 1}, {"rounds": 7, "s": 1, "scale": 0.01}),
+        short=({"rounds": 2}, {"rounds": 3}),
+        steady={"rounds": 4},
+        draws=("select",),
+        attained=("select",),
+    )
+
+
 # One attribute's public score falls by four and the other's rises by four: the model and the public
 # counts lie on either side of the private ones. Private candidates are too noisy to be chosen.
 SELECTING = Audit(
@@ -450,6 +481,18 @@ FOLLOWED = Audit(
 # The largest cells are chosen, and all that are chosen move: that is the half that measures.
 CELLS = replace(
     WHOLE_MARGINAL, name="cells", tight=0.45, settings={"rounds": 1, "iterations": 1, "k": 8}
+)
+
+
+# The first record that is found is (0, 0) whatever the data, so all scores are zero on the first
+# table, and one on the second: one up or one down.
+DRAWN = Audit(
+    "drawn",
+    neighbours=(((12, 0), (0, 0)), ((11, 0), (0, 1))),
+    public=((1, 1), (1, 1)),
+    rho=1.0,
+    tight=0.9,
+    settings={"s": 50, "eta": 1000.0},
 )
 
 
@@ -535,6 +578,8 @@ _SPECIAL_CASES = [
     mixture("rap_softmax"),
     mwem_rp(),
     rap(),
+    dualquery(),
+    fem(),
 ]
 
 QUICK_CASES = [

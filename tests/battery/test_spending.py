@@ -30,6 +30,7 @@ from jam_dagster.privacy import (
     units_down,
     units_up,
 )
+from jam_dagster.privacy.accounting import equal_part
 from jam_dagster.tables import EncodedTable, Workload
 from tests.battery.listening import Call, Listening
 from tests.battery.mechanisms import (
@@ -70,8 +71,8 @@ def reconciled(
     draws = Draws(noise, account, neighbours=relation)
     result = case.make(**settings).run(private, table(PUBLIC), Workload.all_k_way(DOMAIN, 2), draws)
 
-    costs = costs_of(noise.calls)
-    drawn = [units_up(float(cost)) for cost in costs.values()]
+    costs = costs_of(noise.calls, {call.step: call.rho for call in result.transcript.calls})
+    drawn = [units_up(cost) for cost in costs.values()]
     charged = [event for event in ledger.events() if event.kind == Kind.CHARGED]
     assert [(event.step, event.units) for event in charged] == list(zip(costs, drawn, strict=True))
     assert ledger.balance("people").spent_units == sum(drawn)
@@ -89,13 +90,19 @@ def reconciled(
     return noise.calls
 
 
-def costs_of(calls: list[Call]) -> dict[str, Fraction]:
-    """Return the price of each draw by its step; several choices from the same scores are one."""
-    costs: dict[str, Fraction] = {}
+def costs_of(calls: list[Call], prices: Mapping[str, float]) -> dict[str, float]:
+    """Return the price of each draw by its step; several choices from the same scores are one.
+
+    Each of those has the largest part of the price that all of them can have.
+    """
+    parts: dict[str, list[float]] = {}
     for call in calls:
         step = re.sub(r"(/select(-\d+)?)/\d+$", r"\1", call.step)
-        costs[step] = costs.get(step, Fraction(0)) + Fraction(call.rho)
-    return costs
+        parts.setdefault(step, []).append(call.rho)
+    for step, costs in parts.items():
+        if len(costs) > 1:
+            assert set(costs) == {equal_part(prices[step], len(costs))}
+    return {step: prices[step] if len(costs) > 1 else costs[0] for step, costs in parts.items()}
 
 
 def assert_cost(call: Call, relation: Neighbours, measured: str) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
-from jam_dagster.mechanisms.rap import Cells, Rap
+from jam_dagster.mechanisms.loops.cells import Cells
+from jam_dagster.mechanisms.rap import Rap, cell_targets
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.models.mixture.adam_step import free_rows
 from jam_dagster.models.mixture.training import MixtureTrainer
@@ -42,7 +43,7 @@ def test_cells_are_those_of_the_workload_one_marginal_after_another(domain: Doma
     assert cells.place(5) == (("a", "b"), (1, 2))
     assert cells.place(6) == (("c",), (0,))
     assert len({cells.named(cell) for cell in range(8)}) == 8
-    (pair, single) = cells.targets({5: 0.25, 7: 0.5})
+    (pair, single) = cell_targets(cells, {5: 0.25, 7: 0.5})
     # The values of a, b and c are side by side: two, three and two of them.
     assert (pair.columns.tolist(), pair.values.tolist()) == ([[1, 4]], [0.25])
     assert (single.columns.tolist(), single.values.tolist()) == ([[6]], [0.5])
@@ -104,7 +105,7 @@ def test_one_row_answers_a_cell_and_its_complement() -> None:
     domain = Domain.from_sizes({"a": 2})
     trainer = MixtureTrainer(domain, free_rows((2,), 1, 0), "l2")
     mechanism = Rap(learning_rate=0.01, iterations=1000)
-    mechanism.train(trainer, Cells(domain, [("a",)]).targets({1: 0.8}))
+    mechanism.train(trainer, cell_targets(Cells(domain, [("a",)]), {1: 0.8}))
     np.testing.assert_allclose(trainer.answer(("a",)), [0.2, 0.8], atol=0.01)
 
 
@@ -113,7 +114,7 @@ def test_the_loss_is_the_norm_of_residuals() -> None:
     cells = Cells(domain, [("a", "b")])
     trainer = MixtureTrainer(domain, {"rows": np.full((1, 4), 0.5, np.float32)}, "l2")
     # The cell (0, 0) is answered by 1/4, and is to be 1.
-    targets = cells.targets({0: 1.0})
+    targets = cell_targets(cells, {0: 1.0})
     squares, gradient = trainer.gradient(targets)
     assert squares == pytest.approx(0.5625)
     np.testing.assert_allclose(gradient, [[-0.75, 0, -0.75, 0]], atol=1e-6)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _SAMPLING = frozenset({"search", "chunk_rows"})
 """What a transcript says of its rows only where they are not sampled alone and at once."""
 
+_OPTIONAL = _SAMPLING | {"solutions"}
+"""What a transcript lacks where there is none of it."""
+
 MOST_ROUNDS = 100_000
 """The most rounds of a run. Who verifies a release reads and fits each of them again."""
 
@@ -138,6 +141,8 @@ class Transcript:
         What the run decided by the state of a fit, in order.
     values
         The noisy values that were no marginals, by the names of their draws.
+    solutions
+        The records that a solver found from outcomes, by the names of their searches.
     workload_digest
         Digest of the run's workload, including its weights.
     search
@@ -164,6 +169,7 @@ class Transcript:
     chunk_rows: int | None = None
     decisions: tuple[bool, ...] = ()
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    solutions: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         picks = " and ".join(f"{count} {source}" for source, count in self.picks.items())
@@ -262,7 +268,9 @@ class Transcript:
         description["rounds"] = rounds
         description["values"] = list(self.values)
         tables |= {f"values_{at}": noisy for at, noisy in enumerate(self.values.values())}
-        for name in _SAMPLING:
+        description["solutions"] = list(self.solutions) or None
+        tables |= {f"solutions_{at}": found for at, found in enumerate(self.solutions.values())}
+        for name in _OPTIONAL:
             if description[name] is None:
                 del description[name]
         buffer = io.BytesIO()
@@ -290,7 +298,7 @@ class Transcript:
             raise
         except ValueError as damaged:
             raise InputError(f"{path} is damaged ({damaged}): restore it") from None
-        missing = {one.name for one in fields(cls)} - _SAMPLING - description.keys()
+        missing = {one.name for one in fields(cls)} - _OPTIONAL - description.keys()
         if missing:
             raise InputError(
                 f"{path} lacks {', '.join(sorted(missing))}: restore it, or read it with the "
@@ -322,6 +330,8 @@ class Transcript:
             rounds.append(Round(clique=clique, measurement=measurement, **described))
         listed = description.pop("values")
         values = {step: stored.pop(f"values_{at}") for at, step in enumerate(listed)}
+        listed = description.pop("solutions", [])
+        solutions = {step: stored.pop(f"solutions_{at}") for at, step in enumerate(listed)}
         if stored:
             raise InputError(
                 f"{directory / 'measurements.npz'} holds {min(stored)}, which no round measured: "
@@ -336,6 +346,7 @@ class Transcript:
             calls=calls,
             decisions=decisions,
             values=values,
+            solutions=solutions,
             **description,
         )
 
@@ -367,7 +378,7 @@ def sampling_seed(transcript: Transcript) -> int:
 
 
 def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._Hash:
-    """Return the SHA-256 of `prefix`, all measurements of a transcript and its values, in order.
+    """Return the SHA-256 of `prefix` and a transcript's measurements, values and solutions.
 
     Measurements are differentially private or public, so their hash may be released.
     """
@@ -378,4 +389,7 @@ def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._H
     for step, values in transcript.values.items():
         hashed.update(repr((step, values.shape)).encode())
         hashed.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
+    for step, found in transcript.solutions.items():
+        hashed.update(repr((step, found.shape)).encode())
+        hashed.update(np.ascontiguousarray(found, dtype="<i8").tobytes())
     return hashed
