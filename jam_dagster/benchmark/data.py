@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -144,9 +144,10 @@ class SplitFiles:
             given[key] = absolute_paths(given[key], folder)
         return cls(**given)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for `SplitFiles`."""
-        return asdict(self)
+    @property
+    def has_public(self) -> bool:
+        """Whether there is a public table; published splits have one."""
+        return self.private is None or self.public is not None
 
     def load(self, data: Path | None = None) -> Split:
         """Read the tables.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism
@@ -63,9 +63,10 @@ class Run:
     label: str = ""
 
     def __post_init__(self) -> None:
-        if self.settings and self.mechanism in MECHANISMS:
-            read = read_settings(self.mechanism, dict(self.settings))
-            object.__setattr__(self, "settings", tuple(sorted(read.items())))
+        settings = dict(self.settings)
+        if settings and self.mechanism in MECHANISMS:
+            settings = read_settings(self.mechanism, settings)
+        object.__setattr__(self, "settings", tuple(sorted(settings.items())))
         if self.epsilon is not None:
             object.__setattr__(self, "epsilon", float(self.epsilon))
 
@@ -139,15 +140,6 @@ class Run:
         if self.seed is not None:
             parts.append(f"seed {self.seed}")
         return ", ".join(parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**asdict(self), "settings": dict(self.settings)}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Run:
-        """Return the run of a `to_dict`."""
-        return cls(**{**content, "settings": tuple(sorted(content["settings"].items()))})
 
 
 def _number(value: float) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import platform
+import sys
 import time
 from datetime import UTC, datetime
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster import __version__
 from jam_dagster.benchmark.cell_errors import cell_errors
-from jam_dagster.benchmark.machine import machine_in_words, peak_memory_mb
 from jam_dagster.benchmark.runs import (
     BEST_MIXTURE,
     PUBLIC_TABLE,
@@ -20,12 +22,14 @@ from jam_dagster.benchmark.runs import (
     TRUE_ONE_WAYS,
     Run,
 )
+from jam_dagster.common.worker_processes import cores
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture
 from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.workload_error import TableErrors, table_errors
 from jam_dagster.models.row_search import search_rows
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.release.stopwatch import peak_memory_mb
 from jam_dagster.tables import MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms import OnRound
 
 Row = dict[str, Any]
+
+_PROCESSORS = Path("/proc/cpuinfo")
 
 
 def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row:
@@ -179,3 +185,34 @@ def _errors(
         for prefix, one in (("", table), ("searched_", searched), ("model_", model))
         for measure, value in (("mean", attrgetter("mean")), ("max", attrgetter("maximum")))
     }
+
+
+def machine_in_words() -> str:
+    """Return the machine's description: system, Python, processor, cores, and jax if used."""
+    words = [
+        f"{platform.system()} {platform.machine()}",
+        f"Python {platform.python_version()}",
+        _processor(),
+        "1 core" if cores() == 1 else f"{cores()} cores",
+    ]
+    if (jax := sys.modules.get("jax")) is not None:
+        words.append(f"jax {jax.__version__}")
+        try:
+            device = jax.devices()[0]
+        except RuntimeError:
+            # The requested platform is not available.
+            return ", ".join(filter(None, words))
+        words[-1] += f" on {device.platform}"
+        if device.device_kind != device.platform:
+            words[-1] += f" ({device.device_kind})"
+    return ", ".join(filter(None, words))
+
+
+def _processor() -> str:
+    """Return the model of the processor; empty if it is unknown."""
+    if _PROCESSORS.exists():
+        for line in _PROCESSORS.read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return " ".join(value.split())
+    return platform.processor()

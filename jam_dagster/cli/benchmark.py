@@ -108,8 +108,7 @@ def run(
     leaves nothing; the same command goes on where it stopped. Where a run of the grid failed, all
     others are made, and the status is 1.
     """
-    from jam_dagster.benchmark import load_grid, run_grid
-    from jam_dagster.benchmark.planning import plan
+    from jam_dagster.benchmark import load_grid, plan, run_grid
     from jam_dagster.benchmark.results import NOTICE, read_rows
     from jam_dagster.common.worker_processes import cores
 
@@ -250,7 +249,7 @@ def figures(
         typer.Argument(metavar="RESULTS...", help="Files that `benchmark run` made."),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for figures, page and summary.")
+        Path, typer.Option(metavar="DIR", help="The folder for figures and summary.")
     ] = Path("figures"),
     search: Annotated[
         bool | None,
@@ -267,8 +266,8 @@ def figures(
     jam-dagster benchmark figures quick.parquet --out figures
     ```
 
-    Each figure is an .svg and a .png file; `benchmark.html` holds all of them with a table of the
-    numbers, needs no network, and is as restricted as the rows; `benchmark.md` is the same as text.
+    Each figure is an .svg and a .png file; `benchmark.md` shows all of them with tables of the
+    numbers. They are as restricted as the rows.
     """
     from jam_dagster.benchmark import read_frame, write_figures
 

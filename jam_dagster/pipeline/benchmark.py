@@ -115,7 +115,7 @@ def build_benchmark(
         deps=[benchmark_runs],
         tags=_TAGS,
         group_name=name,
-        kinds={"parquet", "html"},
+        kinds={"parquet"},
         config_schema=NO_CONFIG,
         description="Every run that was made, in one file, and the papers' figures of them.",
     )
@@ -209,10 +209,10 @@ def _draw(
         )
     results = folder / "results.parquet"
     write_whole(results, to_parquet(rows), mode=OWNER_ONLY)
-    page, *_ = write_figures(read_frame([results]), folder / "figures")
+    summary, *_ = write_figures(read_frame([results]), folder / "figures")
     return dg.MaterializeResult(
         metadata={
-            "path": dg.MetadataValue.path(str(page)),
+            "path": dg.MetadataValue.path(str(summary)),
             "results": dg.MetadataValue.path(str(results)),
             "runs": len(rows),
             "failed": sum(row["status"] == "failed" for row in rows),

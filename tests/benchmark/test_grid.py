@@ -46,7 +46,7 @@ def test_presets_go_from_small_to_large() -> None:
 
 
 def test_smoke_holds_every_mechanism_without_being_told() -> None:
-    assert {one.mechanism for one in load_grid("smoke").contenders} == set(MECHANISMS)
+    assert {one.mechanism for one in load_grid("smoke").mechanisms} == set(MECHANISMS)
 
 
 def test_a_list_of_values_is_tried_one_by_one(tmp_path: Path) -> None:

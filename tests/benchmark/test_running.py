@@ -16,10 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import Run, SplitFiles, load_grid, read_rows, run_grid, run_trial
-from jam_dagster.benchmark.planning import Durations, Planned, plan
+from jam_dagster.benchmark import (
+    Planned,
+    Run,
+    SplitFiles,
+    load_grid,
+    plan,
+    read_rows,
+    run_grid,
+    run_trial,
+)
 from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
-from jam_dagster.benchmark.worker import why
+from jam_dagster.benchmark.run_process import why
+from jam_dagster.benchmark.running import Durations
 from jam_dagster.errors import InputError, SpecificationError
 
 # What a run made again may differ in; the machine's words name jax where the process has loaded it.
@@ -283,7 +292,7 @@ def test_rows_that_are_there_get_the_labels_of_the_grid(data: Path, grid_file: P
 def test_a_split_with_too_few_attributes_is_refused_before_any_run(
     data: Path, grid_file: Path
 ) -> None:
-    grid = replace(load_grid(grid_file), degree=5)
+    grid = load_grid(grid_file).changed(degree=5)
 
     with pytest.raises(
         SpecificationError, match=r"'small' has 4 attributes, too few .* of 5: lower"

@@ -88,7 +88,7 @@ def test_a_backfill_makes_the_rows_of_the_command(
     }
     assert metadata[0]["runs"].value == 2
     assert (out / "figures" / "error_by_epsilon.svg").exists()
-    assert (out / "figures" / "benchmark.html").exists()
+    assert (out / "figures" / "benchmark.md").exists()
 
 
 @pytest.mark.slow
