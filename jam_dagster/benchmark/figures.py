@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.charts import Axis, chart_of_lines
 from jam_dagster.benchmark.line_styles import Line, line_styles
-from jam_dagster.benchmark.measures import levels, main_runs, means, sweep
+from jam_dagster.benchmark.measures import best_runs, levels, main_runs, means, sweep
 from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.registry import known_classes
@@ -29,6 +29,9 @@ _ROUNDS = Axis("rounds", "T, the number of rounds")
 _LIMIT = Axis("size_limit_mb", "size limit of the model, MB")
 _ERROR = Axis("error_mean", "mean workload error (L1)")
 _LARGEST = Axis("error_max", "largest workload error (L1)")
+_DRAWN = Axis("sample_share", "records of a random sample that errs as much, share of all")
+_MARGINALS = Axis("marginals", "marginals of the workload")
+_PUBLIC_ROWS = Axis("public_records", "rows of the public table")
 _CELL = Axis("cell_max", "largest error of a cell")
 _SHARE = Axis("public_share", "share of rounds with public data", share=True)
 _SECONDS = Axis("seconds", "seconds")
@@ -40,6 +43,19 @@ _CAPTIONS = {
     "max_error_by_epsilon": "L1 error of the worst marginal of the workload against epsilon.",
     "cell_max_by_epsilon": "Error of the worst counting query against epsilon, of all cells of the "
     "workload's marginals: the measure of the PMW^Pub and GEM papers.",
+    "best_setting_by_epsilon": "Mean error against epsilon, with the setting of least error at "
+    "each epsilon: it is found by the private table itself, without a charge, as in the figures "
+    "of the PMW^Pub and GEM papers, and no release reaches it.",
+    "best_setting_cell_max_by_epsilon": "Error of the worst counting query, with the setting of "
+    "least error at each epsilon, found by the private table itself.",
+    "sample_share_by_epsilon": "The size of a random sample of the private records, drawn with "
+    "replacement, whose expected error is that of the synthetic table (the AIM paper's "
+    "appendix C).",
+    "cell_max_by_marginals": "Error of the worst counting query against the number of random "
+    "marginals in the workload (the PMW^Pub paper's figure).",
+    "error_by_public_rows": "Mean error against the number of rows of the public table.",
+    "cell_max_by_public_rows": "Error of the worst counting query against the number of rows of "
+    "the public table (the PMW^Pub paper's figure).",
     "best_mixture": "Mean error against epsilon. Shaded: below the best mixture error, which no "
     "reweighting of the public table's rows can reach (the PMW^Pub paper's figure).",
     "error_by_public_table": "Mean error against that of the public table alone, for splits that "
@@ -101,11 +117,12 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
             "No run of a mechanism succeeded, so there is nothing to draw: see the column "
             "message, and run the benchmark with --retry."
         )
-    rounds, timed_rounds = (sweep(frame, "rounds", machines=one) for one in (False, True))
+    rounds = sweep(frame, "rounds")
     limits, timed_limits = (sweep(frame, "size_limit_mb", machines=one) for one in (False, True))
     named: list[tuple[str, str]] = []
     # A line looks the same in all figures.
-    for shown in (runs, timed, rounds, timed_rounds, limits, timed_limits):
+    best, best_cells = (best_runs(frame, name) for name in ("error_mean", "cell_max"))
+    for shown in (runs, timed, rounds, limits, timed_limits, best, best_cells):
         named += zip(shown["label"], shown["mechanism"], strict=True)
     draw = partial(_figure, line_styles(named))
     points = _points(runs)
@@ -124,11 +141,21 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
     public = {one: error for one, error in levels(frame, PUBLIC_TABLE).items() if error > 0}
     names = {error: split for split, error in public.items()}
     own_error = Axis("public_error", "error of the public table alone (L1)", names=names)
+    drawn = runs[runs["workload"].str.startswith("random")]
+    marginals = _points(drawn, "marginals", panel="over_marginals")
+    parts = runs[runs["split_of"].astype(bool) & runs["public_records"].notna()]
+    public_rows = _points(parts, "public_records", panel="over_public_rows")
     at_limits = _points(timed_limits, "size_limit_mb")
     made = [
         draw("error_by_epsilon", points, levels=_levels(frame, "error_mean")),
         draw("max_error_by_epsilon", points, y=_LARGEST, levels=_levels(frame, "error_max")),
         draw("cell_max_by_epsilon", points, y=_CELL, levels=_levels(frame, "cell_max")),
+        draw("best_setting_by_epsilon", _points(best)),
+        draw("best_setting_cell_max_by_epsilon", _points(best_cells), y=_CELL),
+        draw("sample_share_by_epsilon", points, y=_DRAWN),
+        draw("cell_max_by_marginals", marginals, x=_MARGINALS, y=_CELL),
+        draw("error_by_public_rows", public_rows, x=_PUBLIC_ROWS),
+        draw("cell_max_by_public_rows", public_rows, x=_PUBLIC_ROWS, y=_CELL),
         draw("best_mixture", _points(reweighted), bounds=bounds),
         draw("error_by_public_table", *_by_public_table(frame, runs, public, mixture), x=own_error),
         draw("public_picks", _points(runs[picks > 0]), y=_SHARE),
@@ -181,11 +208,13 @@ def _figure(
     return Figure(name, caption, chart, tuple(kept))
 
 
-def _points(runs: pd.DataFrame, setting: str = "") -> list[dict[str, Any]]:
-    """Return points of a panel a split; against a setting, a panel a split and epsilon."""
-    rows = means(runs, ["label", "split", "epsilon", *([setting] if setting else [])])
+def _points(runs: pd.DataFrame, column: str = "", *, panel: str = "split") -> list[dict[str, Any]]:
+    """Return points of a panel a split; against a column, a panel a split and epsilon."""
+    by = dict.fromkeys(["label", panel, "epsilon", *([column] if column else [])])
+    rows = means(runs, list(by))
     for row in rows:
-        row["panel"] = row["split"] + (f", epsilon {row['epsilon']:g}" if setting else "")
+        row["split"] = row[panel]
+        row["panel"] = row[panel] + (f", epsilon {row['epsilon']:g}" if column else "")
     return rows
 
 
@@ -234,7 +263,7 @@ def sharing(frame: pd.DataFrame) -> list[list[str]]:
     alone = levels(frame, TRUE_ONE_WAYS)
     largest = levels(frame, TRUE_ONE_WAYS, "error_max")
     runs = main_runs(frame).drop_duplicates("split").set_index("split")
-    question = ["records", "attributes", "degree", "delta"]
+    question = ["records", "attributes", "degree", "workload", "delta"]
 
     def same(split: str, other: str) -> bool:
         pairs = ((one[split], one[other]) for one in (alone, largest))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -61,6 +62,15 @@ def _each_seed(given: object) -> object:
     return tuple(dict.fromkeys(seeds))
 
 
+def _each_workload(given: object, info: ValidationInfo) -> object:
+    for one in _some(given, info):  # type: ignore[attr-defined]
+        if not isinstance(one, str) or not re.fullmatch(r"all|target|skewed|random [1-9]\d*", one):
+            raise SpecificationError(
+                f"workloads must be all, target, skewed or random N with a number N, got {one!r}"
+            )
+    return tuple(dict.fromkeys(given))  # type: ignore[call-overload]
+
+
 def _tried(given: object) -> object:
     """Return the values of each setting; a file may give a single one without a list."""
     if not isinstance(given, Mapping):
@@ -77,6 +87,7 @@ def _tried(given: object) -> object:
 
 _Epsilons = Annotated[tuple[float, ...], BeforeValidator(_each_epsilon)]
 _Seeds = Annotated[tuple[int, ...], BeforeValidator(_each_seed)]
+_Workloads = Annotated[tuple[str, ...], BeforeValidator(_each_workload)]
 
 
 class _Keys(Section):
@@ -92,9 +103,9 @@ class _Keys(Section):
 class Contender(_Keys):
     """A mechanism in a grid.
 
-    `splits`, `epsilons` and `seeds` replace the grid's; None: the grid's. Every combination of the
-    settings' values is run, under the `label`; `seconds` is the known duration of a run, for the
-    estimate before there are results.
+    `splits`, `epsilons`, `workloads` and `seeds` replace the grid's; None: the grid's. Every
+    combination of the settings' values is run, under the `label`; `seconds` is the known duration
+    of a run, for the estimate before there are results.
     """
 
     path = "a mechanism"
@@ -103,6 +114,7 @@ class Contender(_Keys):
     label: str = ""
     splits: Annotated[tuple[str, ...], BeforeValidator(_some)] | None = None
     seeds: _Seeds | None = None
+    workloads: _Workloads | None = None
 
     def combinations(self) -> list[Settings]:
         """Return every combination of the settings."""
@@ -120,6 +132,7 @@ class _GridFile(_Keys):
     description: str = ""
     delta: Number = 1e-9
     degree: Positive = 3
+    workloads: _Workloads = ("all",)
     baselines: StrictBool = True
 
 
@@ -230,25 +243,40 @@ class Grid(_GridFile):
             once.setdefault(run.key(""), run)
         return list(once.values())
 
-    def _run(self, split: SplitFiles, mechanism: str, **given: Any) -> Run:
-        return Run(split.name, mechanism, delta=self.delta, degree=self.degree, **given)
+    def _run(self, split: SplitFiles, mechanism: str, workload: str = "all", **given: Any) -> Run:
+        if workload == "target":
+            if split.target is None:
+                raise SpecificationError(
+                    f"The workload target needs a target of the split {split.name!r}: name one of "
+                    "its attributes."
+                )
+            workload = f"target {split.target}"
+        given |= {"delta": self.delta, "degree": self.degree, "workload": workload}
+        return Run(split.name, mechanism, **given)
 
     def _of(self, split: SplitFiles, one: Contender) -> Iterable[Run]:
         for settings in one.combinations():
             # A wrong setting is found before anything runs.
             self._run(split, one.mechanism, settings=settings).make()
-            every = itertools.product(one.epsilons or self.epsilons or (), one.seeds or self.seeds)
-            for epsilon, seed in every:
+            every = itertools.product(
+                one.workloads or self.workloads,
+                one.epsilons or self.epsilons or (),
+                one.seeds or self.seeds,
+            )
+            for workload, epsilon, seed in every:
                 about = {"settings": settings, "epsilon": epsilon, "seed": seed}
-                yield self._run(split, one.mechanism, label=one.label, **about)
+                yield self._run(split, one.mechanism, workload, label=one.label, **about)
 
     def _baselines(self, split: SplitFiles) -> Iterable[Run]:
-        if split.has_public:
-            yield self._run(split, PUBLIC_TABLE)
-            yield self._run(split, BEST_MIXTURE)
-        yield self._run(split, TRUE_ONE_WAYS)
-        for seed in self.seeds:
-            yield self._run(split, SAMPLING_FLOOR, seed=seed)
+        there = [one for one in self.mechanisms if split.name in (one.splits or [split.name])]
+        used = (one.workloads or self.workloads for one in there)
+        for workload in dict.fromkeys(itertools.chain(*used)):
+            if split.has_public:
+                yield self._run(split, PUBLIC_TABLE, workload)
+                yield self._run(split, BEST_MIXTURE, workload)
+            yield self._run(split, TRUE_ONE_WAYS, workload)
+            for seed in self.seeds:
+                yield self._run(split, SAMPLING_FLOOR, workload, seed=seed)
 
     def _check_public(self, split: SplitFiles, one: Contender) -> None:
         if not split.has_public and mechanism_class(one.mechanism).uses_public:
@@ -287,10 +315,11 @@ def load_grid(name: str | Path) -> Grid:
     name
         A preset, or the path of a file. A file has the keys ``splits`` (names, or mappings with
         ``name`` and other keys of `SplitFiles`), ``mechanisms`` (names, or mappings with
-        ``mechanism``, ``settings``, ``label``, ``splits``, ``epsilons``, ``seeds`` and
-        ``seconds``; or ``all``), ``epsilons`` (for mechanisms that have none of their own),
-        ``seeds`` (how many, or a list), ``delta``, ``degree``, ``baselines``, ``settings``,
-        ``seconds`` and ``description``. A setting may be a list of values, all of which are tried;
+        ``mechanism``, ``settings``, ``label``, ``splits``, ``epsilons``, ``workloads``, ``seeds``
+        and ``seconds``; or ``all``), ``epsilons`` (for mechanisms that have none of their own),
+        ``workloads`` (``all``, ``target``, ``skewed``, ``random N``; see `Run`), ``seeds`` (how
+        many, or a list), ``delta``, ``degree``, ``baselines``, ``settings``, ``seconds`` and
+        ``description``. A setting may be a list of values, all of which are tried;
         a value is read as in a release's file. The grid's own ``settings`` go to every mechanism
         that has a setting of that name.
 
@@ -333,7 +362,9 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
         missing: list[str] = []
         if isinstance(given, dict):
             if isinstance(splits := given.get("splits"), list):
-                given["splits"] = [SplitFiles.from_config(one, folder) for one in splits]
+                given["splits"] = [
+                    made for one in splits for made in SplitFiles.from_config(one, folder)
+                ]
             if given.get("mechanisms") == "all":
                 given["mechanisms"] = list(MECHANISMS)
             if isinstance(entries := given.get("mechanisms"), list):

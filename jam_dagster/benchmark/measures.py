@@ -10,13 +10,26 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 
 from jam_dagster.errors import InputError
 
-MEASURES = ("error_mean", "error_max", "cell_max", "seconds", "public_share")
+JUDGED = ("error_mean", "error_max", "sample_share")
+MEASURES = (*JUDGED, "cell_max", "seconds", "round_seconds", "public_share")
 _SIZES = ("records", "public_records", "attributes")
 _TABLES = ("split", *_SIZES, "fingerprint")
+_QUESTION = ("degree", "workload")
+
+BEST = "best setting, tuned on private data"
+
+
+def workload_in_words(workload: str) -> str:
+    """Return what marginals a workload has."""
+    kind, _, name = workload.partition(" ")
+    words = {"target": f"marginals with {name}", "random": f"{name} random marginals"}
+    return words.get(kind, f"{kind} marginals")
+
 
 _IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "records": lambda value: f"{int(value):,} records",
@@ -27,6 +40,7 @@ _IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "fingerprint": lambda value: "tables unknown" if pd.isna(value) else f"tables {value[:6]}",
     "degree": lambda value: f"{int(value)}-way marginals",
     "delta": lambda value: f"delta {value:g}",
+    "workload": workload_in_words,
     "mechanism": str,
     "version": lambda value: f"version {value}",
     "machine": str,
@@ -42,29 +56,38 @@ def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
     decide the line.
 
     ``split`` becomes the name of a panel: the split's name, with the differences between rows of
-    that name. It names the workload and delta if any two rows differ in them. New columns:
-    ``shown``, the differences between rows of one label other than settings (also the machine, if
-    times are compared); and ``tables``, a number for each pair of tables and workload.
+    that name. It names degree, workload and delta if any two rows differ in them. New columns:
+    ``over_marginals`` and ``over_public_rows``, the same without the workload, and without the
+    number of public rows; ``shown``, the differences between rows of one label other than settings
+    (also the machine, if times are compared); and ``tables``, a number for each pair of tables and
+    workload.
     """
     rows = frame.copy()
-    question = [*_TABLES, "degree"]
-    rows["tables"] = rows.groupby(question, sort=False, dropna=False).ngroup()
+    rows["workload"] = rows["workload"].astype(object).fillna("all")
+    rows["tables"] = rows.groupby([*_TABLES, *_QUESTION], sort=False, dropna=False).ngroup()
     runs = rows["kind"] == "mechanism"
     # Baselines cost nothing, so their delta is meaningless.
-    everywhere = [
-        name for name, some in (("degree", rows), ("delta", rows[runs])) if _kinds(some[name]) > 1
-    ]
+    asked = dict.fromkeys(_QUESTION, rows) | {"delta": rows[runs]}
+    words = {
+        name: rows[name].map(_IN_WORDS[name]) if _kinds(some[name]) > 1 else ""
+        for name, some in asked.items()
+    }
     shown = _differences(rows, "split", _SIZES)
-    alike = [rows["split"], shown]
-    many = rows.groupby(alike, sort=False)["fingerprint"].transform(_kinds) > 1
+    many = rows.groupby([rows["split"], shown], sort=False)["fingerprint"].transform(_kinds) > 1
     named = rows["fingerprint"].map(_IN_WORDS["fingerprint"]).where(many, "")
-    parts = [rows["split"].astype(str), shown, named]
-    parts += [rows[name].map(_IN_WORDS[name]) for name in everywhere]
     rows["shown"] = _differences(
         rows[runs], "label", ("mechanism", "version", *(["machine"] if machines else []))
     ).reindex(rows.index, fill_value="")
-    rows["split"] = [", ".join(filter(None, one)) for one in zip(*parts, strict=True)]
+    parts = pd.DataFrame({"split": rows["split"], "shown": shown, "named": named} | words)
+    rows["over_public_rows"] = _joined(parts.assign(split=rows["split_of"]), "shown", "named")
+    rows["over_marginals"] = _joined(parts, "workload")
+    rows["split"] = _joined(parts)
     return rows
+
+
+def _joined(parts: pd.DataFrame, *left_out: str) -> list[str]:
+    texts = parts.drop(columns=list(left_out)).fillna("").astype(str)
+    return [", ".join(filter(None, one)) for one in texts.itertuples(index=False)]
 
 
 def with_settings(runs: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -113,10 +136,12 @@ def _done(frame: pd.DataFrame, machines: bool) -> pd.DataFrame:
     """Return the successful runs of mechanisms; without sampled rows their model's errors count."""
     good = apart(frame[frame["status"] == "done"], machines=machines)
     runs = good[good["kind"] == "mechanism"].copy()
-    for name in ("error_mean", "error_max"):
+    for name in JUDGED:
         runs[name] = runs[name].astype(float).fillna(runs[f"model_{name}"].astype(float))
     rounds = runs["rounds"].astype(float)
     runs["public_share"] = (runs["public_picks"].astype(float) / rounds).where(rounds > 0)
+    stages = runs["seconds_by_stage"].map(lambda text: json.loads(text or "{}").get("mechanism"))
+    runs["round_seconds"] = (stages.astype(float) / rounds).where(rounds > 0)
     return runs
 
 
@@ -133,7 +158,7 @@ def searched(frame: pd.DataFrame) -> pd.DataFrame:
             "jam-dagster benchmark run, or draw them with --no-search."
         )
     made, sampled = frame.copy(), _sampled(frame)
-    for name in ("error_mean", "error_max"):
+    for name in JUDGED:
         made.loc[sampled, name] = made.loc[sampled, f"searched_{name}"]
     return made
 
@@ -171,6 +196,28 @@ def main_runs(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
         for _, group in runs.groupby(["label", "shown", "split"], sort=False)
     ]
     return with_settings(pd.concat(kept).sort_index() if kept else runs, "parameters")
+
+
+def best_runs(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the runs of the settings with the least mean of a measure in each panel and epsilon.
+
+    The label of a line with several settings says `BEST`. No run if no line has several.
+    """
+    runs = _done(frame, machines=False)
+    runs["title"] = runs["label"]
+    runs[measure] = runs[measure].astype(float)
+    kept, several = [], False
+    for _, line in runs.groupby(["label", "shown"], sort=False):
+        tuned = line.groupby("split")["parameters"].nunique().max() > 1
+        several |= tuned
+        for _, group in line.groupby(["split", "epsilon"], sort=False):
+            errors = group.groupby("parameters", sort=False)[measure].mean().dropna()
+            if not errors.empty:
+                best = group[group["parameters"] == errors.idxmin()].copy()
+                words = (best["shown"].iloc[0], BEST if tuned else "")
+                best["label"] = named(best["label"].iloc[0], *words)
+                kept.append(best)
+    return pd.concat(kept) if several and kept else runs.iloc[:0]
 
 
 def sweep(frame: pd.DataFrame, setting: str, *, machines: bool = False) -> pd.DataFrame:
@@ -220,6 +267,25 @@ def means(runs: pd.DataFrame, by: list[str]) -> list[dict[str, Any]]:
             }
         made.append(row)
     return made
+
+
+def ratios(runs: pd.DataFrame, to: str = "aim") -> list[tuple[str, float, int]]:
+    """Return the mean error of each line over that of a mechanism, and the number of ratios.
+
+    A ratio is that of the means over seeds in a panel at an epsilon; their geometric mean counts.
+    The lines are sorted by it.
+    """
+    errors = runs.astype({"error_mean": float}).groupby(["label", "split", "epsilon"])["error_mean"]
+    plain = runs.loc[runs["mechanism"] == to, "label"].unique()
+    if len(plain) == 0:
+        return []
+    means = errors.mean()
+    base = means[plain[0]]
+    found = []
+    for name in dict.fromkeys(runs["label"]):
+        logs = np.log((means[name] / base).dropna())
+        found.append((str(name), float(np.exp(logs.mean())), len(logs)))
+    return sorted((one for one in found if one[2]), key=lambda one: one[1])
 
 
 def _or_none(value: float) -> float | None:

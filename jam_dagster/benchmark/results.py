@@ -18,65 +18,39 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-REASON = (
-    "Exact errors of private tables, and seeded noise. Nothing of this may leave, unless the "
-    "tables are published ones, or no secret otherwise."
+NOTICE = (
+    "RESTRICTED. Exact errors of private tables, and seeded noise. Nothing of this may leave, "
+    "unless the tables are published ones, or no secret otherwise."
 )
-NOTICE = f"RESTRICTED. {REASON}"
 """The note in the file's metadata."""
 
 _MARK = b"jam_dagster.benchmark"
 _VERSION = b"1"
 
+_TEXTS = (
+    "key kind mechanism label settings parameters split split_of workload noise seconds_by_stage "
+    "ended version machine date status message fingerprint"
+)
+_INTEGERS = (
+    "records public_records attributes degree marginals seed rounds private_picks public_picks"
+)
+_FLOATS = (
+    "epsilon delta rho_budget rho_spent error_mean error_max sample_share searched_error_mean "
+    "searched_error_max searched_sample_share model_error_mean model_error_max model_sample_share "
+    "cell_max cell_mean cell_rmse seconds cpu_seconds peak_memory_mb model_mb"
+)
 _COLUMNS = {
-    "key": "string",
-    "kind": "string",
-    "mechanism": "string",
-    "label": "string",
-    "settings": "string",
-    "parameters": "string",
-    "split": "string",
-    "records": "int64",
-    "public_records": "int64",
-    "attributes": "int64",
-    "degree": "int64",
-    "epsilon": "double",
-    "delta": "double",
-    "seed": "int64",
-    "noise": "string",
-    "rho_budget": "double",
-    "rho_spent": "double",
-    "error_mean": "double",
-    "error_max": "double",
-    "searched_error_mean": "double",
-    "searched_error_max": "double",
-    "model_error_mean": "double",
-    "model_error_max": "double",
-    "cell_max": "double",
-    "cell_mean": "double",
-    "cell_rmse": "double",
-    "seconds": "double",
-    "cpu_seconds": "double",
-    "seconds_by_stage": "string",
-    "peak_memory_mb": "double",
-    "rounds": "int64",
-    "private_picks": "int64",
-    "public_picks": "int64",
-    "ended": "string",
-    "model_mb": "double",
-    "version": "string",
-    "machine": "string",
-    "date": "string",
-    "status": "string",
-    "message": "string",
-    "fingerprint": "string",
+    name: kind
+    for kind, names in (("string", _TEXTS), ("int64", _INTEGERS), ("float64", _FLOATS))
+    for name in names.split()
 }
 """The columns. Errors are fractions of the records: of rows that were sampled alone, of the same
 rows after the search, and of the model; those of cells are of rows that were sampled alone, or of a
-model that samples none. Memory is in 2^20 bytes, `settings`, `parameters` and
-`seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are those of mechanism and sampling, and
-`status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds of
-the private table its number of records only. Files of earlier versions lack some of them."""
+model that samples none. `sample_share` is the size of a random sample of the private records with
+the same expected error, as a fraction of them. Memory is in 2^20 bytes, `settings`, `parameters`
+and `seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are those of mechanism and sampling,
+and `status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds
+of the private table its number of records only. Files of earlier versions lack some of them."""
 
 COLUMNS = tuple(_COLUMNS)
 
@@ -85,12 +59,8 @@ def schema() -> pa.Schema:
     """Return the file's schema."""
     import pyarrow as pa
 
-    made = pa.schema([(name, getattr(pa, _arrow(kind))()) for name, kind in _COLUMNS.items()])
+    made = pa.schema([(name, getattr(pa, kind)()) for name, kind in _COLUMNS.items()])
     return made.with_metadata({_MARK: _VERSION, b"notice": NOTICE.encode()})
-
-
-def _arrow(kind: str) -> str:
-    return "float64" if kind == "double" else kind
 
 
 def to_parquet(rows: Sequence[Row]) -> bytes:

@@ -15,7 +15,7 @@ from jam_dagster.benchmark.grid import Grid
 from jam_dagster.benchmark.results import Results, Row
 from jam_dagster.benchmark.run_process import RunProcess
 from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, Run
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import JamError, SpecificationError
 
 _LOOK_SECONDS = 0.05
 _START_SECONDS = 2.0
@@ -90,16 +90,15 @@ def plan(
     SourceError
         If a split is missing.
     SpecificationError
-        If a split has fewer attributes than the workload's marginals.
+        If a split lacks marginals of the workload.
     """
     runs = grid.runs()
     splits = {name: grid.by_name[name].load(data) for name in {one.split for one in runs}}
-    for split in splits.values():
-        if grid.degree > len(split.domain.names):
-            raise SpecificationError(
-                f"The split {split.name!r} has {len(split.domain.names)} attributes, too few for "
-                f"marginals of {grid.degree}: lower degree, or leave the split out."
-            )
+    for run in {(run.split, run.workload): run for run in runs}.values():
+        try:
+            run.marginals(splits[run.split].domain)
+        except JamError as error:
+            raise SpecificationError(f"The split {run.split!r}: {error}") from None
     held = {row["key"]: row for row in rows}
     durations = Durations(grid, rows, limit_s)
     made: dict[str, Planned] = {}

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.figures import Figure, figures
-from jam_dagster.benchmark.measures import has_search, levels, main_runs, means, named, searched
+from jam_dagster.benchmark.measures import (
+    has_search,
+    levels,
+    main_runs,
+    means,
+    named,
+    ratios,
+    searched,
+    workload_in_words,
+)
 from jam_dagster.benchmark.results import NOTICE
 from jam_dagster.benchmark.runs import BASELINES
 from jam_dagster.common.files import OWNER_ONLY, write_whole
@@ -64,7 +73,10 @@ def markdown(frame: pd.DataFrame, drawn: Sequence[Figure], *, search: bool) -> s
     for one in drawn:
         lines += ["", f"![{one.name.replace('_', ' ')}]({one.name}.svg)", "", one.caption]
     baselines = {title: levels(frame, name) for name, title in BASELINES.items()}
-    for panel, own in main_runs(frame).groupby("split", sort=False):
+    runs = main_runs(frame)
+    if pooled := ratios(runs):
+        lines += ["", "## Ratio to AIM", "", *_ratio_table(pooled)]
+    for panel, own in runs.groupby("split", sort=False):
         split = str(panel)
         known = (f"{name}: {of[split]:.4f}" for name, of in baselines.items() if split in of)
         lines += ["", *_errors(split, own), "", "; ".join(known)]
@@ -79,13 +91,21 @@ def _provenance(frame: pd.DataFrame, *, search: bool) -> Iterator[str]:
     failed = int((frame["status"] == "failed").sum())
     days = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     yield f"- Runs: {len(frame)}, {failed} of which failed; {days}"
-    degrees = ", ".join(f"all {one}-way marginals" for one in sorted(set(frame["degree"])))
-    yield f"- Workload: {degrees}"
+    asked = frame["workload"].astype(object).fillna("all")
+    pairs = sorted(set(zip(frame["degree"], asked.map(workload_in_words), strict=True)))
+    yield "- Workload: " + ", ".join(f"{words} of {degree} attributes" for degree, words in pairs)
     yield f"- Rows: {'sampled, then searched' if search else 'sampled alone'}"
     yield "- Delta: " + ", ".join(f"{one:g}" for one in sorted(set(frame["delta"])))
     yield "- Version: jam_dagster " + ", ".join(sorted(set(frame["version"])))
     yield "- Machine: " + "; ".join(sorted(set(frame["machine"])))
     yield "- Noise: seeded, for research: nothing was charged to a ledger"
+
+
+def _ratio_table(pooled: Sequence[tuple[str, float, int]]) -> Iterator[str]:
+    yield "Geometric mean, over splits and budgets, of the mean error over AIM's."
+    yield ""
+    lines = ([name, f"{ratio:.2f}", str(count)] for name, ratio, count in pooled)
+    yield from _table(["mechanism", "ratio", "splits and budgets"], lines)
 
 
 def _errors(split: str, own: pd.DataFrame) -> Iterator[str]:
@@ -99,7 +119,13 @@ def _errors(split: str, own: pd.DataFrame) -> Iterator[str]:
     yield ""
     epsilons = sorted(own["epsilon"].unique())
     yield from _table(
-        ["mechanism", *(f"epsilon {one:g}" for one in epsilons), "seconds", "MB"],
+        [
+            "mechanism",
+            *(f"epsilon {one:g}" for one in epsilons),
+            "seconds",
+            "seconds a round",
+            "MB",
+        ],
         (_line(group, epsilons) for _, group in own.groupby("label", sort=False)),
     )
 
@@ -109,10 +135,12 @@ def _line(group: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
     given = json.loads(group["settings"].iloc[0])
     settings = ", ".join(f"{name} {value}" for name, value in given.items())
     first = group.iloc[0]
+    a_round = group["round_seconds"].mean()
     return [
         named(first["title"], first["shown"], settings),
         *(_cell(by_epsilon.get(epsilon)) for epsilon in epsilons),
         f"{group['seconds'].astype(float).mean():.1f}",
+        "" if a_round != a_round else f"{a_round:.2f}",
         f"{group['peak_memory_mb'].astype(float).max():,.0f}",
     ]
 
