@@ -40,7 +40,8 @@ def run(
         typer.Argument(
             metavar="GRID",
             help="`smoke` (every mechanism on a small simulated table, minutes), `quick` (the main "
-            "comparison, an evening), `paper` (everything, days), or a YAML file.",
+            "comparison, an evening), `aim_paper`, `jam_paper`, `pmw_pub_paper` or `gem_paper` "
+            "(the figures of a paper, hours to days), or a YAML file.",
         ),
     ],
     out: Annotated[

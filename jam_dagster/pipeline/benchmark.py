@@ -227,7 +227,7 @@ class Benchmark(dg.Component, Configured):
     """The papers' comparison of mechanisms, a run a partition, and its figures."""
 
     grid: Annotated[
-        str, described("smoke, quick, paper, or a YAML file of one's own", "quick", "grid.yaml")
+        str, described("a preset, such as smoke or aim_paper, or a YAML file", "quick", "grid.yaml")
     ]
     out: Annotated[
         str,

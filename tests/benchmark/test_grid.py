@@ -25,6 +25,9 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+LATER = {"hdmm", "dualquery", "fem"}
+
+
 @pytest.mark.parametrize("name", presets())
 def test_a_preset_can_be_read_and_names_only_what_exists_or_is_expected(name: str) -> None:
     grid = load_grid(name)
@@ -36,13 +39,14 @@ def test_a_preset_can_be_read_and_names_only_what_exists_or_is_expected(name: st
     for run in runs:
         if not run.is_baseline:
             run.make()
-    assert not grid.missing
+    assert set(grid.missing) <= LATER
+    assert (name in {"smoke", "quick"}) <= (not grid.missing)
+    assert len({run.name for run in runs}) == len(runs)
 
 
-def test_presets_go_from_small_to_large() -> None:
-    assert presets() == ["smoke", "quick", "paper"]
-    sizes = [len(load_grid(name).runs()) for name in presets()]
-    assert sizes == sorted(sizes)
+def test_presets_begin_with_the_small_ones() -> None:
+    assert presets()[:2] == ["smoke", "quick"]
+    assert set(presets()[2:]) == {"aim_paper", "gem_paper", "jam_paper", "pmw_pub_paper"}
 
 
 def test_smoke_holds_every_mechanism_without_being_told() -> None:
@@ -176,7 +180,7 @@ def test_a_setting_that_no_mechanism_takes_is_found_before_anything_runs(
 
 
 def test_a_grid_that_is_not_there_is_said_with_those_that_are() -> None:
-    with pytest.raises(SpecificationError, match="smoke, quick, paper"):
+    with pytest.raises(SpecificationError, match="smoke, quick, aim_paper"):
         load_grid("slow")
 
 
