@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jam_dagster.benchmark.line_styles import Line
@@ -50,8 +48,6 @@ class Axis(NamedTuple):
     column: str
     title: str
     share: bool = False
-    names: Mapping[float, str] = MappingProxyType({})
-    """A second line of labels, below some of the values."""
 
 
 def chart_of_lines(
@@ -81,7 +77,6 @@ def chart_of_lines(
             format=".3~g",
             grid=False,
             labelOverlap=True,
-            labelExpr=_named(x.names) if x.names else alt.Undefined,
         ),
     )
     up = partial(
@@ -210,13 +205,3 @@ def _legend(orient: Any, columns: int, **options: Any) -> alt.Legend:
     import altair as alt
 
     return alt.Legend(title=None, orient=orient, columns=columns, labelLimit=0, **options)
-
-
-def _named(names: Mapping[float, str]) -> str:
-    """Return an expression for the labels of an axis: a value, and below it its name."""
-    label = "format(datum.value, '.3~g')"
-    for value, name in names.items():
-        # Numbers from Vega may differ in their last digits.
-        here = f"abs(datum.value - {value!r}) < {value * 1e-9!r}"
-        label = f"{here} ? [format(datum.value, '.3~g'), {json.dumps(name)}] : {label}"
-    return label

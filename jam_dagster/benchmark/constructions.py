@@ -11,9 +11,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +27,15 @@ STRONGEST_TILT = 64.0
 _STEPS = 60
 
 
-@dataclass(frozen=True, eq=False)
-class ConstructedSplit:
-    """Two tables over one domain without a record in common, and the public one's error."""
+class ConstructedSplit(NamedTuple):
+    """Two tables over one domain without a record in common.
+
+    `error` is the public one's mean workload error: an exact statistic of the private table.
+    """
 
     private: EncodedTable
     public: EncodedTable
     error: float
-    """Its mean workload error: an exact statistic of the private table."""
 
 
 def error_targeted_split(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -130,17 +130,8 @@ class SplitFiles:
     def from_config(cls, config: object, folder: Path) -> list[SplitFiles]:
         """Return the splits of an entry of a grid's file; each of several `public_rows` is one.
 
-        Parameters
-        ----------
-        config
-            A name, or a mapping with the names of the parameters.
-        folder
-            The base of relative paths.
-
-        Raises
-        ------
-        SpecificationError
-            If it is neither, or has unknown keys.
+        The entry is a name, or a mapping with the names of the parameters; relative paths are below
+        the folder. Raises SpecificationError if it is neither, or has unknown keys.
         """
         if isinstance(config, str):
             return [cls(config)]
@@ -170,12 +161,7 @@ class SplitFiles:
         return not self.all_private and (self.private is None or self.public is not None)
 
     def load(self, data: Path | None = None) -> Split:
-        """Read the tables.
-
-        Parameters
-        ----------
-        data
-            The folder of published tables; that of the variable JAM_DATA if not given.
+        """Read the tables, below the folder of published ones (that of JAM_DATA if not given).
 
         Raises
         ------
@@ -208,8 +194,8 @@ class SplitFiles:
                 public = encode(records, domain, private=False)
             return _checked(Split(self.name, private, public, self.name))
         place = self.of or self.name
-        if place in SIMULATED:
-            split = SIMULATED[place](self.name)
+        if place == SIMULATED:
+            split = _small_survey()
         else:
             split = _published(place, data, whole=self.all_private)
         if self.all_private and split.public is not None:
@@ -233,7 +219,7 @@ def _published(name: str, data: Path | None, *, whole: bool) -> Split:
             f"The split {name!r} is published elsewhere: name the folder that holds "
             f"{name}/domain.json, priv.csv and pub.csv, such as the splits of the JAM authors' "
             f"repository, with --data or the variable {FOLDER_VARIABLE}. "
-            f"Without it there is {', '.join(SIMULATED)}, which is simulated."
+            f"Without it there is {SIMULATED}, which is simulated."
         )
     below = Path(root) / "paper" if (Path(root) / "paper").is_dir() else Path(root)
     parts = ["priv", "pub"]
@@ -241,15 +227,14 @@ def _published(name: str, data: Path | None, *, whole: bool) -> Split:
         below, parts = Path(root) / "whole", ["table"]
     folder = below / name
     # The authors' repository names it after the split.
-    domains = [folder / "domain.json", folder / f"{name}-domain.json"]
-    domain_file = next((path for path in domains if path.is_file()), None)
-    if domain_file is None:
+    domains = [path for path in folder.glob("*domain.json") if path.is_file()]
+    if not domains:
         known = sorted({path.parent.name for path in below.glob("*/*domain.json")})
         raise SourceError(
             f"{below} holds no split {name!r} (a folder with domain.json, priv.csv and pub.csv); "
             f"it holds {', '.join(known) or 'none'}."
         )
-    domain = Domain.load(domain_file)
+    domain = Domain.load(domains[0])
     tables = []
     for part in parts:
         path = folder / f"{part}.csv"
@@ -267,23 +252,18 @@ def _checked(split: Split) -> Split:
     return split
 
 
+SIMULATED = "census_small"
+"""The split that needs no files."""
+
 _SMALL = ("sex", "settlement", "marital_status", "employment", "usual_care")
 
 
-def _small_survey(name: str) -> Split:
+def _small_survey() -> Split:
     """Return 2,000 simulated people and a biased public sample of 400, in five attributes.
 
     The full domain has 672 cells, so mechanisms that hold all of it run, too.
     """
-    private, public = simulate_health_survey(0, 2000, 400)
+    rows = simulate_health_survey(0, 2000, 400)
     domain = health_survey_domain().project(_SMALL)
-    columns = list(domain.names)
-    return Split(
-        name,
-        encode(private[columns], domain, private=False),
-        encode(public[columns], domain, private=False),
-    )
-
-
-SIMULATED: Mapping[str, Callable[[str], Split]] = {"census_small": _small_survey}
-"""Splits that need no files, by name."""
+    private, public = (encode(one[[*_SMALL]], domain, private=False) for one in rows)
+    return Split(SIMULATED, private, public)

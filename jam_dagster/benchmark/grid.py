@@ -75,12 +75,10 @@ def _tried(given: object) -> object:
     """Return the values of each setting; a file may give a single one without a list."""
     if not isinstance(given, Mapping):
         raise SpecificationError(f"settings must be a mapping, got {given!r}")
-    made = {
-        str(key): tuple(value) if isinstance(value, list | tuple) else (value,)
-        for key, value in given.items()
-    }
-    for key, values in made.items():
-        if not values:
+    made = {}
+    for key, value in given.items():
+        made[str(key)] = tuple(value) if isinstance(value, list | tuple) else (value,)
+        if not made[str(key)]:
             raise SpecificationError(f"the setting {key} has no values to try")
     return made
 
@@ -153,22 +151,11 @@ class Grid(_GridFile):
         epsilons: Sequence[float] = (),
         seeds: int | None = None,
     ) -> Grid:
-        """Return a part of the grid; None does not restrict.
+        """Return a part of the grid, with these splits, mechanisms, epsilons and first seeds.
 
-        Parameters
-        ----------
-        splits, mechanisms
-            Names in the grid. A published split that the grid lacks is added.
-        epsilons
-            Replace all others.
-        seeds
-            Number of seeds, from the first one on.
-
-        Raises
-        ------
-        SpecificationError
-            If the grid has no such mechanism, no remaining one runs on a split, or the grid has
-            fewer seeds.
+        A published split that the grid lacks is added, and epsilons replace all others. Raises
+        SpecificationError if the grid has no such mechanism, no remaining one runs on a split, or
+        the grid has fewer seeds.
         """
         known = list(dict.fromkeys(one.mechanism for one in self.mechanisms))
         for name in mechanisms:
@@ -212,7 +199,7 @@ class Grid(_GridFile):
                     f"{self.name!r} are for {', '.join(dict.fromkeys(named))}."
                 )
         most = max(len(one.seeds or self.seeds) for one in contenders)
-        if seeds is not None and seeds > most:
+        if (seeds or 0) > most:
             raise SpecificationError(
                 f"The grid {self.name!r} has {most} seeds, fewer than {seeds}: ask for fewer, or "
                 "raise seeds in a grid of your own."

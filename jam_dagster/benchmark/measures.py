@@ -19,7 +19,7 @@ JUDGED = ("error_mean", "error_max", "sample_share")
 MEASURES = (*JUDGED, "cell_max", "seconds", "round_seconds", "public_share")
 _SIZES = ("records", "public_records", "attributes")
 _TABLES = ("split", *_SIZES, "fingerprint")
-_QUESTION = ("degree", "workload")
+QUESTION = ("degree", "workload")
 
 BEST = "best setting, tuned on private data"
 
@@ -64,10 +64,10 @@ def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
     """
     rows = frame.copy()
     rows["workload"] = rows["workload"].astype(object).fillna("all")
-    rows["tables"] = rows.groupby([*_TABLES, *_QUESTION], sort=False, dropna=False).ngroup()
+    rows["tables"] = rows.groupby([*_TABLES, *QUESTION], sort=False, dropna=False).ngroup()
     runs = rows["kind"] == "mechanism"
     # Baselines cost nothing, so their delta is meaningless.
-    asked = dict.fromkeys(_QUESTION, rows) | {"delta": rows[runs]}
+    asked = dict.fromkeys(QUESTION, rows) | {"delta": rows[runs]}
     words = {
         name: rows[name].map(_IN_WORDS[name]) if _kinds(some[name]) > 1 else ""
         for name, some in asked.items()
@@ -227,14 +227,10 @@ def sweep(frame: pd.DataFrame, setting: str, *, machines: bool = False) -> pd.Da
     the most values count.
     """
     runs = _done(frame, machines)
-    given = runs["parameters"].map(json.loads)
-    runs[setting] = pd.to_numeric(
-        pd.Series([one.get(setting) for one in given], index=runs.index, dtype=object)
-    )
-    runs["others"] = [
-        json.dumps({name: value for name, value in one.items() if name != setting}, sort_keys=True)
-        for one in given
-    ]
+    given = [json.loads(one) for one in runs["parameters"]]
+    values = pd.Series([one.pop(setting, None) for one in given], index=runs.index, dtype=object)
+    runs[setting] = pd.to_numeric(values)
+    runs["others"] = [json.dumps(one, sort_keys=True) for one in given]
     runs = runs[runs[setting].notna()]
     kept = []
     for _, group in runs.groupby(["label", "shown", "split"], sort=False):

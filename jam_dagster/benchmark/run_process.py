@@ -37,14 +37,11 @@ class RunProcess:
     def __init__(
         self, run: Run, files: SplitFiles, data: Path | None, limit_s: float | None = None
     ) -> None:
-        self.run = run
-        self._limit_s = limit_s
-        self._started = time.monotonic()
-        folder = None if data is None else str(data)
+        self.run, self._limit_s, self._started = run, limit_s, time.monotonic()
         request = {
             "run": asdict(run),
             "files": asdict(files),
-            "data": folder,
+            "data": None if data is None else str(data),
             "parent": os.getpid(),
         }
         self._process = subprocess.Popen(  # noqa: S603  # this interpreter, on what is read here

@@ -26,23 +26,11 @@ _BASELINE_SECONDS = {**dict.fromkeys(BASELINES, 1.0), BEST_MIXTURE: 60.0}
 
 @dataclass(frozen=True)
 class Planned:
-    """A run of a grid, with its status and expected duration.
+    """A run of a grid, with the key of its row and its expected duration.
 
-    Parameters
-    ----------
-    run
-        The run.
-    key
-        The key of its row.
-    status
-        ``done`` or ``failed`` if there is a row; None if the run is to be made.
-    seconds
-        Its expected duration.
-    known
-        Whether the duration comes from similar runs or from the grid.
-    made_by
-        The package version of the row that this run will replace; empty without a row, or if it
-        was this version.
+    `status` is ``done`` or ``failed``, or None if the run is to be made; `known` is whether the
+    duration comes from similar runs or from the grid; `made_by` is the other package version that
+    made the row, if any.
     """
 
     run: Run
@@ -67,16 +55,10 @@ def plan(
 
     Parameters
     ----------
-    grid
-        The runs.
+    grid, data, again, limit_s
+        As for `run_grid`.
     rows
         Earlier results.
-    data
-        The folder of published tables.
-    again
-        Whether failed runs are to be repeated.
-    limit_s
-        Time limit of a run in seconds. None: no limit.
 
     Returns
     -------
@@ -119,8 +101,7 @@ class Durations:
     """Expected durations of a grid's runs, from rows of any version, which it notes one by one."""
 
     def __init__(self, grid: Grid, rows: Iterable[Row], limit_s: float | None = None) -> None:
-        self._grid = grid
-        self._limit_s = limit_s
+        self._grid, self._limit_s = grid, limit_s
         self._taken: dict[Hashable, list[float]] = defaultdict(list)
         for row in rows:
             self.note(row)
@@ -160,19 +141,7 @@ class Durations:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run.
-
-    Parameters
-    ----------
-    run
-        The run.
-    row
-        Its row.
-    number, of
-        Number of finished runs, and of all runs to make.
-    left
-        Expected seconds for the others.
-    """
+    """A finished run: `number` of all `of` runs to make, with the expected seconds for the rest."""
 
     run: Run
     row: Row

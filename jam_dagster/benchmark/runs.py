@@ -91,13 +91,7 @@ class Run:
         return self.label or BASELINES.get(self.mechanism) or title_of(self.mechanism)
 
     def make(self) -> Mechanism:
-        """Return the mechanism.
-
-        Raises
-        ------
-        SpecificationError
-            If it is not registered, or does not take the settings.
-        """
+        """Return the mechanism, or raise SpecificationError."""
         return make_mechanism(self.mechanism, **dict(self.settings))
 
     @property
@@ -114,13 +108,7 @@ class Run:
         return json.dumps(self.parameters(), sort_keys=True)
 
     def marginals(self, domain: Domain) -> Workload:
-        """Return the workload over a domain.
-
-        Raises
-        ------
-        InputError
-            If the domain lacks the target, or has fewer attributes or marginals.
-        """
+        """Return the workload over a domain, or raise if that lacks attributes or marginals."""
         every = Workload.all_k_way(domain, self.degree)
         kind, _, name = self.workload.partition(" ")
         rng = np.random.default_rng(0)
@@ -148,16 +136,9 @@ class Run:
 
         Explicit default settings do not change the key.
         """
-        identity = {
-            "split": self.split,
-            "mechanism": self.mechanism,
-            "settings": self.parameters(),
-            "epsilon": self.epsilon,
-            "seed": self.seed,
-            "delta": self.delta,
-            "degree": self.degree,
-            "fingerprint": fingerprint,
-        }
+        names = ("split", "mechanism", "epsilon", "seed", "delta", "degree")
+        identity = {name: getattr(self, name) for name in names}
+        identity |= {"settings": self.parameters(), "fingerprint": fingerprint}
         if self.workload != "all":
             identity["workload"] = self.workload
         return canonical_digest(identity)[:16]

@@ -46,23 +46,16 @@ def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row
 
     Parameters
     ----------
-    run
-        The run.
-    split
-        The tables of its split.
+    run, split
+        The run, and the tables of its split.
     on_round
         Called after every round of the mechanism.
 
     Returns
     -------
     dict
-        A row of `jam_dagster.benchmark.results.SCHEMA`. Its errors are exact statistics of the
-        private table, so it is restricted unless that table is no secret.
-
-    Raises
-    ------
-    JamError
-        Any error of the mechanism.
+        A row of `read_frame`. Its errors are exact statistics of the private table, so it is
+        restricted unless that table is no secret.
     """
     row = {**describe(run, split), "status": "done", "message": ""}
     if run.is_baseline:
