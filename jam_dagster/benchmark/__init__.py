@@ -5,7 +5,7 @@ The code behind `jam-dagster benchmark` and the benchmark job of `jam_dagster.pi
 
 from jam_dagster.benchmark.data import Split, SplitFiles
 from jam_dagster.benchmark.figures import Figure, figures
-from jam_dagster.benchmark.grid import Contender, Grid, load_grid, presets
+from jam_dagster.benchmark.grid import Grid, load_grid, presets
 from jam_dagster.benchmark.results import read_frame, read_rows
 from jam_dagster.benchmark.running import Outcome, Planned, plan, run_grid
 from jam_dagster.benchmark.runs import BASELINES, Run
@@ -14,7 +14,6 @@ from jam_dagster.benchmark.trial import run_trial
 
 __all__ = [
     "BASELINES",
-    "Contender",
     "Figure",
     "Grid",
     "Outcome",

@@ -25,21 +25,6 @@ _DASHES = {
     BASELINES[TRUE_ONE_WAYS]: [2, 3],
     BASELINES[SAMPLING_FLOOR]: [8, 3, 2, 3],
 }
-# Shapes that Vega does not have by name.
-_PATHS = {
-    "star": "M0,-1L.26,-.36L.95,-.31L.42,.14L.59,.81L0,.45L-.59,.81L-.42,.14L-.95,-.31L-.26,-.36Z",
-    "saltire": "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,.5L-.4,0Z",
-    "hourglass": "M-.8,-.8L.8,-.8L-.8,.8L.8,.8Z",
-    "bow-tie": "M-.8,-.8L-.8,.8L.8,-.8L.8,.8Z",
-    "tall": "M-.4,-1L.4,-1L.4,1L-.4,1Z",
-    "wide": "M-1,-.4L1,-.4L1,.4L-1,.4Z",
-    "pentagon": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z",
-    "chevron-up": "M0,-.9L.9,.2L.9,.9L0,0L-.9,.9L-.9,.2Z",
-    "chevron-down": "M0,.9L.9,-.2L.9,-.9L0,0L-.9,-.9L-.9,-.2Z",
-    "half-disc": "M-1,.5A1,1,0,0,1,1,.5Z",
-    "bowl": "M-1,-.5A1,1,0,0,0,1,-.5Z",
-    "tee": "M-.9,-.9L.9,-.9L.9,-.3L.3,-.3L.3,.9L-.3,.9L-.3,-.3L-.9,-.3Z",
-}
 
 
 class Axis(NamedTuple):
@@ -189,7 +174,7 @@ def _marks(
         base.mark_point(size=52, opacity=1, strokeWidth=1.5).encode(
             y=up("y:Q"),
             fill=style(alt.Fill, [one.colour if one.public else "transparent" for one in lines]),
-            shape=style(alt.Shape, [_PATHS.get(one.shape, one.shape) for one in lines]),
+            shape=style(alt.Shape, [one.shape for one in lines]),
         ),
     ]
 

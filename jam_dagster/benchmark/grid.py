@@ -190,13 +190,12 @@ class Grid(_GridFile):
         self, contenders: Sequence[Contender], splits: Sequence[str], seeds: int | None
     ) -> None:
         """Raise if a part of the grid lacks something requested."""
-        everywhere = any(one.splits is None for one in contenders)
         for name in splits:
-            if not everywhere and all(name not in (one.splits or ()) for one in contenders):
-                named = [split for one in self.mechanisms for split in one.splits or ()]
+            if not any(one.splits is None or name in one.splits for one in contenders):
+                named = dict.fromkeys(name for one in self.mechanisms for name in one.splits or ())
                 raise SpecificationError(
                     f"No requested mechanism runs on the split {name!r}: those of the grid "
-                    f"{self.name!r} are for {', '.join(dict.fromkeys(named))}."
+                    f"{self.name!r} are for {', '.join(named)}."
                 )
         most = max(len(one.seeds or self.seeds) for one in contenders)
         if (seeds or 0) > most:

@@ -14,7 +14,6 @@ from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 Row = dict[str, Any]
 
@@ -55,22 +54,17 @@ of the private table its number of records only. Files of earlier versions lack 
 COLUMNS = tuple(_COLUMNS)
 
 
-def schema() -> pa.Schema:
-    """Return the file's schema."""
-    import pyarrow as pa
-
-    made = pa.schema([(name, getattr(pa, kind)()) for name, kind in _COLUMNS.items()])
-    return made.with_metadata({_MARK: _VERSION, b"notice": NOTICE.encode()})
-
-
 def to_parquet(rows: Sequence[Row]) -> bytes:
     """Return rows as the content of a file; missing values are null."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.Table.from_pylist(
-        [{name: row.get(name) for name in COLUMNS} for row in rows], schema=schema()
+    schema = pa.schema(
+        [(name, getattr(pa, kind)()) for name, kind in _COLUMNS.items()],
+        metadata={_MARK: _VERSION, b"notice": NOTICE.encode()},
     )
+    whole = [{name: row.get(name) for name in COLUMNS} for row in rows]
+    table = pa.Table.from_pylist(whole, schema=schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()
@@ -158,12 +152,10 @@ class Results:
 
     def relabel(self, labels: Mapping[str, str]) -> None:
         """Set the labels of the runs with these keys."""
-        stale = [
-            row for key, row in self._rows.items() if labels.get(key, row["label"]) != row["label"]
-        ]
-        for row in stale:
-            row["label"] = labels[row["key"]]
-        if stale:
+        labels = {key: label for key, label in labels.items() if key in self._rows}
+        if any(self._rows[key]["label"] != label for key, label in labels.items()):
+            for key, label in labels.items():
+                self._rows[key]["label"] = label
             self._write()
 
     def add(self, row: Row) -> Row:

@@ -87,10 +87,10 @@ def markdown(frame: pd.DataFrame, drawn: Sequence[Figure], *, search: bool) -> s
 
 def _provenance(frame: pd.DataFrame, *, search: bool) -> Iterator[str]:
     """List the versions, machines, dates and measurement of the runs, and how rows were made."""
-    dates = sorted(str(one)[:10] for one in frame["date"])
+    days = {str(one)[:10] for one in frame["date"]}
     failed = int((frame["status"] == "failed").sum())
-    days = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    yield f"- Runs: {len(frame)}, {failed} of which failed; {days}"
+    when = " to ".join(sorted({min(days), max(days)}))
+    yield f"- Runs: {len(frame)}, {failed} of which failed; {when}"
     asked = frame["workload"].astype(object).fillna("all")
     pairs = sorted(set(zip(frame["degree"], asked.map(workload_in_words), strict=True)))
     yield "- Workload: " + ", ".join(f"{words} of {degree} attributes" for degree, words in pairs)
@@ -118,16 +118,9 @@ def _errors(split: str, own: pd.DataFrame) -> Iterator[str]:
     yield f"## {split}: {size} records, {first['attributes']} attributes"
     yield ""
     epsilons = sorted(own["epsilon"].unique())
-    yield from _table(
-        [
-            "mechanism",
-            *(f"epsilon {one:g}" for one in epsilons),
-            "seconds",
-            "seconds a round",
-            "MB",
-        ],
-        (_line(group, epsilons) for _, group in own.groupby("label", sort=False)),
-    )
+    head = ["mechanism", *(f"epsilon {one:g}" for one in epsilons)]
+    lines = (_line(group, epsilons) for _, group in own.groupby("label", sort=False))
+    yield from _table([*head, "seconds", "seconds a round", "MB"], lines)
 
 
 def _line(group: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:

@@ -57,35 +57,28 @@ def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row
         A row of `read_frame`. Its errors are exact statistics of the private table, so it is
         restricted unless that table is no secret.
     """
-    row = {**describe(run, split), "status": "done", "message": ""}
-    if run.is_baseline:
-        row |= _baseline(run, split)
-    else:
-        row |= _mechanism(run, split, on_round)
+    known = describe(run, split)
+    made = _baseline(run, split) if run.is_baseline else _mechanism(run, split, on_round)
     # The mechanism's device is known only now.
-    return {**row, "machine": machine_in_words(), "peak_memory_mb": peak_memory_mb()}
+    now = {"machine": machine_in_words(), "peak_memory_mb": peak_memory_mb()}
+    return {**known, "status": "done", "message": "", **made, **now}
 
 
 def describe(run: Run, split: Split) -> Row:
     """Return the part of a row that is known before the run."""
+    names = ("split", "mechanism", "workload", "degree", "epsilon", "delta", "seed")
     return {
+        **{name: getattr(run, name) for name in names},
         "key": run.key(split.fingerprint),
         "kind": "baseline" if run.is_baseline else "mechanism",
-        "mechanism": run.mechanism,
         "label": run.title,
         "settings": json.dumps(dict(run.settings), sort_keys=True),
         "parameters": run.parameters_json(),
-        "split": run.split,
         "split_of": split.of,
-        "workload": run.workload,
         "records": split.private.records,
         "public_records": None if split.public is None else split.public.records,
         "attributes": len(split.domain.names),
         "fingerprint": split.fingerprint,
-        "degree": run.degree,
-        "epsilon": run.epsilon,
-        "delta": run.delta,
-        "seed": run.seed,
         "noise": "none" if run.is_baseline else "numpy, seeded",
         "rho_budget": run.rho,
         "version": __version__,
