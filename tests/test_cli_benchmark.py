@@ -33,7 +33,7 @@ def test_the_runs_and_what_they_may_take_are_listed(data: Path, grid_file: Path)
 
 
 def test_a_preset_says_what_this_version_lacks(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jam_dagster.benchmark import grid_file as module
+    from jam_dagster.benchmark import grid as module
 
     monkeypatch.setattr(module, "MECHANISMS", {"jam_pgm": "jam_pgm.JamPgm", "aim": "aim.Aim"})
 

@@ -5,18 +5,15 @@ The code behind `jam-dagster benchmark` and the benchmark job of `jam_dagster.pi
 
 from jam_dagster.benchmark.data import Split, SplitFiles
 from jam_dagster.benchmark.figures import Figure, figures
-from jam_dagster.benchmark.grid import Contender, Grid
-from jam_dagster.benchmark.grid_file import load_grid, presets
-from jam_dagster.benchmark.page import write_figures
-from jam_dagster.benchmark.planning import Planned, plan
+from jam_dagster.benchmark.grid import Grid, load_grid, presets
 from jam_dagster.benchmark.results import read_frame, read_rows
-from jam_dagster.benchmark.running import Outcome, run_grid
+from jam_dagster.benchmark.running import Outcome, Planned, plan, run_grid
 from jam_dagster.benchmark.runs import BASELINES, Run
+from jam_dagster.benchmark.summary import write_figures
 from jam_dagster.benchmark.trial import run_trial
 
 __all__ = [
     "BASELINES",
-    "Contender",
     "Figure",
     "Grid",
     "Outcome",

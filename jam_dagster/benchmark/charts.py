@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jam_dagster.benchmark.line_styles import Line
@@ -27,21 +25,6 @@ _DASHES = {
     BASELINES[TRUE_ONE_WAYS]: [2, 3],
     BASELINES[SAMPLING_FLOOR]: [8, 3, 2, 3],
 }
-# Shapes that Vega does not have by name.
-_PATHS = {
-    "star": "M0,-1L.26,-.36L.95,-.31L.42,.14L.59,.81L0,.45L-.59,.81L-.42,.14L-.95,-.31L-.26,-.36Z",
-    "saltire": "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,.5L-.4,0Z",
-    "hourglass": "M-.8,-.8L.8,-.8L-.8,.8L.8,.8Z",
-    "bow-tie": "M-.8,-.8L-.8,.8L.8,-.8L.8,.8Z",
-    "tall": "M-.4,-1L.4,-1L.4,1L-.4,1Z",
-    "wide": "M-1,-.4L1,-.4L1,.4L-1,.4Z",
-    "pentagon": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z",
-    "chevron-up": "M0,-.9L.9,.2L.9,.9L0,0L-.9,.9L-.9,.2Z",
-    "chevron-down": "M0,.9L.9,-.2L.9,-.9L0,0L-.9,-.9L-.9,-.2Z",
-    "half-disc": "M-1,.5A1,1,0,0,1,1,.5Z",
-    "bowl": "M-1,-.5A1,1,0,0,0,1,-.5Z",
-    "tee": "M-.9,-.9L.9,-.9L.9,-.3L.3,-.3L.3,.9L-.3,.9L-.3,-.3L-.9,-.3Z",
-}
 
 
 class Axis(NamedTuple):
@@ -50,8 +33,6 @@ class Axis(NamedTuple):
     column: str
     title: str
     share: bool = False
-    names: Mapping[float, str] = MappingProxyType({})
-    """A second line of labels, below some of the values."""
 
 
 def chart_of_lines(
@@ -81,7 +62,6 @@ def chart_of_lines(
             format=".3~g",
             grid=False,
             labelOverlap=True,
-            labelExpr=_named(x.names) if x.names else alt.Undefined,
         ),
     )
     up = partial(
@@ -194,7 +174,7 @@ def _marks(
         base.mark_point(size=52, opacity=1, strokeWidth=1.5).encode(
             y=up("y:Q"),
             fill=style(alt.Fill, [one.colour if one.public else "transparent" for one in lines]),
-            shape=style(alt.Shape, [_PATHS.get(one.shape, one.shape) for one in lines]),
+            shape=style(alt.Shape, [one.shape for one in lines]),
         ),
     ]
 
@@ -210,13 +190,3 @@ def _legend(orient: Any, columns: int, **options: Any) -> alt.Legend:
     import altair as alt
 
     return alt.Legend(title=None, orient=orient, columns=columns, labelLimit=0, **options)
-
-
-def _named(names: Mapping[float, str]) -> str:
-    """Return an expression for the labels of an axis: a value, and below it its name."""
-    label = "format(datum.value, '.3~g')"
-    for value, name in names.items():
-        # Numbers from Vega may differ in their last digits.
-        here = f"abs(datum.value - {value!r}) < {value * 1e-9!r}"
-        label = f"{here} ? [format(datum.value, '.3~g'), {json.dumps(name)}] : {label}"
-    return label

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.common.redaction import redacted
-from jam_dagster.common.validation import as_integer, as_text, check_keys
+from jam_dagster.common.validation import as_boolean, as_integer, as_text, check_keys
 from jam_dagster.errors import InputError, SourceError, SpecificationError
 from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.tables import (
@@ -40,11 +42,14 @@ class Split:
         Its name in results.
     private, public
         The tables; None without a public one.
+    of
+        The name of the tables of which it may have fewer public rows.
     """
 
     name: str
     private: EncodedTable
     public: EncodedTable | None
+    of: str = ""
 
     @property
     def domain(self) -> Domain:
@@ -80,6 +85,10 @@ class SplitFiles:
         The folder of published tables, or the simulated split, if its name differs.
     public_rows
         Number of rows of the public table, from its first on; None: all.
+    all_private
+        Whether the published public rows belong to the private table, and there is no public one.
+    target
+        The attribute of the workload ``target``.
 
     Raises
     ------
@@ -93,6 +102,8 @@ class SplitFiles:
     domain: str | None = None
     of: str | None = None
     public_rows: int | None = None
+    all_private: bool = False
+    target: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable():
@@ -107,54 +118,52 @@ class SplitFiles:
             )
         if self.of is not None and self.private is not None:
             raise SpecificationError(f"the split {self.name!r} has both of and private: give one.")
+        if self.all_private and (self.private is not None or self.public_rows is not None):
+            raise SpecificationError(
+                f"all_private of the split {self.name!r} is for published tables, without "
+                "public_rows."
+            )
         if self.public_rows is not None and self.public_rows < 1:
             raise SpecificationError(
-                f"the split {self.name!r}: public_rows must be at least 1, got {self.public_rows}"
+                f"public_rows of the split {self.name!r} must be at least 1, got {self.public_rows}"
             )
 
     @classmethod
-    def from_config(cls, config: object, folder: Path) -> SplitFiles:
-        """Return the split of a grid's entry.
+    def from_config(cls, config: object, folder: Path) -> list[SplitFiles]:
+        """Return the splits of an entry of a grid's file; each of several `public_rows` is one.
 
-        Parameters
-        ----------
-        config
-            A name, or a mapping with ``name``, ``private``, ``public`` and ``domain``, or ``of``,
-            and ``public_rows``.
-        folder
-            The base of relative paths.
-
-        Raises
-        ------
-        SpecificationError
-            If it is neither, or has unknown keys.
+        The entry is a name, or a mapping with the names of the parameters; relative paths are below
+        the folder. Raises SpecificationError if it is neither, or has unknown keys.
         """
         if isinstance(config, str):
-            return cls(config)
+            return [cls(config)]
         if not isinstance(config, Mapping):
             raise SpecificationError(f"a split is a name or a mapping, got {config!r}")
         check_keys("a split", config, [one.name for one in fields(cls)])
+        rows = config.get("public_rows")
+        if isinstance(rows, list):
+            every = [
+                {**config, "name": f"{config.get('name')}_{n}", "public_rows": n} for n in rows
+            ]
+            of = {} if "private" in config else {"of": config.get("of", config.get("name"))}
+            return [split for one in every for split in cls.from_config(one | of, folder)]
+        read = {"public_rows": as_integer, "all_private": as_boolean}
         given: dict[str, Any] = {
-            key: (as_integer if key == "public_rows" else as_text)("a split", key, value)
-            for key, value in config.items()
+            key: read.get(key, as_text)("a split", key, value) for key, value in config.items()
         }
         if "name" not in given:
             raise SpecificationError("a split needs a name")
         for key in set(given) & {"private", "public", "domain"}:
             given[key] = absolute_paths(given[key], folder)
-        return cls(**given)
+        return [cls(**given)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for `SplitFiles`."""
-        return asdict(self)
+    @property
+    def has_public(self) -> bool:
+        """Whether there is a public table; published splits have one, unless all is private."""
+        return not self.all_private and (self.private is None or self.public is not None)
 
     def load(self, data: Path | None = None) -> Split:
-        """Read the tables.
-
-        Parameters
-        ----------
-        data
-            The folder of published tables; that of the variable JAM_DATA if not given.
+        """Read the tables, below the folder of published ones (that of JAM_DATA if not given).
 
         Raises
         ------
@@ -185,42 +194,75 @@ class SplitFiles:
             if self.public is not None:
                 records = source_from_config(self.public).read(private=False)
                 public = encode(records, domain, private=False)
-            return _checked(Split(self.name, private, public))
+            return _checked(Split(self.name, private, public, self.name))
         place = self.of or self.name
-        if place in SIMULATED:
-            return SIMULATED[place](self.name)
-        return _checked(replace(_published(place, data), name=self.name))
+        if place == SIMULATED:
+            split = _small_survey()
+        else:
+            split = _published(place, data, whole=self.all_private)
+        if self.all_private and split.public is not None:
+            split = Split(self.name, _joined(split.private, split.public), None)
+        return _checked(Split(self.name, split.private, split.public, of=place))
 
 
-def _published(name: str, data: Path | None) -> Split:
-    """Read ``<data>/paper/<name>/{domain.json,priv.csv,pub.csv}``, or the same without paper/."""
+def _joined(one: EncodedTable, other: EncodedTable) -> EncodedTable:
+    columns = zip(one.columns, other.columns, strict=True)
+    return EncodedTable(one.domain, tuple(map(np.concatenate, columns)))
+
+
+def _published(name: str, data: Path | None, *, whole: bool) -> Split:
+    """Read ``<data>/paper/<name>/{domain.json,priv.csv,pub.csv}``, or the same without paper/.
+
+    Tables that are not split are read from ``<data>/whole/<name>/{domain.json,table.csv}``.
+    """
     root = data or os.environ.get(FOLDER_VARIABLE)
     if not root:
         raise SourceError(
             f"The split {name!r} is published elsewhere: name the folder that holds "
             f"{name}/domain.json, priv.csv and pub.csv, such as the splits of the JAM authors' "
             f"repository, with --data or the variable {FOLDER_VARIABLE}. "
-            f"Without it there is {', '.join(SIMULATED)}, which is simulated."
+            f"Without it there is {SIMULATED}, which is simulated."
         )
     below = Path(root) / "paper" if (Path(root) / "paper").is_dir() else Path(root)
+    parts = ["priv", "pub"]
+    if whole and not (below / name).is_dir() and (Path(root) / "whole" / name).is_dir():
+        below, parts = Path(root) / "whole", ["table"]
     folder = below / name
     # The authors' repository names it after the split.
-    domains = [folder / "domain.json", folder / f"{name}-domain.json"]
-    domain_file = next((path for path in domains if path.is_file()), None)
-    if domain_file is None:
+    domains = [path for path in folder.glob("*domain.json") if path.is_file()]
+    if not domains:
         known = sorted({path.parent.name for path in below.glob("*/*domain.json")})
         raise SourceError(
             f"{below} holds no split {name!r} (a folder with domain.json, priv.csv and pub.csv); "
             f"it holds {', '.join(known) or 'none'}."
         )
-    domain = Domain.load(domain_file)
+    domain = Domain.load(domains[0])
     tables = []
-    for part in ("priv", "pub"):
+    for part in parts:
         path = folder / f"{part}.csv"
         if not path.is_file():
             raise SourceError(f"The split {name!r} has no {path.name} in {folder}.")
         tables.append(EncodedTable.from_frame(domain, pd.read_csv(path)))
-    return Split(name, tables[0], tables[1])
+    return Split(name, tables[0], tables[1] if parts[1:] else None)
+
+
+def write_split(
+    folder: Path, private: EncodedTable, public: EncodedTable, how: Mapping[str, Any]
+) -> None:
+    """Write a split and how it was made as the JAM authors do: codes, and the number of values.
+
+    A benchmark on the parent folder finds the split by its name.
+    """
+    if (folder / "domain.json").exists():
+        raise InputError(f"{folder} holds a split already: name another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "split.json", json.dumps(how, indent=1).encode(), mode=OWNER_ONLY)
+    for name, table in (("priv", private), ("pub", public)):
+        codes = pd.DataFrame(dict(zip(table.domain.names, table.columns, strict=True)))
+        write_whole(folder / f"{name}.csv", codes.to_csv(index=False).encode(), mode=OWNER_ONLY)
+    sizes = json.dumps(table.domain.sizes, indent=1)
+    # Written last: if it exists, the split is whole.
+    write_whole(folder / "domain.json", sizes.encode())
 
 
 def _checked(split: Split) -> Split:
@@ -231,23 +273,18 @@ def _checked(split: Split) -> Split:
     return split
 
 
+SIMULATED = "census_small"
+"""The split that needs no files."""
+
 _SMALL = ("sex", "settlement", "marital_status", "employment", "usual_care")
 
 
-def _small_survey(name: str) -> Split:
+def _small_survey() -> Split:
     """Return 2,000 simulated people and a biased public sample of 400, in five attributes.
 
     The full domain has 672 cells, so mechanisms that hold all of it run, too.
     """
-    private, public = health_survey(2000, 400)
+    rows = health_survey(2000, 400)
     domain = health_survey_domain().project(_SMALL)
-    columns = list(domain.names)
-    return Split(
-        name,
-        encode(private[columns], domain, private=False),
-        encode(public[columns], domain, private=False),
-    )
-
-
-SIMULATED: Mapping[str, Callable[[str], Split]] = {"census_small": _small_survey}
-"""Splits that need no files, by name."""
+    private, public = (encode(one[[*_SMALL]], domain, private=False) for one in rows)
+    return Split(SIMULATED, private, public)

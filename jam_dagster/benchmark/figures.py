@@ -6,7 +6,6 @@ experiments never share a point: the names of panels and lines state their diffe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.charts import Axis, chart_of_lines
 from jam_dagster.benchmark.line_styles import Line, line_styles
-from jam_dagster.benchmark.measures import levels, main_runs, means, sweep
+from jam_dagster.benchmark.measures import QUESTION, best_runs, levels, main_runs, means, sweep
 from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.registry import known_classes
@@ -28,53 +27,51 @@ _EPSILON = Axis("epsilon", "epsilon")
 _ROUNDS = Axis("rounds", "T, the number of rounds")
 _LIMIT = Axis("size_limit_mb", "size limit of the model, MB")
 _ERROR = Axis("error_mean", "mean workload error (L1)")
+_OWN_ERROR = Axis("public_error", "error of the public table alone (L1)")
 _LARGEST = Axis("error_max", "largest workload error (L1)")
+_DRAWN = Axis("sample_share", "records of a random sample that errs as much, share of all")
+_MARGINALS = Axis("marginals", "marginals of the workload")
+_PUBLIC_ROWS = Axis("public_records", "rows of the public table")
 _CELL = Axis("cell_max", "largest error of a cell")
 _SHARE = Axis("public_share", "share of rounds with public data", share=True)
 _SECONDS = Axis("seconds", "seconds")
 
 _CAPTIONS = {
     "error_by_epsilon": "Mean error of the synthetic tables over the workload against epsilon, "
-    "with the public table alone, the true one-way marginals and the sampling floor: the main "
-    "comparison of the JAM, AIM and PMW^Pub papers.",
+    "with the baselines: the main comparison of the JAM and AIM papers.",
     "max_error_by_epsilon": "L1 error of the worst marginal of the workload against epsilon.",
     "cell_max_by_epsilon": "Error of the worst counting query against epsilon, of all cells of the "
     "workload's marginals: the measure of the PMW^Pub and GEM papers.",
+    "best_setting_by_epsilon": "Mean error against epsilon, with the setting of least error at "
+    "each epsilon: it is found by the private table itself, without a charge, as in the figures "
+    "of the PMW^Pub and GEM papers, and no release reaches it.",
+    "best_setting_cell_max_by_epsilon": "Error of the worst counting query, with the setting of "
+    "least error at each epsilon, found by the private table itself.",
+    "sample_share_by_epsilon": "The size of a random sample of the private records, drawn with "
+    "replacement, whose expected error is that of the synthetic table (AIM paper, appendix C).",
+    "cell_max_by_marginals": "Error of the worst counting query against the number of random "
+    "marginals in the workload (PMW^Pub paper).",
+    "error_by_public_rows": "Mean error against the number of rows of the public table.",
+    "cell_max_by_public_rows": "Error of the worst counting query against the number of rows of "
+    "the public table (PMW^Pub paper).",
     "best_mixture": "Mean error against epsilon. Shaded: below the best mixture error, which no "
-    "reweighting of the public table's rows can reach (the PMW^Pub paper's figure).",
-    "error_by_public_table": "Mean error against that of the public table alone, for splits that "
-    "share their private table. Dashed: the public table itself; below it a mechanism is better "
-    "than its public table. Shaded: what no reweighting of the public rows reaches (the JAM "
-    "paper's figure of public data's error).",
-    "public_picks": "Of the rounds of mechanisms that choose between private and public "
-    "measurements, the share that took a public one, against epsilon (the JAM paper's figure of "
-    "picks).",
-    "error_by_rounds": "Mean error against the number of rounds, a panel a split and epsilon (the "
-    "JAM paper's appendix on the sensitivity to T).",
-    "error_by_capacity": "Mean error against the size that the model may take (the AIM paper's "
-    "figure of capacity).",
+    "reweighting of the public table's rows can reach (PMW^Pub paper).",
+    "error_by_public_table": "Mean error against that of the public table alone (dashed), for "
+    "splits that share their private table. Shaded: what no reweighting of the public rows reaches "
+    "(JAM paper).",
+    "public_picks": "Share of rounds that took a public measurement, of mechanisms that choose "
+    "between private and public ones (JAM paper).",
+    "error_by_rounds": "Mean error against the number of rounds (JAM paper, appendix).",
+    "error_by_capacity": "Mean error against the size that the model may take (AIM paper).",
     "seconds_by_epsilon": "Wall-clock time of mechanism and sampling on one thread against epsilon "
-    "(the AIM paper's runtime figure). Runs side by side share the machine.",
-    "seconds_by_capacity": "Wall-clock time against the size that the model may take (the AIM "
-    "paper's figure of capacity).",
+    "(AIM paper). Runs side by side share the machine.",
+    "seconds_by_capacity": "Wall-clock time against the size that the model may take (AIM paper).",
 }
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure with its caption and numbers.
-
-    Parameters
-    ----------
-    name
-        Name of its files.
-    caption
-        Caption, with the corresponding figure of a paper.
-    chart
-        The chart.
-    rows
-        The numbers behind it.
-    """
+    """A figure: the name of its files, its caption and chart, and the numbers behind it."""
 
     name: str
     caption: str
@@ -101,12 +98,12 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
             "No run of a mechanism succeeded, so there is nothing to draw: see the column "
             "message, and run the benchmark with --retry."
         )
-    rounds, timed_rounds = (sweep(frame, "rounds", machines=one) for one in (False, True))
+    rounds = sweep(frame, "rounds")
     limits, timed_limits = (sweep(frame, "size_limit_mb", machines=one) for one in (False, True))
-    named: list[tuple[str, str]] = []
+    best, best_cells = (best_runs(frame, name) for name in ("error_mean", "cell_max"))
+    every = (runs, timed, rounds, limits, timed_limits, best, best_cells)
     # A line looks the same in all figures.
-    for shown in (runs, timed, rounds, timed_rounds, limits, timed_limits):
-        named += zip(shown["label"], shown["mechanism"], strict=True)
+    named = [pair for one in every for pair in zip(one["label"], one["mechanism"], strict=True)]
     draw = partial(_figure, line_styles(named))
     points = _points(runs)
     picks = runs["public_picks"].astype(float).fillna(0).groupby(runs["label"]).transform("max")
@@ -114,23 +111,30 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
     bounds = [{"panel": one, "x": None, "bound": bound} for one, bound in mixture.items()]
     reweighted = runs[runs["split"].isin(mixture)]
     # Mechanisms that weight the records of one public table can come no nearer than these.
-    weighting = [
-        name
-        for name, one in known_classes().items()
-        if one.uses_public and not one.takes_named_public
-    ]
+    known = known_classes().items()
+    weighting = [name for name, one in known if one.uses_public and not one.takes_named_public]
     if not reweighted["mechanism"].isin(weighting).any():
         reweighted = reweighted.iloc[:0]
     public = {one: error for one, error in levels(frame, PUBLIC_TABLE).items() if error > 0}
-    names = {error: split for split, error in public.items()}
-    own_error = Axis("public_error", "error of the public table alone (L1)", names=names)
+    drawn = runs[runs["workload"].str.startswith("random")]
+    marginals = _points(drawn, "marginals", panel="over_marginals")
+    parts = runs[runs["split_of"].notna() & runs["public_records"].notna()]
+    public_rows = _points(parts, "public_records", panel="over_public_rows")
     at_limits = _points(timed_limits, "size_limit_mb")
     made = [
         draw("error_by_epsilon", points, levels=_levels(frame, "error_mean")),
         draw("max_error_by_epsilon", points, y=_LARGEST, levels=_levels(frame, "error_max")),
         draw("cell_max_by_epsilon", points, y=_CELL, levels=_levels(frame, "cell_max")),
+        draw("best_setting_by_epsilon", _points(best)),
+        draw("best_setting_cell_max_by_epsilon", _points(best_cells), y=_CELL),
+        draw("sample_share_by_epsilon", points, y=_DRAWN),
+        draw("cell_max_by_marginals", marginals, x=_MARGINALS, y=_CELL),
+        draw("error_by_public_rows", public_rows, x=_PUBLIC_ROWS),
+        draw("cell_max_by_public_rows", public_rows, x=_PUBLIC_ROWS, y=_CELL),
         draw("best_mixture", _points(reweighted), bounds=bounds),
-        draw("error_by_public_table", *_by_public_table(frame, runs, public, mixture), x=own_error),
+        draw(
+            "error_by_public_table", *_by_public_table(frame, runs, public, mixture), x=_OWN_ERROR
+        ),
         draw("public_picks", _points(runs[picks > 0]), y=_SHARE),
         draw("error_by_rounds", _points(rounds, "rounds"), x=_ROUNDS),
         draw("error_by_capacity", _points(limits, "size_limit_mb"), x=_LIMIT),
@@ -153,11 +157,8 @@ def _figure(
     """Draw y against x in every panel in which x takes two values; None without one."""
     known = [row for row in rows if row[y.column] is not None and row[x.column] > 0]
     kept = [row for row in known if y.share or row[y.column] > 0]
-    off = [
-        f"{row['label']} on {row['split']} at epsilon {row['epsilon']:g}"
-        for row in known
-        if row not in kept
-    ]
+    zero = [row for row in known if row not in kept]
+    off = [f"{row['label']} on {row['split']} at epsilon {row['epsilon']:g}" for row in zero]
     caption = _CAPTIONS[name]
     if off:
         caption += " Left out, as a logarithmic axis has no place for 0: "
@@ -181,11 +182,13 @@ def _figure(
     return Figure(name, caption, chart, tuple(kept))
 
 
-def _points(runs: pd.DataFrame, setting: str = "") -> list[dict[str, Any]]:
-    """Return points of a panel a split; against a setting, a panel a split and epsilon."""
-    rows = means(runs, ["label", "split", "epsilon", *([setting] if setting else [])])
+def _points(runs: pd.DataFrame, column: str = "", *, panel: str = "split") -> list[dict[str, Any]]:
+    """Return points of a panel a split; against a column, a panel a split and epsilon."""
+    by = dict.fromkeys(["label", panel, "epsilon", *([column] if column else [])])
+    rows = means(runs, list(by))
     for row in rows:
-        row["panel"] = row["split"] + (f", epsilon {row['epsilon']:g}" if setting else "")
+        row["split"] = row[panel]
+        row["panel"] = row[panel] + (f", epsilon {row['epsilon']:g}" if column else "")
     return rows
 
 
@@ -231,22 +234,12 @@ def sharing(frame: pd.DataFrame) -> list[list[str]]:
     table alone, and two tables with equal mean and largest error to nine digits count as one.
     Panels with different workloads or deltas are never in one group.
     """
-    alone = levels(frame, TRUE_ONE_WAYS)
-    largest = levels(frame, TRUE_ONE_WAYS, "error_max")
-    runs = main_runs(frame).drop_duplicates("split").set_index("split")
-    question = ["records", "attributes", "degree", "delta"]
-
-    def same(split: str, other: str) -> bool:
-        pairs = ((one[split], one[other]) for one in (alone, largest))
-        return list(runs.loc[split, question]) == list(runs.loc[other, question]) and all(
-            left > 0 and math.isclose(left, right, rel_tol=1e-9) for left, right in pairs
-        )
-
-    made: list[list[str]] = []
-    for split in alone:
-        group = next((one for one in made if same(split, one[0])), None)
-        if group is None:
-            made.append([split])
-        else:
-            group.append(split)
-    return [group for group in made if len(group) > 1]
+    alone, largest = (levels(frame, TRUE_ONE_WAYS, name) for name in ("error_mean", "error_max"))
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for row in main_runs(frame).drop_duplicates("split").to_dict("records"):
+        split = row["split"]
+        if alone.get(split, 0.0) > 0:
+            errors = (f"{one[split]:.9g}" for one in (alone, largest))
+            question = (row[name] for name in ("records", "attributes", *QUESTION, "delta"))
+            groups.setdefault((*question, *errors), []).append(split)
+    return [group for group in groups.values() if len(group) > 1]

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from jam_dagster.mechanisms.registry import known_classes
 
-Shape = Literal[
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "triangle-down",
-    "cross",
-    "triangle-right",
-    "star",
+_SHAPES = (
+    *("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"),
+    # The outlines of a star and of others that Vega does not have by name.
+    "M0,-1L.26,-.36L.95,-.31L.42,.14L.59,.81L0,.45L-.59,.81L-.42,.14L-.95,-.31L-.26,-.36Z",
     "triangle-left",
-    "saltire",
-    "hourglass",
-    "bow-tie",
-    "tall",
-    "wide",
-    "pentagon",
-    "chevron-up",
-    "chevron-down",
-    "half-disc",
-    "bowl",
-    "tee",
-]
-_SHAPES: tuple[Shape, ...] = get_args(Shape)
+    "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,.5L-.4,0Z",
+    *("M-.8,-.8L.8,-.8L-.8,.8L.8,.8Z", "M-.8,-.8L-.8,.8L.8,-.8L.8,.8Z"),
+    *("M-.4,-1L.4,-1L.4,1L-.4,1Z", "M-1,-.4L1,-.4L1,.4L-1,.4Z"),
+    "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z",
+    *("M0,-.9L.9,.2L.9,.9L0,0L-.9,.9L-.9,.2Z", "M0,.9L.9,-.2L.9,-.9L0,0L-.9,-.9L-.9,-.2Z"),
+    *("M-1,.5A1,1,0,0,1,1,.5Z", "M-1,-.5A1,1,0,0,0,1,-.5Z"),
+    "M-.9,-.9L.9,-.9L.9,-.3L.3,-.3L.3,.9L-.3,.9L-.3,-.3L-.9,-.3Z",
+)
 _COLOURS = (
     *("#0072b2", "#b5466f", "#d55e00", "#15919b", "#a87900", "#6b7785", "#7a5c6e"),
     *("#7a7a00", "#009e73", "#a8563a", "#8b8a12", "#4d8a2c", "#8a5fbf", "#c2609a"),
@@ -46,7 +36,7 @@ class Line(NamedTuple):
 
     title: str
     colour: str
-    shape: Shape
+    shape: str
     public: bool
 
 
@@ -57,7 +47,7 @@ def line_styles(named: Iterable[tuple[str, str]]) -> list[Line]:
     a further line of it has the same colour and another marker.
     """
     known = known_classes()
-    taken: set[tuple[str, Shape, bool]] = set()
+    taken: set[tuple[str, str, bool]] = set()
 
     def free(title: str, colour: int, shape: int, public: bool) -> Line:
         """Return a line in the nearest style that is not taken."""

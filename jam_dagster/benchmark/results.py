@@ -14,83 +14,44 @@ from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 Row = dict[str, Any]
 
-REASON = (
-    "Exact errors of private tables, and seeded noise. Nothing of this may leave, unless the "
-    "tables are published ones, or no secret otherwise."
+NOTICE = (
+    "RESTRICTED. Exact errors of private tables, and seeded noise. Nothing of this may leave, "
+    "unless the tables are published ones, or no secret otherwise."
 )
-NOTICE = f"RESTRICTED. {REASON}"
 """The note in the file's metadata."""
 
 _MARK = b"jam_dagster.benchmark"
 _VERSION = b"1"
 
+_TEXTS = (
+    "key kind mechanism label settings parameters split split_of workload noise seconds_by_stage "
+    "ended version machine date status message fingerprint"
+)
+_INTEGERS = (
+    "records public_records attributes degree marginals seed rounds private_picks public_picks"
+)
+_FLOATS = (
+    "epsilon delta rho_budget rho_spent error_mean error_max sample_share searched_error_mean "
+    "searched_error_max searched_sample_share model_error_mean model_error_max model_sample_share "
+    "cell_max cell_mean cell_rmse seconds cpu_seconds peak_memory_mb model_mb"
+)
 _COLUMNS = {
-    "key": "string",
-    "kind": "string",
-    "mechanism": "string",
-    "label": "string",
-    "settings": "string",
-    "parameters": "string",
-    "split": "string",
-    "records": "int64",
-    "public_records": "int64",
-    "attributes": "int64",
-    "degree": "int64",
-    "epsilon": "double",
-    "delta": "double",
-    "seed": "int64",
-    "noise": "string",
-    "rho_budget": "double",
-    "rho_spent": "double",
-    "error_mean": "double",
-    "error_max": "double",
-    "searched_error_mean": "double",
-    "searched_error_max": "double",
-    "model_error_mean": "double",
-    "model_error_max": "double",
-    "cell_max": "double",
-    "cell_mean": "double",
-    "cell_rmse": "double",
-    "seconds": "double",
-    "cpu_seconds": "double",
-    "seconds_by_stage": "string",
-    "peak_memory_mb": "double",
-    "rounds": "int64",
-    "private_picks": "int64",
-    "public_picks": "int64",
-    "ended": "string",
-    "model_mb": "double",
-    "version": "string",
-    "machine": "string",
-    "date": "string",
-    "status": "string",
-    "message": "string",
-    "fingerprint": "string",
+    name: kind
+    for kind, names in (("string", _TEXTS), ("int64", _INTEGERS), ("float64", _FLOATS))
+    for name in names.split()
 }
 """The columns. Errors are fractions of the records: of rows that were sampled alone, of the same
 rows after the search, and of the model; those of cells are of rows that were sampled alone, or of a
-model that samples none. Memory is in 2^20 bytes, `settings`, `parameters` and
-`seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are those of mechanism and sampling, and
-`status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds of
-the private table its number of records only. Files of earlier versions lack some of them."""
+model that samples none. `sample_share` is the size of a random sample of the private records with
+the same expected error, as a fraction of them. Memory is in 2^20 bytes, `settings`, `parameters`
+and `seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are those of mechanism and sampling,
+and `status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds
+of the private table its number of records only. Files of earlier versions lack some of them."""
 
 COLUMNS = tuple(_COLUMNS)
-
-
-def schema() -> pa.Schema:
-    """Return the file's schema."""
-    import pyarrow as pa
-
-    made = pa.schema([(name, getattr(pa, _arrow(kind))()) for name, kind in _COLUMNS.items()])
-    return made.with_metadata({_MARK: _VERSION, b"notice": NOTICE.encode()})
-
-
-def _arrow(kind: str) -> str:
-    return "float64" if kind == "double" else kind
 
 
 def to_parquet(rows: Sequence[Row]) -> bytes:
@@ -98,9 +59,12 @@ def to_parquet(rows: Sequence[Row]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.Table.from_pylist(
-        [{name: row.get(name) for name in COLUMNS} for row in rows], schema=schema()
+    schema = pa.schema(
+        [(name, getattr(pa, kind)()) for name, kind in _COLUMNS.items()],
+        metadata={_MARK: _VERSION, b"notice": NOTICE.encode()},
     )
+    whole = [{name: row.get(name) for name in COLUMNS} for row in rows]
+    table = pa.Table.from_pylist(whole, schema=schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()
@@ -188,12 +152,10 @@ class Results:
 
     def relabel(self, labels: Mapping[str, str]) -> None:
         """Set the labels of the runs with these keys."""
-        stale = [
-            row for key, row in self._rows.items() if labels.get(key, row["label"]) != row["label"]
-        ]
-        for row in stale:
-            row["label"] = labels[row["key"]]
-        if stale:
+        labels = {key: label for key, label in labels.items() if key in self._rows}
+        if any(self._rows[key]["label"] != label for key, label in labels.items()):
+            for key, label in labels.items():
+                self._rows[key]["label"] = label
             self._write()
 
     def add(self, row: Row) -> Row:

@@ -8,17 +8,21 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
+from dataclasses import asdict
 from pathlib import Path
+
+import numpy as np
 
 from jam_dagster.benchmark.data import Split, SplitFiles
 from jam_dagster.benchmark.results import Row
 from jam_dagster.benchmark.runs import Run
-from jam_dagster.benchmark.trial import describe
-from jam_dagster.common.worker_processes import ONE_THREAD
-from jam_dagster.errors import InputError
+from jam_dagster.benchmark.trial import describe, run_trial
+from jam_dagster.common.worker_processes import ONE_THREAD, end_with_parent
+from jam_dagster.errors import InputError, JamError
 
 # -P: no module of the working directory is run.
-_COMMAND = (sys.executable, "-P", "-m", "jam_dagster.benchmark.worker")
+_COMMAND = (sys.executable, "-P", "-c", f"from {__name__} import work; work()")
 _ENVIRONMENT = {
     **ONE_THREAD,
     # By default each process takes most of an accelerator's memory, which leaves none to others.
@@ -33,14 +37,11 @@ class RunProcess:
     def __init__(
         self, run: Run, files: SplitFiles, data: Path | None, limit_s: float | None = None
     ) -> None:
-        self.run = run
-        self._limit_s = limit_s
-        self._started = time.monotonic()
-        folder = None if data is None else str(data)
+        self.run, self._limit_s, self._started = run, limit_s, time.monotonic()
         request = {
-            "run": run.to_dict(),
-            "files": files.to_dict(),
-            "data": folder,
+            "run": asdict(run),
+            "files": asdict(files),
+            "data": None if data is None else str(data),
             "parent": os.getpid(),
         }
         self._process = subprocess.Popen(  # noqa: S603  # this interpreter, on what is read here
@@ -109,3 +110,31 @@ def _how(code: int) -> str:
     if code < 0:
         return f"its process was ended by signal {-code}"
     return f"its process ended with status {code} and no result; its output is above"
+
+
+def work() -> None:
+    """Make the run of the request in the command line: print a line, then its row as JSON."""
+    request = json.loads(sys.argv[1])
+    end_with_parent(request["parent"])
+    with os.fdopen(os.dup(1), "w") as answer:
+        # What libraries print is no part of the answer.
+        os.dup2(2, 1)
+        print("begun", file=answer, flush=True)
+        run, data = Run(**request["run"]), request["data"]
+        split = SplitFiles(**request["files"]).load(None if data is None else Path(data))
+        try:
+            row = run_trial(run, split)
+        except Exception as error:
+            row = {**describe(run, split), "status": "failed", "message": why(error)}
+        print(json.dumps(row, default=np.generic.item), file=answer)
+
+
+def why(error: Exception) -> str:
+    """Return the cause of a failure: this package's message, or the place of another error.
+
+    Messages of other libraries may quote a private value.
+    """
+    if isinstance(error, JamError):
+        return " ".join(f"{type(error).__name__}: {error}".split())
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {place.name}, {Path(place.filename).name}:{place.lineno}"

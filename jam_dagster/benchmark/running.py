@@ -1,37 +1,147 @@
-"""The runs that a file of results lacks, some at a time."""
+"""The runs of a grid: what is finished, how long the rest takes, and its execution."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
+from jam_dagster import __version__
+from jam_dagster.benchmark.data import Split
 from jam_dagster.benchmark.grid import Grid
-from jam_dagster.benchmark.planning import Durations, Planned, plan
 from jam_dagster.benchmark.results import Results, Row
 from jam_dagster.benchmark.run_process import RunProcess
-from jam_dagster.benchmark.runs import Run
-from jam_dagster.errors import SpecificationError
+from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, Run
+from jam_dagster.errors import JamError, SpecificationError
 
 _LOOK_SECONDS = 0.05
+_START_SECONDS = 2.0
+_UNKNOWN_SECONDS = 60.0
+# The best mixture is a large linear program.
+_BASELINE_SECONDS = {**dict.fromkeys(BASELINES, 1.0), BEST_MIXTURE: 60.0}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run of a grid, with the key of its row and its expected duration.
+
+    `status` is ``done`` or ``failed``, or None if the run is to be made; `known` is whether the
+    duration comes from similar runs or from the grid; `made_by` is the other package version that
+    made the row, if any.
+    """
+
+    run: Run
+    key: str
+    status: str | None
+    seconds: float
+    known: bool
+    made_by: str = ""
+
+
+def plan(
+    grid: Grid,
+    rows: Sequence[Row],
+    data: Path | None,
+    *,
+    again: bool = False,
+    limit_s: float | None = None,
+) -> tuple[list[Planned], dict[str, Split]]:
+    """Plan every run of a grid: find its row, or estimate its duration.
+
+    A row of another package version no longer counts as the run's row.
+
+    Parameters
+    ----------
+    grid, data, again, limit_s
+        As for `run_grid`.
+    rows
+        Earlier results.
+
+    Returns
+    -------
+    list of Planned
+        All runs, in the order of execution.
+    dict
+        The splits that they use.
+
+    Raises
+    ------
+    SourceError
+        If a split is missing.
+    SpecificationError
+        If a split lacks marginals of the workload.
+    """
+    runs = grid.runs()
+    splits = {name: grid.by_name[name].load(data) for name in {one.split for one in runs}}
+    for run in {(run.split, run.workload): run for run in runs}.values():
+        try:
+            run.marginals(splits[run.split].domain)
+        except JamError as error:
+            raise SpecificationError(f"The split {run.split!r}: {error}") from None
+    held = {row["key"]: row for row in rows}
+    durations = Durations(grid, rows, limit_s)
+    made: dict[str, Planned] = {}
+    for run in runs:
+        key = run.key(splits[run.split].fingerprint)
+        status, version = None, __version__
+        if key in held:
+            status, version = held[key]["status"], held[key]["version"]
+        if version != __version__ or (again and status == "failed"):
+            status = None
+        made_by = "" if version == __version__ else str(version)
+        # The first of two equal runs, such as one with an explicit default.
+        made.setdefault(key, Planned(run, key, status, *durations.expected(run), made_by))
+    return list(made.values()), splits
+
+
+class Durations:
+    """Expected durations of a grid's runs, from rows of any version, which it notes one by one."""
+
+    def __init__(self, grid: Grid, rows: Iterable[Row], limit_s: float | None = None) -> None:
+        self._grid, self._limit_s = grid, limit_s
+        self._taken: dict[Hashable, list[float]] = defaultdict(list)
+        for row in rows:
+            self.note(row)
+
+    def note(self, row: Row) -> None:
+        """Add the duration of a finished run."""
+        if row["status"] == "done":
+            kind = (row["mechanism"], row["split"])
+            alike = (*kind, row["parameters"])
+            for known in (kind, alike, (*alike, row["epsilon"])):
+                self._taken[known].append(row["seconds"])
+
+    def expected(self, run: Run) -> tuple[float, bool]:
+        """Return the expected seconds of a run, and whether they are more than a guess.
+
+        The most similar source counts: runs that differ only in the seed, runs at any epsilon, the
+        grid's estimate, then runs of the mechanism with other settings.
+        """
+        known = next(self._known(run), None)
+        seconds = _START_SECONDS + (_UNKNOWN_SECONDS if known is None else known)
+        if self._limit_s is not None:
+            seconds = min(seconds, self._limit_s)
+        return seconds, known is not None
+
+    def _known(self, run: Run) -> Iterator[float]:
+        kind = (run.mechanism, run.split)
+        parameters = run.parameters_json()
+        for like in ((*kind, parameters, run.epsilon), (*kind, parameters)):
+            if like in self._taken:
+                yield fmean(self._taken[like])
+        said = _BASELINE_SECONDS.get(run.mechanism, self._grid.hint(run))
+        if said is not None:
+            yield said
+        if kind in self._taken:
+            yield fmean(self._taken[kind])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run.
-
-    Parameters
-    ----------
-    run
-        The run.
-    row
-        Its row.
-    number, of
-        Number of finished runs, and of all runs to make.
-    left
-        Expected seconds for the others.
-    """
+    """A finished run: `number` of all `of` runs to make, with the expected seconds for the rest."""
 
     run: Run
     row: Row

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from jam_dagster.mechanisms.configuration import read_settings
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.ledger.key import canonical_digest
+from jam_dagster.tables import Domain, Workload
 
 PUBLIC_TABLE = "public_table"
 TRUE_ONE_WAYS = "true_one_ways"
@@ -26,6 +31,8 @@ BASELINES: Mapping[str, str] = {
 """The baselines with their names in figures: the public table scaled to n, the product of the
 private one-way marginals without noise, the public table's rows with the weights of least error,
 and n rows drawn from the private table."""
+
+_SKEWED_DRAWS = 256
 
 Settings = tuple[tuple[str, Any], ...]
 
@@ -47,8 +54,10 @@ class Run:
         The budget; epsilon is None for baselines, which cost nothing.
     seed
         Seed of the noise and of the sampling; None if nothing is random.
-    degree
-        The workload: all marginals of so many attributes.
+    degree, workload
+        The marginals, of so many attributes each: ``all``, ``target NAME`` (those with that
+        attribute), ``skewed`` (256 drawn with squared exponential weights of their attributes, as
+        in AIM's paper), or ``random N`` (the first N in an order that is the same in every run).
     label
         Its name in figures; not part of the run's identity.
     """
@@ -61,11 +70,13 @@ class Run:
     delta: float = 1e-9
     degree: int = 3
     label: str = ""
+    workload: str = "all"
 
     def __post_init__(self) -> None:
-        if self.settings and self.mechanism in MECHANISMS:
-            read = read_settings(self.mechanism, dict(self.settings))
-            object.__setattr__(self, "settings", tuple(sorted(read.items())))
+        settings = dict(self.settings)
+        if settings and self.mechanism in MECHANISMS:
+            settings = read_settings(self.mechanism, settings)
+        object.__setattr__(self, "settings", tuple(sorted(settings.items())))
         if self.epsilon is not None:
             object.__setattr__(self, "epsilon", float(self.epsilon))
 
@@ -80,13 +91,7 @@ class Run:
         return self.label or BASELINES.get(self.mechanism) or title_of(self.mechanism)
 
     def make(self) -> Mechanism:
-        """Return the mechanism.
-
-        Raises
-        ------
-        SpecificationError
-            If it is not registered, or does not take the settings.
-        """
+        """Return the mechanism, or raise SpecificationError."""
         return make_mechanism(self.mechanism, **dict(self.settings))
 
     @property
@@ -102,27 +107,48 @@ class Run:
         """Return the settings in the form of rows."""
         return json.dumps(self.parameters(), sort_keys=True)
 
+    def marginals(self, domain: Domain) -> Workload:
+        """Return the workload over a domain, or raise if that lacks attributes or marginals."""
+        every = Workload.all_k_way(domain, self.degree)
+        kind, _, name = self.workload.partition(" ")
+        rng = np.random.default_rng(0)
+        if kind == "target":
+            domain.attribute(name)
+            return Workload.of(domain, [one for one in every.cliques if name in one])
+        if kind == "random":
+            if int(name) > len(every.cliques):
+                raise InputError(f"There are {len(every.cliques)} marginals, fewer than {name}.")
+            order = rng.permutation(len(every.cliques))[: int(name)]
+            return Workload.of(domain, [every.cliques[place] for place in order])
+        if kind == "skewed":
+            squares = dict(
+                zip(domain.names, rng.exponential(size=len(domain.names)) ** 2, strict=True)
+            )
+            chances = np.array([math.prod(squares[name] for name in one) for one in every.cliques])
+            # A marginal that is drawn twice has twice the weight.
+            times = rng.multinomial(_SKEWED_DRAWS, chances / chances.sum())
+            drawn = {one: float(n) for one, n in zip(every.cliques, times, strict=True) if n}
+            return Workload.of(domain, drawn, list(drawn.values()))
+        return every
+
     def key(self, fingerprint: str) -> str:
         """Return the run's key on the split of that fingerprint, 16 digits.
 
         Explicit default settings do not change the key.
         """
-        identity = {
-            "split": self.split,
-            "mechanism": self.mechanism,
-            "settings": self.parameters(),
-            "epsilon": self.epsilon,
-            "seed": self.seed,
-            "delta": self.delta,
-            "degree": self.degree,
-            "fingerprint": fingerprint,
-        }
+        names = ("split", "mechanism", "epsilon", "seed", "delta", "degree")
+        identity = {name: getattr(self, name) for name in names}
+        identity |= {"settings": self.parameters(), "fingerprint": fingerprint}
+        if self.workload != "all":
+            identity["workload"] = self.workload
         return canonical_digest(identity)[:16]
 
     @property
     def name(self) -> str:
         """The run's identity within its grid, without reading its tables."""
         parts = [self.split, self.mechanism]
+        if self.workload != "all":
+            parts.append(self.workload.replace(" ", "-"))
         if self.epsilon is not None:
             parts.append(f"epsilon-{_number(self.epsilon)}")
         if self.seed is not None:
@@ -133,21 +159,14 @@ class Run:
 
     def __str__(self) -> str:
         parts = [self.split, self.title]
+        if self.workload != "all":
+            parts.append(f"{self.workload} marginals")
         parts += [f"{name} {value}" for name, value in self.settings]
         if self.epsilon is not None:
             parts.append(f"epsilon {_number(self.epsilon)}")
         if self.seed is not None:
             parts.append(f"seed {self.seed}")
         return ", ".join(parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**asdict(self), "settings": dict(self.settings)}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Run:
-        """Return the run of a `to_dict`."""
-        return cls(**{**content, "settings": tuple(sorted(content["settings"].items()))})
 
 
 def _number(value: float) -> str:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import json
+import platform
+import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster import __version__
-from jam_dagster.benchmark.cell_errors import cell_errors
-from jam_dagster.benchmark.machine import machine_in_words, peak_memory_mb
+from jam_dagster.benchmark.errors import DrawnErrors, cell_errors
 from jam_dagster.benchmark.runs import (
     BEST_MIXTURE,
     PUBLIC_TABLE,
-    SAMPLING_FLOOR,
     TRUE_ONE_WAYS,
     Run,
 )
-from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.common.worker_processes import cores
+from jam_dagster.errors import InputError
 from jam_dagster.evaluation.best_mixture import best_mixture
 from jam_dagster.evaluation.independent_table import IndependentTable
-from jam_dagster.evaluation.workload_error import TableErrors, table_errors
+from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.models.row_search import search_rows
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.release.stopwatch import peak_memory_mb
 from jam_dagster.tables import MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms import OnRound
 
 Row = dict[str, Any]
+Judged = MarginalSource | IndependentTable
+
+_PROCESSORS = Path("/proc/cpuinfo")
 
 
 def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row:
@@ -40,51 +46,39 @@ def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row
 
     Parameters
     ----------
-    run
-        The run.
-    split
-        The tables of its split.
+    run, split
+        The run, and the tables of its split.
     on_round
         Called after every round of the mechanism.
 
     Returns
     -------
     dict
-        A row of `jam_dagster.benchmark.results.SCHEMA`. Its errors are exact statistics of the
-        private table, so it is restricted unless that table is no secret.
-
-    Raises
-    ------
-    JamError
-        Any error of the mechanism.
+        A row of `read_frame`. Its errors are exact statistics of the private table, so it is
+        restricted unless that table is no secret.
     """
-    row = {**describe(run, split), "status": "done", "message": ""}
-    if run.is_baseline:
-        row |= _baseline(run, split)
-    else:
-        row |= _mechanism(run, split, on_round)
+    known = describe(run, split)
+    made = _baseline(run, split) if run.is_baseline else _mechanism(run, split, on_round)
     # The mechanism's device is known only now.
-    return {**row, "machine": machine_in_words(), "peak_memory_mb": peak_memory_mb()}
+    now = {"machine": machine_in_words(), "peak_memory_mb": peak_memory_mb()}
+    return {**known, "status": "done", "message": "", **made, **now}
 
 
 def describe(run: Run, split: Split) -> Row:
     """Return the part of a row that is known before the run."""
+    names = ("split", "mechanism", "workload", "degree", "epsilon", "delta", "seed")
     return {
+        **{name: getattr(run, name) for name in names},
         "key": run.key(split.fingerprint),
         "kind": "baseline" if run.is_baseline else "mechanism",
-        "mechanism": run.mechanism,
         "label": run.title,
         "settings": json.dumps(dict(run.settings), sort_keys=True),
         "parameters": run.parameters_json(),
-        "split": run.split,
+        "split_of": split.of,
         "records": split.private.records,
         "public_records": None if split.public is None else split.public.records,
         "attributes": len(split.domain.names),
         "fingerprint": split.fingerprint,
-        "degree": run.degree,
-        "epsilon": run.epsilon,
-        "delta": run.delta,
-        "seed": run.seed,
         "noise": "none" if run.is_baseline else "numpy, seeded",
         "rho_budget": run.rho,
         "version": __version__,
@@ -97,14 +91,14 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     mechanism = run.make()
     if mechanism.uses_public and split.public is None:
         raise InputError(f"{run.mechanism} needs a public table, and {run.split!r} has none.")
-    workload = Workload.all_k_way(split.domain, run.degree)
+    workload = run.marginals(split.domain)
     seed = 0 if run.seed is None else run.seed
     draws = Draws(SeededNoise(seed), UnledgeredAccount(run.rho))
     started, used = time.monotonic(), time.process_time()
     public = split.public if mechanism.uses_public else None
     result = mechanism.run(split.private, public, workload, draws, on_round=on_round)
     ran = time.monotonic()
-    tables: list[MarginalSource] = [result.model]
+    tables: dict[str, Judged] = {"model_": result.model}
     searched = sampled = ran
     cpu = time.process_time() - used
     # A mechanism that only answers has no table.
@@ -112,22 +106,20 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
         rng = np.random.default_rng(seed)
         alone = result.model.sample(split.private.records, rng)
         sampled, cpu = time.monotonic(), time.process_time() - used
-        tables += [alone, search_rows(result.model, alone, workload, rng).table]
+        found = search_rows(result.model, alone, workload, rng).table
+        tables |= {"": alone, "searched_": found}
         searched = time.monotonic()
-    of_model, *of_tables = table_errors(split.private, tables, workload)
-    of_cells = _of_cells(split, tables[1] if mechanism.samples else result.model, workload)
-    evaluated = time.monotonic()
+    errors = _errors(split, tables, workload)
     transcript = result.transcript
     stages = {
         "mechanism": ran - started,
         **{f"mechanism.{part}": taken for part, taken in result.seconds.items()},
         "sample": sampled - ran,
         "search": searched - sampled,
-        "evaluate": evaluated - searched,
+        "evaluate": time.monotonic() - searched,
     }
     return {
-        **_errors(of_model, *of_tables),
-        **of_cells,
+        **errors,
         "rho_spent": transcript.rho_spent,
         "seconds": sampled - started,
         "cpu_seconds": cpu,
@@ -141,9 +133,9 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
 
 
 def _baseline(run: Run, split: Split) -> Row:
-    workload = Workload.all_k_way(split.domain, run.degree)
+    workload = run.marginals(split.domain)
     started = time.monotonic()
-    table: MarginalSource | IndependentTable
+    table: Judged
     if run.mechanism in (PUBLIC_TABLE, BEST_MIXTURE):
         if split.public is None:
             raise InputError(f"The split {run.split!r} has no public table.")
@@ -152,30 +144,52 @@ def _baseline(run: Run, split: Split) -> Row:
             table = best_mixture(split.private, split.public, workload).model
     elif run.mechanism == TRUE_ONE_WAYS:
         table = IndependentTable.of(split.private)
-    elif run.mechanism == SAMPLING_FLOOR:
+    else:
         records = split.private.records
         drawn = np.random.default_rng(run.seed).integers(0, records, records)
         table = split.private.take(np.sort(drawn))
-    else:
-        raise SpecificationError(f"{run.mechanism} is not a baseline.")
-    (error,) = table_errors(split.private, [table], workload)
-    of_cells = _of_cells(split, table, workload)
-    seconds = time.monotonic() - started
-    return {**_errors(None, error), **of_cells, "seconds": seconds, "rho_spent": 0.0}
+    errors = _errors(split, {"": table}, workload)
+    return {**errors, "seconds": time.monotonic() - started, "rho_spent": 0.0}
 
 
-def _of_cells(split: Split, table: MarginalSource | IndependentTable, workload: Workload) -> Row:
-    (found,) = cell_errors(split.private, [table], workload)
-    return {"cell_max": found.largest, "cell_mean": found.mean, "cell_rmse": found.rmse}
+def _errors(split: Split, tables: Mapping[str, Judged], workload: Workload) -> Row:
+    """Return the errors of tables and models, by the beginning of their columns."""
+    row: Row = {"marginals": len(workload.cliques)}
+    drawn = DrawnErrors(split.private, workload)
+    judged = table_errors(split.private, list(tables.values()), workload)
+    for prefix, found in zip(tables, judged, strict=True):
+        row[f"{prefix}error_mean"], row[f"{prefix}error_max"] = found.mean, found.maximum
+        row[f"{prefix}sample_share"] = drawn.share(found.mean)
+    cells = cell_errors(split.private, tables.get("", next(iter(tables.values()))), workload)
+    return row | {f"cell_{name}": value for name, value in cells._asdict().items()}
 
 
-def _errors(
-    model: TableErrors | None,
-    table: TableErrors | None = None,
-    searched: TableErrors | None = None,
-) -> Row:
-    return {
-        f"{prefix}error_{measure}": None if one is None else value(one)
-        for prefix, one in (("", table), ("searched_", searched), ("model_", model))
-        for measure, value in (("mean", attrgetter("mean")), ("max", attrgetter("maximum")))
-    }
+def machine_in_words() -> str:
+    """Return the machine's description: system, Python, processor, cores, and jax if used."""
+    words = [
+        f"{platform.system()} {platform.machine()}",
+        f"Python {platform.python_version()}",
+        _processor(),
+        "1 core" if cores() == 1 else f"{cores()} cores",
+    ]
+    if (jax := sys.modules.get("jax")) is not None:
+        words.append(f"jax {jax.__version__}")
+        try:
+            device = jax.devices()[0]
+        except RuntimeError:
+            # The requested platform is not available.
+            return ", ".join(filter(None, words))
+        words[-1] += f" on {device.platform}"
+        if device.device_kind != device.platform:
+            words[-1] += f" ({device.device_kind})"
+    return ", ".join(filter(None, words))
+
+
+def _processor() -> str:
+    """Return the model of the processor; empty if it is unknown."""
+    if _PROCESSORS.exists():
+        for line in _PROCESSORS.read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return " ".join(value.split())
+    return platform.processor()

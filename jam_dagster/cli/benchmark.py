@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +13,6 @@ from jam_dagster.cli.console import echo, group, stderr
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
-
     from jam_dagster.benchmark import Grid, Outcome, Planned
 
 app = group("The papers' comparisons: mechanisms on splits at every epsilon, and their figures.")
@@ -40,7 +35,8 @@ def run(
         typer.Argument(
             metavar="GRID",
             help="`smoke` (every mechanism on a small simulated table, minutes), `quick` (the main "
-            "comparison, an evening), `paper` (everything, days), or a YAML file.",
+            "comparison, an evening), `aim_paper`, `jam_paper`, `pmw_pub_paper` or `gem_paper` "
+            "(the figures of a paper, hours to days), or a YAML file.",
         ),
     ],
     out: Annotated[
@@ -108,8 +104,7 @@ def run(
     leaves nothing; the same command goes on where it stopped. Where a run of the grid failed, all
     others are made, and the status is 1.
     """
-    from jam_dagster.benchmark import load_grid, run_grid
-    from jam_dagster.benchmark.planning import plan
+    from jam_dagster.benchmark import load_grid, plan, run_grid
     from jam_dagster.benchmark.results import NOTICE, read_rows
     from jam_dagster.common.worker_processes import cores
 
@@ -130,17 +125,15 @@ def run(
         _print_plan(chosen, planned, at_once)
         return
     try:
-        with _progress(console) as (show_plan, show):
-            rows = run_grid(
-                chosen,
-                out,
-                data=data,
-                jobs=at_once,
-                limit_s=limit,
-                again=retry,
-                on_plan=show_plan,
-                on_outcome=show,
-            )
+        rows = run_grid(
+            *(chosen, out),
+            data=data,
+            jobs=at_once,
+            limit_s=limit,
+            again=retry,
+            on_plan=_show_done,
+            on_outcome=_show,
+        )
     except KeyboardInterrupt:
         console.print(
             f"Stopped: {out} holds the runs that had ended, and the same command makes the rest.",
@@ -167,7 +160,7 @@ def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
     if grid.description:
         stderr().print(grid.description, soft_wrap=True)
     todo = [one for one in planned if one.status is None]
-    _tell_outdated(stderr(), planned)
+    _show_outdated(planned)
     for one in planned:
         state = one.status or f"about {clock(one.seconds)}" + ("" if one.known else " (a guess)")
         echo(f"{one.run}: {state}")
@@ -180,13 +173,13 @@ def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
     )
 
 
-def _tell_outdated(console: Console, planned: Sequence[Planned]) -> None:
+def _show_outdated(planned: Sequence[Planned]) -> None:
     """Say how many runs are made again because another version of the package made their rows."""
     from jam_dagster import __version__
 
     versions = [one.made_by for one in planned if one.made_by]
     if versions:
-        console.print(
+        stderr().print(
             f"{len(versions)} runs are to be made again: version "
             f"{', '.join(sorted(set(versions)))} of jam_dagster made their rows, and this is "
             f"{__version__}.",
@@ -194,53 +187,26 @@ def _tell_outdated(console: Console, planned: Sequence[Planned]) -> None:
         )
 
 
-@contextmanager
-def _progress(
-    console: Console,
-) -> Iterator[tuple[Callable[[Sequence[Planned]], None], Callable[[Outcome], None]]]:
-    """Show a bar with the time left on a terminal, a line a run elsewhere."""
-    from jam_dagster.cli.progress import clock, progress_bar
-
-    def report_plan(planned: Sequence[Planned]) -> int:
-        todo = sum(one.status is None for one in planned)
-        if todo < len(planned):
-            console.print(f"{len(planned) - todo} of {len(planned)} runs are there already.")
-        _tell_outdated(console, planned)
-        return todo
-
-    if not console.is_terminal:
-
-        def say(one: Outcome) -> None:
-            console.print(
-                f"{one.number}/{one.of} {one.run}: {_outcome(one)}; about {clock(one.left)} left",
-                soft_wrap=True,
-            )
-
-        yield (lambda planned: (report_plan(planned), None)[1]), say
-        return
-
-    import time
-
-    with progress_bar(console) as bar:
-        task = bar.add_task("runs", total=None, chosen="", due=None)
-
-        def show_plan(planned: Sequence[Planned]) -> None:
-            bar.update(task, total=report_plan(planned))
-
-        def show(one: Outcome) -> None:
-            due = time.monotonic() + one.left if one.left else None
-            bar.update(task, completed=one.number, chosen=f"{one.run}: {_outcome(one)}", due=due)
-
-        yield show_plan, show
+def _show_done(planned: Sequence[Planned]) -> None:
+    done = sum(one.status is not None for one in planned)
+    if done:
+        stderr().print(f"{done} of {len(planned)} runs are there already.")
+    _show_outdated(planned)
 
 
-def _outcome(one: Outcome) -> str:
+def _show(one: Outcome) -> None:
+    from jam_dagster.cli.progress import clock
+
     row = one.row
     if row["status"] == "failed":
-        return f"FAILED: {row['message']}"
-    measured = (row["searched_error_mean"], row["error_mean"], row["model_error_mean"])
-    error = next(one for one in measured if one is not None)
-    return f"error {error:.4f}, {row['seconds']:.1f} s"
+        result = f"FAILED: {row['message']}"
+    else:
+        measured = (row["searched_error_mean"], row["error_mean"], row["model_error_mean"])
+        error = next(one for one in measured if one is not None)
+        result = f"error {error:.4f}, {row['seconds']:.1f} s"
+    stderr().print(
+        f"{one.number}/{one.of} {one.run}: {result}; about {clock(one.left)} left", soft_wrap=True
+    )
 
 
 @app.command()
@@ -250,7 +216,7 @@ def figures(
         typer.Argument(metavar="RESULTS...", help="Files that `benchmark run` made."),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for figures, page and summary.")
+        Path, typer.Option(metavar="DIR", help="The folder for figures and summary.")
     ] = Path("figures"),
     search: Annotated[
         bool | None,
@@ -267,8 +233,8 @@ def figures(
     jam-dagster benchmark figures quick.parquet --out figures
     ```
 
-    Each figure is an .svg and a .png file; `benchmark.html` holds all of them with a table of the
-    numbers, needs no network, and is as restricted as the rows; `benchmark.md` is the same as text.
+    Each figure is an .svg and a .png file; `benchmark.md` shows all of them with tables of the
+    numbers. They are as restricted as the rows.
     """
     from jam_dagster.benchmark import read_frame, write_figures
 

@@ -104,7 +104,8 @@ def split(
     What is made, and the error that is printed, is for experiments: rows set aside are taken for
     public, and errors are exact.
     """
-    from jam_dagster.benchmark.constructions import error_targeted_split, write_split
+    from jam_dagster.benchmark.data import write_split
+    from jam_dagster.evaluation.error_targeted_split import error_targeted_split
     from jam_dagster.evaluation.workload_error import table_errors
     from jam_dagster.tables import Domain, Workload, encode, stratified_split
 

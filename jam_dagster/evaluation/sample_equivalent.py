@@ -100,9 +100,9 @@ class SampleErrors:
             return 0.0
         c, x = c[possible], x[possible]
         chance = np.exp(
-            _log_choose(c, x)
-            + _log_choose(n - c, rows - x)
-            - _log_choose(np.array([n]), np.array([rows]))
+            log_choose(c, x)
+            + log_choose(n - c, rows - x)
+            - log_choose(np.array([n]), np.array([rows]))
         )
         deviation = 2 * x * (n - c - rows + x) / n * chance
         return float(self._often[possible] @ deviation) / rows
@@ -137,7 +137,7 @@ class SampleErrors:
 _log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
 
 
-def _log_choose(whole: np.ndarray, part: np.ndarray) -> np.ndarray:
+def log_choose(whole: np.ndarray, part: np.ndarray) -> np.ndarray:
     """Return the logarithms of binomial coefficients."""
     chosen: np.ndarray = _log_gamma(whole + 1) - _log_gamma(part + 1) - _log_gamma(whole - part + 1)
     return chosen

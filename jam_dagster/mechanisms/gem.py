@@ -6,16 +6,25 @@ NeurIPS 2021, Algorithms 3 and 4, Section 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 from jam_dagster.mechanisms.base import public_of
+from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.mixture import MixtureMechanism, threshold_setting
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
+from jam_dagster.models.base import Model
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.adam_step import network
 from jam_dagster.models.mixture.pretraining import pretrain
-from jam_dagster.models.mixture.training import MixtureTrainer
-from jam_dagster.tables import Domain, MarginalSource, PublicTables
+from jam_dagster.models.mixture.training import MixtureTrainer, Target
+from jam_dagster.privacy import Neighbours
+from jam_dagster.tables import Clique, Domain, MarginalSource, PublicTables, Workload
+
+MAX_CELL = "max_cell"
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,11 @@ class Gem(MixtureMechanism):
         Beta of the moving average of weights over the second half of the rounds, which is released
         (Section 5 of the paper). The authors' 0.9 is for a hundred rounds: over five, the first
         would keep two thirds of the weight.
+    score
+        ``l1``: see `QueryMechanism`. ``max_cell``: the rounds of the authors' code for whole
+        marginals, which the JAM and AIM papers ran. Candidates are the marginals of the workload,
+        none of which is measured twice; the score is the largest error of a cell, of sensitivity
+        one record (`Neighbours.cell`); and measured values are clipped to [0, 1].
 
     Raises
     ------
@@ -57,10 +71,49 @@ class Gem(MixtureMechanism):
         below=1,
     )
 
+    score: str = setting(
+        "l1",
+        "what a marginal is chosen by: its L1 error above its noise, or as in the authors' code"
+        " the largest error of a cell",
+        choices=("l1", MAX_CELL),
+    )
+
     name: ClassVar[str] = "gem"
     title: ClassVar[str] = "GEM"
     summary: ClassVar[str] = "trains a network that holds a mixture of products"
     rank: ClassVar[int] = 110
+    unrecorded: ClassVar[tuple[str, ...]] = ("score",)
+
+    @property
+    def _by_cell(self) -> bool:
+        return self.score == MAX_CELL
+
+    def candidates(self, workload: Workload) -> Sequence[Clique]:
+        """Return the marginals that a round may choose from."""
+        return workload.cliques if self._by_cell else super().candidates(workload)
+
+    def left(self, times: Mapping[Clique, int]) -> list[Clique]:
+        """Return what a round may choose, given how often each marginal was measured."""
+        return [clique for clique, measured in times.items() if not (self._by_cell and measured)]
+
+    def scores(
+        self, ctx: Context, model: Model, cliques: Sequence[Clique], cells: np.ndarray, sigma: float
+    ) -> np.ndarray:
+        """Return the scores of marginals."""
+        if not self._by_cell:
+            return super().scores(ctx, model, cliques, cells, sigma)
+        answered = ctx.answered(model, cliques)
+        largest = {clique: np.abs(counts - answer).max() for clique, counts, answer in answered}
+        return np.array([largest[clique] for clique in cliques])
+
+    def sensitivity(self, neighbours: Neighbours) -> float:
+        """Return how far one person moves any score, in counts."""
+        return neighbours.cell if self._by_cell else super().sensitivity(neighbours)
+
+    def target(self, measurement: Measurement, records: int) -> Target:
+        """Return what a measurement asks for in training."""
+        target = super().target(measurement, records)
+        return replace(target, values=target.values.clip(0, 1)) if self._by_cell else target
 
     def averaging(self) -> float:
         """Return beta."""

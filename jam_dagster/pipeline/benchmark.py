@@ -43,34 +43,26 @@ def build_benchmark(
 ) -> dg.Definitions:
     """Build the assets and jobs of a benchmark.
 
-    ``benchmark_runs`` has a partition for each run of the grid, which its step makes in a process
-    of its own, as ``jam-dagster benchmark run`` does, and keeps in ``<out>/runs``.
-    ``benchmark_figures`` gathers what is there into ``<out>/results.parquet`` and draws
-    ``<out>/figures``; what was made of another grid, table or version before counts as not yet
-    made. A run that fails is not retried, but one whose process was killed, as for want of memory,
-    is, where a retry policy says so. How many runs are made at a time is the limit of the pool
-    ``jam_benchmark``.
+    ``benchmark_runs`` has a partition for each run of the grid, whose row is stored in
+    ``<out>/runs``; ``benchmark_figures`` gathers the rows into ``<out>/results.parquet`` and draws
+    ``<out>/figures``. Rows of another grid, table or version do not count. A failed run is not
+    retried, unless its process was killed and a retry policy says so. The pool ``jam_benchmark``
+    limits the runs at a time.
 
     Parameters
     ----------
     grid
         The runs.
     out
-        A folder that all steps reach, with ``~`` and ``${VARIABLES}`` replaced. What lies there is
+        A folder that all steps reach, with ``~`` and ``${VARIABLES}`` replaced. Its content is
         restricted, unless the tables are published ones; metadata and messages hold no error of any
         table.
     data
-        The folder of published tables, likewise; that of JAM_DATA where the steps run, if not
-        given.
+        The folder of published tables, likewise; by default that of JAM_DATA in the steps.
     name
         The key prefix of the assets, and the beginning of the jobs' names.
     limit_s
-        Seconds after which a run is ended, and kept as one that failed. None: never.
-
-    Returns
-    -------
-    dagster.Definitions
-        Both assets and the jobs ``<name>_runs`` and ``<name>_figures``.
+        Time limit of a run in seconds, after which it counts as failed. None: no limit.
 
     Raises
     ------
@@ -115,7 +107,7 @@ def build_benchmark(
         deps=[benchmark_runs],
         tags=_TAGS,
         group_name=name,
-        kinds={"parquet", "html"},
+        kinds={"parquet"},
         config_schema=NO_CONFIG,
         description="Every run that was made, in one file, and the papers' figures of them.",
     )
@@ -209,10 +201,10 @@ def _draw(
         )
     results = folder / "results.parquet"
     write_whole(results, to_parquet(rows), mode=OWNER_ONLY)
-    page, *_ = write_figures(read_frame([results]), folder / "figures")
+    summary, *_ = write_figures(read_frame([results]), folder / "figures")
     return dg.MaterializeResult(
         metadata={
-            "path": dg.MetadataValue.path(str(page)),
+            "path": dg.MetadataValue.path(str(summary)),
             "results": dg.MetadataValue.path(str(results)),
             "runs": len(rows),
             "failed": sum(row["status"] == "failed" for row in rows),
@@ -227,7 +219,7 @@ class Benchmark(dg.Component, Configured):
     """The papers' comparison of mechanisms, a run a partition, and its figures."""
 
     grid: Annotated[
-        str, described("smoke, quick, paper, or a YAML file of one's own", "quick", "grid.yaml")
+        str, described("a preset, such as smoke or aim_paper, or a YAML file", "quick", "grid.yaml")
     ]
     out: Annotated[
         str,

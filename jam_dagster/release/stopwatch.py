@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
 
 
 @dataclass
@@ -36,7 +39,14 @@ class Stopwatch:
 
 
 def peak_memory_mb() -> float:
-    """Return the most memory that this process ever held, in 2^20 bytes."""
+    """Return the peak memory of this process, in 2^20 bytes.
+
+    On Linux it is read from the process's own status: `getrusage` includes the memory of the
+    parent process at the start.
+    """
+    if _STATUS.exists():
+        lines = _STATUS.read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) / 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux counts in kilobytes, macOS in bytes.
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

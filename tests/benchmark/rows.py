@@ -67,6 +67,7 @@ def _comparison() -> Iterator[Row]:
                         seed=seed,
                         error_mean=level,
                         error_max=2.4 * level,
+                        sample_share=0.01 / level**2,
                         seconds=seconds * epsilon**0.2,
                         parameters=json.dumps({"rounds": 30}),
                         rounds=30,

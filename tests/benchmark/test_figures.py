@@ -13,9 +13,9 @@ import pytest
 from jam_dagster.benchmark import figures, read_frame, write_figures
 from jam_dagster.benchmark.figures import sharing
 from jam_dagster.benchmark.measures import main_runs, means, sweep
-from jam_dagster.benchmark.page import failures
 from jam_dagster.benchmark.results import COLUMNS, Row, to_parquet
 from jam_dagster.benchmark.runs import BASELINES
+from jam_dagster.benchmark.summary import failures
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.reports.plot_style import svg
@@ -50,7 +50,7 @@ def test_means_have_the_standard_error_of_the_mean() -> None:
     made.append(row(3, split="t", label="A", error_mean=0.7))
 
     for one in made:
-        one["public_share"] = None
+        one |= {"public_share": None, "round_seconds": None}
     several, single = means(pd.DataFrame(made), ["split"])
 
     assert several["error_mean"] == pytest.approx(0.2)
@@ -69,12 +69,14 @@ def test_every_figure_is_drawn_that_has_runs(frame: pd.DataFrame) -> None:
     assert set(drawn) == {
         "error_by_epsilon",
         "max_error_by_epsilon",
+        "best_setting_by_epsilon",
         "best_mixture",
         "public_picks",
         "error_by_rounds",
         "error_by_capacity",
         "seconds_by_epsilon",
         "seconds_by_capacity",
+        "sample_share_by_epsilon",
     }
     # Only JAM-PGM chooses.
     assert {one["label"] for one in drawn["public_picks"].rows} == {"JAM-PGM"}
@@ -247,15 +249,13 @@ def test_failed_runs_are_told_and_drawn_nowhere(tmp_path: Path) -> None:
     made = write_figures(read_frame([path]), tmp_path / "out")
 
     assert {path.stat().st_mode & 0o077 for path in made} == {0}
-    page, text = made[0].read_text(), made[1].read_text()
+    text = made[0].read_text()
     assert "GEM {}, epsilon 1, seed 4: MemoryError: <b>" in text
-    assert "MemoryError: &lt;b&gt;" in page
     assert "| GEM " not in text
     assert "RESTRICTED" in text
-    assert "<strong>Restricted</strong>" in page
-    pictures = {one.name for one in made[2:]}
+    pictures = {one.name for one in made[1:]}
     assert {"error_by_epsilon.svg", "error_by_epsilon.png"} <= pictures
-    for one in made[2:]:
+    for one in made[1:]:
         # A picture without a ground of its own is unreadable on a dark page.
         assert one.suffix != ".svg" or re.search(
             r'<svg[^>]*><rect [^>]*fill="white"', one.read_text()
@@ -275,7 +275,7 @@ def test_errors_are_those_after_the_search_where_every_table_was_searched(tmp_pa
 
     def text(*rows: Row, search: bool | None = None) -> str:
         path.write_bytes(to_parquet(rows))
-        return write_figures(read_frame([path]), tmp_path / "out", search=search)[1].read_text()
+        return write_figures(read_frame([path]), tmp_path / "out", search=search)[0].read_text()
 
     for search in (None, True):
         made = text(new, answers, search=search)
@@ -322,3 +322,29 @@ def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
         figures(read_frame([path]))
     with pytest.raises(InputError, match="is missing: make it"):
         read_frame([tmp_path / "absent.parquet"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "column", "about"),
+    [
+        ("cell_max_by_marginals", "marginals", {"workload": "random {}", "marginals": 1}),
+        ("cell_max_by_public_rows", "public_records", {"split": "s_{}", "public_records": 1}),
+        ("error_by_public_rows", "public_records", {"split": "s_{}", "public_records": 1}),
+    ],
+)
+def test_an_axis_of_the_set_up_joins_its_panels(
+    name: str, column: str, about: dict[str, Any]
+) -> None:
+    made = []
+    for number in (8, 64):
+        own = {key: number if value == 1 else value.format(number) for key, value in about.items()}
+        known = {"split": "s", "split_of": "s", "cell_max": 1 / number}
+        made += [one | known | own for one in peers({("s", "pmw_pub"): 2 / number})]
+
+    drawn = {one.name: one for one in figures(pd.DataFrame(made))}
+
+    points = [(one["panel"], one[column], one["cell_max"]) for one in drawn[name].rows]
+    assert points == [
+        (f"s, epsilon {epsilon}", number, 1 / number) for number in (8, 64) for epsilon in (1, 10)
+    ]

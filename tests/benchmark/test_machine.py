@@ -10,8 +10,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from jam_dagster.benchmark import machine
-from jam_dagster.benchmark.machine import peak_memory_mb
+from jam_dagster.benchmark import trial
+from jam_dagster.release.stopwatch import peak_memory_mb
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 def test_the_peak_is_of_the_process_itself() -> None:
     # getrusage would tell what the process that starts it holds.
     held = bytearray(300 * 2**20)
-    code = "from jam_dagster.benchmark.machine import peak_memory_mb; print(peak_memory_mb())"
+    code = "from jam_dagster.release.stopwatch import peak_memory_mb; print(peak_memory_mb())"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
@@ -32,17 +32,17 @@ def test_the_peak_is_of_the_process_itself() -> None:
 def test_the_machine_is_told_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     processors = tmp_path / "cpuinfo"
     processors.write_text("processor : 0\nmodel name\t: Quick  CPU @ 2GHz\nmodel name : Other\n")
-    monkeypatch.setattr(machine, "_PROCESSORS", processors)
-    monkeypatch.setattr(machine, "cores", lambda: 3)
+    monkeypatch.setattr(trial, "_PROCESSORS", processors)
+    monkeypatch.setattr(trial, "cores", lambda: 3)
     monkeypatch.delitem(sys.modules, "jax", raising=False)
 
-    plain = machine.machine_in_words()
+    plain = trial.machine_in_words()
     monkeypatch.setitem(sys.modules, "jax", jax_on("gpu", "NVIDIA H200"))
-    on_gpu = machine.machine_in_words()
+    on_gpu = trial.machine_in_words()
     monkeypatch.setitem(sys.modules, "jax", jax_on("cpu", "cpu"))
-    on_cpu = machine.machine_in_words()
+    on_cpu = trial.machine_in_words()
     monkeypatch.setitem(sys.modules, "jax", jax_on("", ""))
-    nowhere = machine.machine_in_words()
+    nowhere = trial.machine_in_words()
 
     version = f"Python {platform.python_version()}"
     assert (

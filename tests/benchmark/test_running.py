@@ -16,10 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import Run, SplitFiles, load_grid, read_rows, run_grid, run_trial
-from jam_dagster.benchmark.planning import Durations, Planned, plan
+from jam_dagster.benchmark import (
+    Planned,
+    Run,
+    SplitFiles,
+    load_grid,
+    plan,
+    read_rows,
+    run_grid,
+    run_trial,
+)
 from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
-from jam_dagster.benchmark.worker import why
+from jam_dagster.benchmark.run_process import why
+from jam_dagster.benchmark.running import Durations
 from jam_dagster.errors import InputError, SpecificationError
 
 # What a run made again may differ in; the machine's words name jax where the process has loaded it.
@@ -54,6 +63,11 @@ def test_a_grid_ends_in_a_row_a_run(data: Path, grid_file: Path, tmp_path: Path)
     # Rows that are closer to the model are those of another table.
     assert jam["searched_error_mean"] != jam["error_mean"]
     assert 0 < jam["rho_spent"] <= jam["rho_budget"]
+    # A table with more error is worth a smaller sample.
+    assert (jam["sample_share"] < jam["searched_sample_share"]) == (
+        jam["error_mean"] > jam["searched_error_mean"]
+    )
+    assert (jam["workload"], jam["marginals"], jam["split_of"]) == ("all", 6, "small")
     assert 20 < jam["peak_memory_mb"] < 2000
     assert set(json.loads(jam["seconds_by_stage"])) >= {"mechanism", "mechanism.fit", "sample"}
     assert public["rho_spent"] == 0
@@ -283,11 +297,9 @@ def test_rows_that_are_there_get_the_labels_of_the_grid(data: Path, grid_file: P
 def test_a_split_with_too_few_attributes_is_refused_before_any_run(
     data: Path, grid_file: Path
 ) -> None:
-    grid = replace(load_grid(grid_file), degree=5)
+    grid = load_grid(grid_file).changed(degree=5)
 
-    with pytest.raises(
-        SpecificationError, match=r"'small' has 4 attributes, too few .* of 5: lower"
-    ):
+    with pytest.raises(SpecificationError, match=r"'small': the degree .* from 1 to 4"):
         run_grid(grid, data / "rows.parquet", data=data)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms import make_mechanism, refit
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.models.mixture.pretraining import public_cliques
 from jam_dagster.models.mixture.training import MixtureTrainer
@@ -166,3 +167,35 @@ def test_a_mixture_that_no_memory_holds_is_refused(name: str, domain, workload) 
         many.check(wide, workload, 1.0)
     with pytest.raises(SpecificationError, match=message):
         many.trainer(wide, None)
+
+
+@pytest.mark.slow
+def test_whole_marginals_are_chosen_by_their_worst_cell(private, public, workload) -> None:
+    made, noise = run("gem", private, public, workload, [2, 0, 0], 0.9, score="max_cell")
+
+    # Of the workload's marginals each is measured once at most.
+    assert [one.clique for one in made.transcript.rounds] == [("b", "c"), ("a", "b"), ("a", "c")]
+    assert [len(one["scores"]) for one in noise.selections] == [3, 2, 1]
+    assert {one["sensitivity"] for one in noise.selections} == {1.0}
+    start = make_mechanism("gem", **NETWORK).trainer(private.domain, None)
+    mixture = ProductMixture(private.domain, private.records, start.tables())
+    apart = [
+        np.abs(private.marginal(clique) - mixture.marginal(clique)).max()
+        for clique in workload.cliques
+    ]
+    assert noise.selections[0]["scores"] == pytest.approx(apart)
+    assert made.transcript.parameters["score"] == "max_cell"
+    again = refit(made.transcript, private.domain, workload)
+    for clique in workload.cliques:
+        np.testing.assert_array_equal(again.marginal(clique), made.model.marginal(clique))
+    # Transcripts from before there was a choice are those of the default.
+    assert "score" not in make_mechanism("gem").parameters()
+
+
+def test_measured_shares_are_clipped_for_the_worst_cell() -> None:
+    noisy = Measurement(("a",), "private", np.array([-30.0, 90.0, 60.0]), 9.0, 0)
+    by_error, by_cell = (
+        make_mechanism("gem", score=score).target(noisy, 100).values for score in ("l1", "max_cell")
+    )
+    assert by_error.min() < 0
+    assert by_cell == pytest.approx(by_error.clip(0, 1))

@@ -88,7 +88,7 @@ def test_a_backfill_makes_the_rows_of_the_command(
     }
     assert metadata[0]["runs"].value == 2
     assert (out / "figures" / "error_by_epsilon.svg").exists()
-    assert (out / "figures" / "benchmark.html").exists()
+    assert (out / "figures" / "benchmark.md").exists()
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_a_run_that_fails_is_kept_and_its_message_is_not_logged(data: Path, tmp_
 
 
 def test_every_run_of_a_grid_is_a_partition() -> None:
-    for name in ("smoke", "quick", "paper"):
+    for name in ("smoke", "quick", "pmw_pub_paper"):
         grid = load_grid(name)
 
         job = build_benchmark(grid, out="/nowhere").resolve_job_def("benchmark_runs")

@@ -104,6 +104,14 @@ class MixtureMechanism(QueryMechanism):
         """Return the public tables for training, or raise DomainError."""
         return None
 
+    def target(self, measurement: Measurement, records: int) -> Target:
+        """Return what a measurement asks for in training."""
+        return Target.measured(measurement, records)
+
+    def left(self, times: Mapping[Clique, int]) -> list[Clique]:
+        """Return what a round may choose, given how often each marginal was measured: all."""
+        return list(times)
+
     def start(self, ctx: Context) -> Training:
         """Return the mixture before any measurement."""
         public = self.public_tables(ctx.domain, ctx.public)
@@ -133,7 +141,7 @@ class Training:
     def add(self, measurement: Measurement) -> Convergence:
         """Train on all measurements so far and a further one."""
         mechanism = self.mechanism
-        self.targets.append(Target.measured(measurement, self.records))
+        self.targets.append(mechanism.target(measurement, self.records))
         convergence = self.trainer.train(
             self.targets,
             iterations=mechanism.iterations,
@@ -148,8 +156,8 @@ class Training:
         return convergence
 
     def candidates(self, times: Mapping[Clique, int]) -> list[Clique]:
-        """Return all marginals."""
-        return list(times)
+        """Return what a round may choose."""
+        return self.mechanism.left(times)
 
     @property
     def released(self) -> ProductMixture:

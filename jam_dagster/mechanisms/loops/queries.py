@@ -19,6 +19,7 @@ from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
+from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Clique, Domain, Workload
 
 
@@ -58,7 +59,8 @@ class QueryMechanism(Mechanism, ABC):
     - Marginals are chosen from the downward closure of the workload by
       ``||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q``, as in AIM and JAM-PGM: a marginal with more
       noise than error gives no information. n_q counts the possible cells. The papers of these
-      mechanisms choose single cells. `candidates` and `penalty` are what a subclass may replace.
+      mechanisms choose single cells. `candidates`, `penalty`, `scores` and `sensitivity` are what a
+      subclass may replace.
     - T rounds take equal parts of the remaining budget; the last one spends all of it.
     """
 
@@ -93,6 +95,17 @@ class QueryMechanism(Mechanism, ABC):
         """Return what a cell costs in the score of a marginal, given the noise; in counts."""
         return MEAN_ABSOLUTE_NORMAL * sigma
 
+    def scores(
+        self, ctx: Context, model: Model, cliques: Sequence[Clique], cells: np.ndarray, sigma: float
+    ) -> np.ndarray:
+        """Return the scores of marginals with so many possible cells, given the noise."""
+        errors = ctx.errors(model, cliques)
+        return error_scores(errors, cells, self.penalty(sigma), np.ones(len(cliques)))
+
+    def sensitivity(self, neighbours: Neighbours) -> float:
+        """Return how far one person moves any score, in counts."""
+        return neighbours.error_score()
+
     @abstractmethod
     def start(self, ctx: Context) -> QueryFit:
         """Return the model before any measurement."""
@@ -121,14 +134,12 @@ class QueryMechanism(Mechanism, ABC):
             rho_measure = share - rho_select
             chosen = ctx.select(
                 near,
-                lambda: error_scores(
-                    ctx.errors(fit.model, near),
-                    np.array([cells[clique] for clique in near]),
-                    self.penalty(ctx.sigma(rho_measure)),
-                    np.ones(len(near)),
+                lambda: self.scores(
+                    *(ctx, fit.model, near, np.array([cells[clique] for clique in near])),
+                    ctx.sigma(rho_measure),
                 ),
                 rho=rho_select,
-                sensitivity=ctx.neighbours.error_score(),
+                sensitivity=self.sensitivity(ctx.neighbours),
             )
             if chosen is not None:
                 measured = ctx.measure(chosen, rho_measure)

@@ -18,6 +18,7 @@ from jam_dagster.common.section import adapter_of, allowed, is_of, readable
 from jam_dagster.errors import InputError, SpecificationError
 
 if TYPE_CHECKING:
+    from jam_dagster.mechanisms.base import Mechanism
     from jam_dagster.mechanisms.loops.transcript import Transcript
 
 _KEY, _LAST = "setting", "last"
@@ -134,13 +135,14 @@ def check_settings(mechanism: Any) -> None:
             raise SpecificationError(f"{name} must be {one.allowed}, got {value!r:.100}.")
 
 
-def recorded_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]:
+def recorded_settings(mechanism: type[Mechanism], transcript: Transcript) -> dict[str, Any]:
     """Return the settings of a mechanism's class from a transcript."""
     recorded = transcript.parameters
-    missing = [name for name in settings_of(mechanism) if name not in recorded]
+    known = settings_of(mechanism)
+    missing = [name for name in known if name not in recorded and name not in mechanism.unrecorded]
     if missing:
         raise InputError(
             f"This transcript does not record the {missing[0]} of its model's fit: it "
             "comes from another version. Load the model that was stored beside it instead."
         )
-    return {name: recorded[name] for name in settings_of(mechanism)}
+    return {name: recorded.get(name, one.default) for name, one in known.items()}

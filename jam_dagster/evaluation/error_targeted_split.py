@@ -1,25 +1,17 @@
-"""Splits of one table as in the JAM paper: a biased part plays the public table.
+"""Public error targeting: a biased part of one table plays the public table, as in the JAM paper.
 
-Two constructions. *Variable stratification* fixes the share of one value of one attribute among the
-public and among the private rows (`jam_dagster.tables.stratified_split`). *Public error targeting*
-chooses public rows with a target workload error against the others (`error_targeted_split`). They
-are for experiments: the sampled rows count as public.
+The other construction of the paper is `jam_dagster.tables.stratified_split`. Both are for
+experiments: the sampled rows count as public.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.tables import EncodedTable, Workload
@@ -28,14 +20,15 @@ STRONGEST_TILT = 64.0
 _STEPS = 60
 
 
-@dataclass(frozen=True, eq=False)
-class ConstructedSplit:
-    """Two tables over one domain without a record in common, and the public one's error."""
+class ConstructedSplit(NamedTuple):
+    """Two tables over one domain without a record in common.
+
+    `error` is the public one's mean workload error: an exact statistic of the private table.
+    """
 
     private: EncodedTable
     public: EncodedTable
     error: float
-    """Its mean workload error: an exact statistic of the private table."""
 
 
 def error_targeted_split(
@@ -121,22 +114,3 @@ def _scores(table: EncodedTable, rng: np.random.Generator) -> npt.NDArray[np.flo
         score += weights[cells]
     standard: npt.NDArray[np.float64] = (score - score.mean()) / (score.std() or 1.0)
     return standard
-
-
-def write_split(
-    folder: Path, private: EncodedTable, public: EncodedTable, how: Mapping[str, Any]
-) -> None:
-    """Write a split and how it was made as the JAM authors do: codes, and the number of values.
-
-    A benchmark on the parent folder finds the split by its name.
-    """
-    if (folder / "domain.json").exists():
-        raise InputError(f"{folder} holds a split already: name another folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "split.json", json.dumps(how, indent=1).encode(), mode=OWNER_ONLY)
-    for name, table in (("priv", private), ("pub", public)):
-        codes = pd.DataFrame(dict(zip(table.domain.names, table.columns, strict=True)))
-        write_whole(folder / f"{name}.csv", codes.to_csv(index=False).encode(), mode=OWNER_ONLY)
-    sizes = json.dumps(table.domain.sizes, indent=1)
-    # Written last: if it exists, the split is whole.
-    write_whole(folder / "domain.json", sizes.encode())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from jam_dagster.benchmark.measures import levels, main_runs, means, sweep
-from jam_dagster.benchmark.page import summarize
+from jam_dagster.benchmark.measures import best_runs, levels, main_runs, means, ratios, sweep
+from jam_dagster.benchmark.summary import markdown
 from tests.benchmark.rows import row
 
 
@@ -34,6 +35,12 @@ def comparison(error: float, **columns: Any) -> list[dict[str, Any]]:
         ({"delta": 1e-9}, {"delta": 1e-6}, ("s, delta 1e-09", "s, delta 1e-06")),
         ({"degree": 3}, {"degree": 2}, ("s, 3-way marginals", "s, 2-way marginals")),
         ({"records": 1000}, {"records": 1200}, ("s, 1,000 records", "s, 1,200 records")),
+        (
+            {"workload": "target a"},
+            {"workload": "random 8"},
+            ("s, marginals with a", "s, 8 random marginals"),
+        ),
+        ({"workload": None}, {"workload": "skewed"}, ("s, all marginals", "s, skewed marginals")),
         (
             {"public_records": 30},
             {"public_records": None},
@@ -59,7 +66,7 @@ def test_another_question_is_another_panel(
         (words[1], 0.3),
     }
     assert {point["label"] for point in points} == {"AIM"}
-    assert [table.split.split(":")[0] for table in summarize(frame)] == list(words)
+    assert re.findall("## (.*): .* records", markdown(frame, [], search=False)) == list(words)
     if "delta" not in one:
         assert levels(frame, "public_table") == {words[0]: 0.2, words[1]: 0.6}
 
@@ -86,7 +93,8 @@ def test_another_answer_is_another_line(
         (words[0], 0.1),
         (words[1], 0.3),
     }
-    assert [line[0] for line in summarize(frame)[0].lines] == list(words)
+    text = markdown(frame, [], search=False).split("## s:")[1]
+    assert re.findall(r"^\| (AIM.*?) \|", text, re.MULTILINE) == list(words)
 
 
 def test_a_label_says_that_panels_have_different_settings() -> None:
@@ -126,3 +134,44 @@ def test_baselines_hold_whatever_delta() -> None:
     frame = pd.DataFrame(comparison(0.1) + comparison(0.3, delta=1e-6)[:-1])
 
     assert levels(frame, "public_table") == {"s, delta 1e-09": 0.2, "s, delta 1e-06": 0.2}
+
+
+def test_the_best_settings_are_those_of_each_epsilon() -> None:
+    errors = {(5, 1.0): 0.2, (9, 1.0): 0.3, (5, 10.0): 0.2, (9, 10.0): 0.1}
+    made = [
+        row(
+            0, split="s", mechanism="gem", label="GEM", epsilon=epsilon, seed=seed, error_mean=error
+        )
+        | {"parameters": json.dumps({"rounds": rounds})}
+        for (rounds, epsilon), error in errors.items()
+        for seed in (0, 1)
+    ]
+    runs = best_runs(pd.DataFrame(made + comparison(0.4)), "error_mean")
+
+    found = {(one["label"], one["epsilon"], one["error_mean"]) for _, one in runs.iterrows()}
+    tuned = "GEM (best setting, tuned on private data)"
+    assert found == {(tuned, 1.0, 0.2), (tuned, 10.0, 0.1), ("AIM", 1.0, 0.4), ("AIM", 10.0, 0.4)}
+    # Nothing is tuned if each mechanism has one setting.
+    assert best_runs(pd.DataFrame(comparison(0.4)), "error_mean").empty
+
+
+def test_ratios_to_aim_are_pooled_over_what_both_have() -> None:
+    other = {"mechanism": "mst", "label": "MST"}
+    made = comparison(0.1) + comparison(0.4, **other) + comparison(0.2, split="t")
+    made += comparison(0.2, split="t", **other) + comparison(9.0, split="u", **other)
+
+    assert ratios(main_runs(pd.DataFrame(made))) == [
+        ("AIM", pytest.approx(1.0), 4),
+        # The geometric mean of 4 and 1; AIM has no run on the third split.
+        ("MST", pytest.approx(2.0), 4),
+    ]
+    assert ratios(main_runs(pd.DataFrame(comparison(0.4, **other)))) == []
+
+
+def test_a_round_takes_its_part_of_the_mechanism() -> None:
+    about = {"seconds_by_stage": json.dumps({"mechanism": 6.0, "sample": 9.0}), "rounds": 4}
+    frame = pd.DataFrame(comparison(0.1, **about))
+    assert set(main_runs(frame)["round_seconds"]) == {1.5}
+    text = markdown(frame, [], search=False)
+    assert "| seconds a round |" in text
+    assert "| 1.50 |" in text

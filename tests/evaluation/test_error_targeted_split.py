@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from jam_dagster.benchmark import SplitFiles
-from jam_dagster.benchmark.constructions import error_targeted_split
 from jam_dagster.cli import app
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation import workload_error
+from jam_dagster.evaluation.error_targeted_split import error_targeted_split
 from jam_dagster.tables import (
     EncodedTable,
     Workload,
