@@ -376,6 +376,7 @@ def fem() -> Case:
         steady={"rounds": 4},
         draws=("select",),
         attained=("select",),
+        measured="cell",
     )
 
 
