@@ -49,7 +49,8 @@ class Fem(GameMechanism):
     - A selection costs ``eps_0^2 / 8`` of rho, with equal parts for all. The authors charge four
       times that. They state eps_0, from which T follows; here T is stated, for the programs are
       what takes time.
-    - The last round selects nothing, for no record would follow.
+    - The last round selects nothing, for no record would follow. A round after a lost choice finds
+      no new records, and chooses again.
     - The noise comes from a fixed seed and depends on no data. HiGHS stops after 20 nodes; the
       authors' loop stops after ten minutes, so its results depend on the machine.
     """
@@ -90,13 +91,18 @@ class Fem(GameMechanism):
         chosen = [game.uniform(0, cells), game.uniform(cells, 2 * cells)]
         late: list[np.ndarray] = []
         early: list[np.ndarray] = []
+        held, more = np.zeros(cells), chosen
         for t in ctx.rounds(self.rounds, again=False):
-            noise = -self.scale * np.log1p(-game.bonuses(self.s))
-            found = game.found(chosen, -noise)
-            if found is None:
-                continue
-            (late if 4 * t >= last else early).append(found)
-            if t < last:
+            if more:
+                noise = -self.scale * np.log1p(-game.bonuses(self.s))
+                found = game.found(chosen, -noise)
+                if found is None:
+                    continue
+                (late if 4 * t >= last else early).append(found)
                 held = game.cells.held(found)
-                chosen += game.select(self.s, held, choices=1, rho=ctx.share(last - t))
+            elif t == last:
+                ctx.end("the last choice was lost")
+            if t < last:
+                more = game.select(self.s, held, choices=1, rho=ctx.share(last - t))
+                chosen = chosen + more
         return game.model(late or early)

@@ -411,6 +411,7 @@ def fem() -> Case:
         steady={"rounds": 4},
         draws=("select",),
         attained=("select",),
+        measured="cell",
     )
 
 
