@@ -135,7 +135,7 @@ def test_grids(number: int, folder: Path) -> None:
 def test_private_tables_of_a_benchmark(number: int, folder: Path) -> None:
     def attempt(rng: np.random.Generator, index: int) -> Any:
         Path("private.csv").write_bytes(garbled(valid_file(rng, bool(index % 2)), rng))
-        files = SplitFiles.from_config(
+        (files,) = SplitFiles.from_config(
             {
                 "name": "people",
                 "private": "private.csv",

@@ -7,6 +7,7 @@ feeds the YAML schema, the command line and the documentation.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import NoneType
@@ -18,7 +19,6 @@ from jam_dagster.common.section import adapter_of, allowed, is_of, readable
 from jam_dagster.errors import InputError, SpecificationError
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms.base import Mechanism
     from jam_dagster.mechanisms.loops.transcript import Transcript
 
 _KEY, _LAST = "setting", "last"
@@ -135,11 +135,13 @@ def check_settings(mechanism: Any) -> None:
             raise SpecificationError(f"{name} must be {one.allowed}, got {value!r:.100}.")
 
 
-def recorded_settings(mechanism: type[Mechanism], transcript: Transcript) -> dict[str, Any]:
-    """Return the settings of a mechanism's class from a transcript."""
+def recorded_settings(
+    mechanism: type, transcript: Transcript, unrecorded: Collection[str]
+) -> dict[str, Any]:
+    """Return the settings from a transcript; those not recorded have their defaults."""
     recorded = transcript.parameters
     known = settings_of(mechanism)
-    missing = [name for name in known if name not in recorded and name not in mechanism.unrecorded]
+    missing = [name for name in known if name not in recorded and name not in unrecorded]
     if missing:
         raise InputError(
             f"This transcript does not record the {missing[0]} of its model's fit: it "
