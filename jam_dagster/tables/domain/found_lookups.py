@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
+from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.lookups import Key, Lookup
+from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value, plain_value, text_of
 
@@ -55,7 +57,7 @@ def found_lookups(
     rows = encoded.records
     if rows < _LEAST_ROWS:
         return {}
-    sources = _sources(encoded)
+    sources = _sources(table, encoded)
     targets = {
         name: _numbered(table[name])
         for name in map(str, table.columns)
@@ -77,38 +79,49 @@ def found_lookups(
         ways = sorted(possible[name], key=lambda one: (len(one[1]), one[0]))
         usable = [names for _, names in ways if not set(names) & found.keys()]
         if name not in needed and usable:
-            made = _lookup(table[name], sources, encoded, usable[0])
+            made = _lookup(table[name], sources, usable[0])
             if made is not None:
                 found[name] = made
                 needed |= set(usable[0])
     return found
 
 
-def _sources(encoded: EncodedTable) -> dict[str, tuple[_Codes, npt.NDArray[np.bool_]]]:
-    """Return the codes of attributes with few values, and which rows have a listed one."""
-    found = {}
+class _Source(NamedTuple):
+    """A column by whose values others may be looked up."""
+
+    codes: _Codes
+    """A number for the value of each row."""
+
+    labels: list[str | None]
+    """The text of each value as it is decoded, None for a missing one."""
+
+    known: npt.NDArray[np.bool_]
+    """Whether a row has a listed value."""
+
+
+def _sources(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, _Source]:
+    """Return the attributes that decode to few values."""
+    found: dict[str, _Source] = {}
     for one, column in zip(encoded.domain.attributes, encoded.columns, strict=True):
-        if _labels(one) is None:
+        if isinstance(one, CategoricalAttribute):
+            codes, null = column.astype(np.int64), [None] if one.nullable else []
+            labels = [*map(text_of, one.values), *null]
+            known = codes != (-1 if one.other is None else one.code_of(one.other))
+        elif isinstance(one, TimeAttribute) or one.format or not _has_few_values(one):
             continue
-        codes = column.astype(np.int64)
-        known = np.ones(len(codes), dtype=bool)
-        if isinstance(one, CategoricalAttribute) and one.other is not None:
-            known = codes != one.code_of(one.other)
+        else:
+            numbers, codes = np.unique(numbers_in(table[one.name], one), return_inverse=True)
+            labels = [None if np.isnan(number) else text_of(number) for number in numbers.tolist()]
+            known = np.ones(len(codes), dtype=bool)
         if known.mean() >= 1 - _MOST_OTHER and len(np.unique(codes)) > 1:
-            found[one.name] = codes, known
+            found[one.name] = _Source(codes, labels, known)
     return dict(list(found.items())[:_MOST_SOURCES])
 
 
-def _labels(attribute: Attribute) -> list[str | None] | None:
-    """Return the text of the value that each code is decoded to; None if it has several."""
-    null: list[None] = [None] if attribute.null_code is not None else []
-    if isinstance(attribute, CategoricalAttribute):
-        return [*map(text_of, attribute.values), *null]
-    if isinstance(attribute, TimeAttribute) or attribute.format:
-        return None
-    places, entries = attribute.entries
-    single = len(places) == attribute.bins and (entries[:, 0] == entries[:, 1]).all()
-    return [*map(text_of, entries[:, 0].tolist()), *null] if single else None
+def _has_few_values(attribute: NumericAttribute) -> bool:
+    """Return whether an attribute decodes to single numbers, and to no other ones."""
+    entries = attribute.entries[1]
+    return len(entries) <= KEPT_VALUES and bool((entries[:, 0] == entries[:, 1]).all())
 
 
 def _is_plain(column: pd.Series[Any]) -> bool:
@@ -127,7 +140,7 @@ def _numbered(column: pd.Series[Any]) -> _Codes:
 
 
 def _candidates(
-    sources: dict[str, tuple[_Codes, npt.NDArray[np.bool_]]], targets: dict[str, _Codes]
+    sources: Mapping[str, _Source], targets: dict[str, _Codes]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield one or two sources that determine a target in a sample."""
     if not targets:
@@ -151,15 +164,15 @@ def _candidates(
 
 
 def _keys(
-    sources: dict[str, tuple[_Codes, npt.NDArray[np.bool_]]],
+    sources: Mapping[str, _Source],
     names: Sequence[str],
     rows: Any = slice(None),
 ) -> tuple[_Codes, npt.NDArray[np.bool_]]:
     """Return a number for the combination of some sources in each row, and which are listed."""
-    first, known = (one[rows] for one in sources[names[0]])
+    first, known = sources[names[0]].codes[rows], sources[names[0]].known[rows]
     for name in names[1:]:
-        codes, listed = (one[rows] for one in sources[name])
-        first, known = first * (int(codes.max(initial=0)) + 1) + codes, known & listed
+        one = sources[name]
+        first, known = first * len(one.labels) + one.codes[rows], known & one.known[rows]
     return first, known
 
 
@@ -183,21 +196,20 @@ def _confirmed(keys: _Codes, known: npt.NDArray[np.bool_], target: _Codes) -> bo
 
 def _lookup(
     column: pd.Series[Any],
-    sources: dict[str, tuple[_Codes, npt.NDArray[np.bool_]]],
-    encoded: EncodedTable,
+    sources: Mapping[str, _Source],
     names: tuple[str, ...],
 ) -> Lookup | None:
     """Return the table of a column, the source with the most values of it first."""
 
     def told(name: str) -> int:
-        both = pd.DataFrame({"key": sources[name][0], "value": target}).drop_duplicates()
+        both = pd.DataFrame({"key": sources[name].codes, "value": target}).drop_duplicates()
         return len(both) - both["key"].nunique()
 
     target, distinct = pd.factorize(column, use_na_sentinel=False)
     # What is unlisted is looked up by the first column alone, so it leaves the fewest values.
     names = tuple(sorted(names, key=told))
-    labels = [_labels(encoded.domain.attribute(name)) for name in names]
-    codes = {name: sources[name][0] for name in names}
+    labels = [sources[name].labels for name in names]
+    codes = {name: sources[name].codes for name in names}
     rows = pd.DataFrame(codes | {"": target}).value_counts(sort=False).reset_index()
     rows = rows.sort_values([*names, "count", ""], ascending=[True] * len(names) + [False, True])
     values: list[Value | None] = [
@@ -205,7 +217,7 @@ def _lookup(
     ]
     results: dict[Key, list[Value | None]] = {}
     for *key, place, _ in rows.itertuples(index=False, name=None):
-        texts = tuple(one[code] for one, code in zip(labels, key, strict=True) if one is not None)
+        texts = tuple(one[code] for one, code in zip(labels, key, strict=True))
         here = results.setdefault(texts, [])
         if len(here) < _MOST_RESULTS:
             here.append(values[place])

@@ -190,6 +190,19 @@ def test_what_chance_may_explain_is_not_found(change):
     assert found == {}
 
 
+def test_a_column_is_looked_up_by_the_numbers_of_another_that_share_bins():
+    table, _ = flights()
+    table["age"] = np.random.default_rng(5).integers(18, 90, len(table))
+    table["group"] = pd.cut(table["age"], [0, 29, 64, 120], labels=["young", "mid", "old"])
+    table["group"] = table["group"].astype(str)
+    made, found = drafted(table[["origin", "age", "group", "delay"]])
+    assert found["group"].columns == ("age",)
+    assert made.domain.attribute("age").size < 72
+    again = decode(encode(table, made.domain, private=False), np.random.default_rng(0))
+    expected = np.select([again["age"] < 30, again["age"] < 65], ["young", "mid"], "old")
+    assert (again["group"] == expected).all()
+
+
 def test_no_column_is_looked_up_by_one_that_is():
     table, _ = flights()
     table["zone"] = table["region"].map({f"region {one}": one % 2 for one in range(4)})
