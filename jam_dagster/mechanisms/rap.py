@@ -7,8 +7,10 @@ Adaptive Projection", ICML 2021, Algorithm 2.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -141,6 +143,7 @@ class Rap(Mechanism):
                 rho=half,
                 sensitivity=ctx.neighbours.cell,
                 named=cells.named,
+                place_of=partial(place_among, left, cells),
             )
             if not chosen:
                 continue
@@ -168,6 +171,13 @@ class Rap(Mechanism):
                 return
             state = trainer.step(state, gradient / np.float32(2 * loss), self.learning_rate)
             before = loss
+
+
+def place_among(left: Sequence[int], cells: Cells, name: str) -> int | None:
+    """Return the place of a cell by its name among sorted ones; None if it is not there."""
+    cell = cells.find(name)
+    place = len(left) if cell is None else bisect_left(left, cell)
+    return place if place < len(left) and left[place] == cell else None
 
 
 def cell_errors(ctx: Context, cells: Cells, trainer: MixtureTrainer) -> np.ndarray:
