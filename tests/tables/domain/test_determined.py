@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
+from jam_dagster.errors import DomainError
 from jam_dagster.tables import Domain, DraftedDomain, decode, draft_table, encode
 from jam_dagster.tables.domain import determined as module
 from jam_dagster.tables.domain.clock import DATE
+from jam_dagster.tables.domain.derived import with_derived
 from jam_dagster.tables.domain.determined import determined
 from jam_dagster.tables.domain.drafted_domain import _lines
 
@@ -333,3 +335,72 @@ def test_columns_of_timestamps_take_as_long_each_as_they_are_more(
         draft_table(pd.DataFrame(times))
         calls.append(len(written))
     assert calls[1] < 3 * calls[0]
+
+
+def clocks(rows: int = 3000) -> pd.DataFrame:
+    """Return times as 1730, delays past midnight, and arrivals of which some lack a delay."""
+    rng = np.random.default_rng(4)
+    planned = rng.integers(0, 1440, rows)
+    delay = rng.integers(-20, 300, rows).astype(float)
+    delay[rng.random(rows) < 0.1] = np.nan
+    left = (planned + delay) % 1440
+
+    def clock(minutes: np.ndarray) -> np.ndarray:
+        return minutes // 60 * 100 + minutes % 60
+
+    table = pd.DataFrame({"planned": clock(planned), "delay": delay, "left": clock(left)})
+    return table.assign(left=table["left"].replace(0, 2400).astype("Int64"))
+
+
+def test_a_time_is_so_many_minutes_after_another() -> None:
+    table = clocks()
+    draft = draft_table(table)
+    (left,) = draft.domain.derived
+    assert (left.name, left.expression) == (
+        "left",
+        "clock_time(clock_minutes(planned) + delay, 2400)",
+    )
+    made = decode(encode(table, draft.domain, private=False), RNG).dropna()
+    late = made["left"] // 100 * 60 + made["left"] % 100
+    late -= made["planned"] // 100 * 60 + made["planned"] % 100
+    assert ((late - made["delay"]) % 1440 == 0).all()
+    assert made["left"].between(1, 2400).all()
+
+
+def test_the_end_of_what_took_so_long_is_derived() -> None:
+    table = clocks().dropna()
+    table = table.assign(left=table["left"].replace(2400, 0).astype("int64"))
+    found = {one.name: one.expression for one in draft_table(table).domain.derived}
+    assert found == {"left": "clock_time(clock_minutes(planned) + delay)"}
+
+
+def test_few_times_may_lack_their_minutes() -> None:
+    table = clocks()
+    missing = np.flatnonzero(table["left"].isna())
+    few = table.assign(left=table["left"].mask(table.index == missing[0], 1200))
+    lost = np.flatnonzero(table["left"].notna())
+    some = table.assign(delay=table["delay"].mask(table.index.isin(lost[:20])))
+    many = table.assign(delay=table["delay"].mask(table.index.isin(lost[:60])))
+    derived = [len(draft_table(one).domain.derived) for one in (few, some, many)]
+    assert derived == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("clock_minutes(a)", [0, 5, 745, 1440, pd.NA, 979, pd.NA, pd.NA]),
+        ("clock_time(a)", [0, 5, 2025, 1600, 2359, 259, pd.NA, 2]),
+        ("clock_time(a, 2400)", [2400, 5, 2025, 1600, 2359, 259, pd.NA, 2]),
+    ],
+)
+def test_what_clocks_make_of_numbers(expression: str, values: list[object]) -> None:
+    table = pd.DataFrame({"a": [0, 5, 1225, 2400, -1, 1619, np.nan, 2.5]})
+    attributes = {"a": {"edges": [-10, 3000], "nullable": True, "dtype": "float64"}}
+    made = Domain.from_dict({"attributes": attributes, "derived": {"b": expression}})
+    assert with_derived(table, made.plan, ["b"], RNG)["b"].tolist() == values
+
+
+def test_a_clock_reads_numbers_alone() -> None:
+    for expression in ('clock_minutes("17:30")', 'clock_time("1")', "clock_time(a, 24)"):
+        with pytest.raises(DomainError, match="clock_"):
+            Domain.from_dict({"attributes": {"a": {"edges": [0, 1]}}, "derived": {"b": expression}})
