@@ -186,39 +186,23 @@ def planned(
     return tuple(plan)
 
 
-def reproduces(
-    expression: Value, column: pd.Series[Any], table: pd.DataFrame, most_lost: int = 0
-) -> bool:
-    """Return whether an expression over a table gives a column, missing cells included.
-
-    In at most so many rows it may be missing where the column is known.
-    """
+def reproduces(expression: Value, column: pd.Series[Any], table: pd.DataFrame) -> bool:
+    """Return whether an expression over a table gives a column, missing cells included."""
     tree: Tree = parsed("", expression) if isinstance(expression, str) else expression
     rows = Rows(0, len(table), lambda name: read_cells(name, table[name]), _rng())
     found, wanted = evaluated(tree, rows), read_cells(str(column.name), column)
     kinds = {"integer": "number"}
-    if kinds.get(found.kind, found.kind) != kinds.get(wanted.kind, wanted.kind):
-        return False
-    lost = found.missing & ~wanted.missing
+    alike = kinds.get(found.kind, found.kind) == kinds.get(wanted.kind, wanted.kind)
+    same = (found.values == wanted.values) | wanted.missing if alike else np.array(False)
     # What no expression can read, such as integers beyond 2^53, is equal to nothing.
     known = wanted.missing == missing_in(column)
-    same = wanted.missing | lost | (found.values == wanted.values)
-    invented = wanted.missing & ~found.missing
-    return bool((known & same & ~invented).all()) and int(lost.sum()) <= most_lost
+    return bool(same.all()) and bool((known & (found.missing == wanted.missing)).all())
 
 
-def holds(
-    expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFrame, lost: float = 0.0
-) -> bool:
-    """Return whether an expression gives a column in a sample and in the whole table.
-
-    It may lose so many cells, a share of the missing ones.
-    """
-    most = int(lost * missing_in(table[name]).sum())
+def holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFrame) -> bool:
+    """Return whether an expression gives a column in a sample and in the whole table."""
     try:
-        return reproduces(expression, sample[name], sample, min(most, len(sample))) and (
-            reproduces(expression, table[name], table, most)
-        )
+        return all(reproduces(expression, rows[name], rows) for rows in (sample, table))
     except DomainError:
         return False
 

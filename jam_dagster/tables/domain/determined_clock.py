@@ -16,8 +16,6 @@ _LEAST_TIMES = 25
 _MOST_TIMES = 20
 _MOST_MINUTES = 60
 _MINUTES_A_DAY = 1440
-_MOST_LOST = 0.1
-"""Most cells that are missing only in what is computed, over those that are missing anyway."""
 
 
 def clock_sums(
@@ -25,8 +23,7 @@ def clock_sums(
 ) -> Iterator[tuple[str, str]]:
     """Yield times that another one and a number of minutes give, such as a delay.
 
-    A time is a number such as 1730. It may be known in a few rows that lack the minutes, where it
-    is lost: a tenth of those in which it is missing anyway.
+    A time is a number such as 1730.
     """
     numbers = {
         name: sample[name].to_numpy(np.float64, na_value=np.nan)
@@ -46,10 +43,10 @@ def clock_sums(
             midnight = ", 2400" if (numbers[target] == 2400).any() else ""
             later = f"clock_minutes({column_text(first)}) + {column_text(between)}"
             expression = f"clock_time({later}{midnight})"
-            if midnight == "" and not holds(expression, target, sample, table, _MOST_LOST):
+            if midnight == "" and not holds(expression, target, sample, table):
                 # The sample may have no row of midnight.
                 expression = f"clock_time({later}, 2400)"
-            if holds(expression, target, sample, table, _MOST_LOST):
+            if holds(expression, target, sample, table):
                 sources |= {first, between}
                 derived.add(target)
                 yield target, expression

@@ -374,17 +374,6 @@ def test_the_end_of_what_took_so_long_is_derived() -> None:
     assert found == {"left": "clock_time(clock_minutes(planned) + delay)"}
 
 
-def test_few_times_may_lack_their_minutes() -> None:
-    table = clocks()
-    missing = np.flatnonzero(table["left"].isna())
-    few = table.assign(left=table["left"].mask(table.index == missing[0], 1200))
-    lost = np.flatnonzero(table["left"].notna())
-    some = table.assign(delay=table["delay"].mask(table.index.isin(lost[:20])))
-    many = table.assign(delay=table["delay"].mask(table.index.isin(lost[:60])))
-    derived = [len(draft_table(one).domain.derived) for one in (few, some, many)]
-    assert derived == [1, 1, 0]
-
-
 @pytest.mark.parametrize(
     ("expression", "values"),
     [
