@@ -51,7 +51,7 @@ _MEASURED_MARGINALS = CheckGroup(
     "Every one-way marginal agrees with its released measurement.",
     False,
 )
-_RULES = CheckGroup(
+RULES = CheckGroup(
     "rules", "Rows keep what every public row keeps, and derived columns follow from others.", False
 )
 DOMAIN_FITS = CheckGroup(
@@ -59,7 +59,7 @@ DOMAIN_FITS = CheckGroup(
     "The domain holds the private table's values, by released measurements.",
     False,
 )
-GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, _RULES, _MEASURED_MARGINALS, DOMAIN_FITS)
+GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, RULES, _MEASURED_MARGINALS, DOMAIN_FITS)
 
 
 _PERCENT = ("unexpected_percent", "unexpected_percent_nonmissing")
@@ -278,7 +278,7 @@ class _Impossible(_OfRows):
 class _Kept(_Impossible):
     """How many rows break what all public rows keep."""
 
-    name, heading, group, suite = "rule", "Rules that synthetic rows keep", _RULES, "rules"
+    name, heading, group, suite = "rule", "Rules that synthetic rows keep", RULES, "rules"
     fault = "break it"
 
     @classmethod

@@ -15,7 +15,12 @@ from jam_dagster.evaluation import (
 )
 from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.evaluation.expectations.expectation import CheckGroup
-from jam_dagster.evaluation.expectations.kinds import DOMAIN_FITS, EXPECTATION_KINDS, GROUPS
+from jam_dagster.evaluation.expectations.kinds import (
+    DOMAIN_FITS,
+    EXPECTATION_KINDS,
+    GROUPS,
+    RULES,
+)
 from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
@@ -49,11 +54,13 @@ def _checks_of(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> Sequence[C
     """Return the checks that stand for expectations."""
     domain, blocks = graph.spec.domain, misfit == "error"
     # A domain that is not known before the run, or must not be shown, has no expectations to name.
-    if not each or domain.declared is None or domain.restricted:
-        return [replace(one, blocking=blocks) if one == DOMAIN_FITS else one for one in GROUPS]
+    known = None if domain.restricted else domain.declared
+    if not each or known is None:
+        groups = GROUPS if known is None or known.rules else [one for one in GROUPS if one != RULES]
+        return [replace(one, blocking=blocks) if one == DOMAIN_FITS else one for one in groups]
     return [
         CheckGroup(one.name, literal(one.description), one.blocking or (blocks and _of_fit(one)))
-        for one in expectation_names(domain.declared)
+        for one in expectation_names(known)
     ]
 
 

@@ -79,7 +79,8 @@ def test_with_a_public_table_its_domain_is_drafted(project: Path, loaded: Loaded
     assert given["privacy"]["epsilon"] == 2.0
     drafted = yaml.safe_load((path / "domain.yaml").read_text())
     assert drafted["identified_from"] == "public"
-    assert drafted["derived"] == {"year": 2013}
+    assert drafted["derived"] == {"year": {"expression": None, "dtype": "Int64"}}
+    assert "# year: 2013" in (path / "domain.yaml").read_text()
     names = list(drafted["attributes"])
     chosen = scaffold(project, "some", public="survey.csv", columns=f"{names[1]},{names[0]}")
     assert list(yaml.safe_load((chosen / "domain.yaml").read_text())["attributes"]) == names[:2]
