@@ -26,7 +26,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ import pandas as pd
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.computed_cells import (
     DTYPES,
     TIME_DTYPE,
@@ -49,8 +47,6 @@ from jam_dagster.tables.domain.computed_cells import (
 )
 from jam_dagster.tables.domain.expressions import Tree, columns_of, evaluated, parsed
 from jam_dagster.tables.domain.lookups import Lookup
-from jam_dagster.tables.domain.text_dtype import dtype_of
-from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
     Value,
@@ -171,7 +167,7 @@ def planned(
             )
     declared = {one.name: one for one in derived}
     read_by_any = set().union(*waiting.values()) & known.keys()
-    examples = {name: _example(known[name]) for name in read_by_any}
+    examples = {name: known[name].example() for name in read_by_any}
     plan: list[PlannedColumn] = []
     while waiting:
         ready = [name for name, read in waiting.items() if not read & waiting.keys()]
@@ -228,9 +224,7 @@ def broken_rows(
 
 def formats_of(attributes: Iterable[Attribute]) -> dict[str, str]:
     """Return the formats in which attributes write dates as texts."""
-    times = [one for one in attributes if isinstance(one, TimeAttribute)]
-    dates = [one for one in times if one.clock.kind != "duration"]
-    return {one.name: one.format for one in dates if one.format is not None}
+    return {one.name: one.date_format for one in attributes if one.date_format is not None}
 
 
 def _read(name: str, column: pd.Series[Any], formats: Formats) -> Cells:
@@ -268,19 +262,6 @@ def with_derived(
 
 def _rng() -> np.random.Generator:
     return np.random.default_rng(0)
-
-
-def _example(attribute: Attribute) -> pd.Series[Any]:
-    """Return a column of one value as an attribute decodes to."""
-    dtype = dtype_of(str(attribute.dtype))
-    if isinstance(attribute, CategoricalAttribute):
-        if kind_of(attribute.values) == "mixed":
-            return pd.Series([()])
-        listed: pd.Series[Any] = pd.Series(list(attribute.values[:1]), dtype=dtype)
-        return listed
-    zero = Decimal(0) if str(dtype).startswith("decimal") else 0
-    example: pd.Series[Any] = pd.Series([None if dtype == "object" else zero]).astype(dtype)
-    return example
 
 
 def _planned(

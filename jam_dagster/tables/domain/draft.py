@@ -15,6 +15,7 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS
 from jam_dagster.tables.domain.column_draft import draft_attribute
@@ -36,7 +37,6 @@ from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     exact_number,
     kind_of,
-    text_of,
     truth_of,
 )
 from jam_dagster.tables.sources.columns import (
@@ -305,11 +305,13 @@ def _listed(entry: Entry, name: str, attributes: Sequence[Attribute]) -> Entry:
     by_text = {column_text(one.name): one for one in attributes}
     own = {one.name: one for one in attributes}[name]
     source, values = by_text[entry["expression"]], entry["values"]
-    if isinstance(source, CategoricalAttribute):
+    if not isinstance(source, BinnedAttribute):
         values = {key: one for key, one in values.items() if key in source.labels}
         texts = all(isinstance(one, str) for one in values.values())
-        if source.other is not None and isinstance(own, CategoricalAttribute) and texts:
-            values.setdefault(text_of(source.other), own.other or text_of(source.other))
+        if source.other_code is not None and not own.binned and texts:
+            other = source.labels[source.other_code]
+            same = other if own.other_code is None else own.listed[own.other_code]
+            values.setdefault(other, same)
     elif source.format or any(first != last for first, last, _ in source.entries[1].tolist()):
         values = {}
     return entry | {"values": values}

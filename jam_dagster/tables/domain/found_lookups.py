@@ -12,11 +12,8 @@ import pandas as pd
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.lookups import Key, Lookup
-from jam_dagster.tables.domain.times import TimeAttribute
-from jam_dagster.tables.domain.values import Value, plain_value, text_of
+from jam_dagster.tables.domain.values import Value, plain_value
 
 _LEAST_ROWS = 1000
 _ROWS_OF_A_KEY = 5
@@ -88,27 +85,15 @@ def _sources(encoded: EncodedTable) -> dict[str, tuple[_Codes, npt.NDArray[np.bo
     """Return the codes of attributes with few values, and which rows have a listed one."""
     found = {}
     for one, column in zip(encoded.domain.attributes, encoded.columns, strict=True):
-        if _labels(one) is None:
+        if one.single_texts() is None:
             continue
         codes = column.astype(np.int64)
-        known = np.ones(len(codes), dtype=bool)
-        if isinstance(one, CategoricalAttribute) and one.other is not None:
-            known = codes != one.code_of(one.other)
+        known = (
+            np.ones(len(codes), dtype=bool) if one.other_code is None else codes != one.other_code
+        )
         if known.mean() >= 1 - _MOST_OTHER and len(np.unique(codes)) > 1:
             found[one.name] = codes, known
     return dict(list(found.items())[:_MOST_SOURCES])
-
-
-def _labels(attribute: Attribute) -> list[str | None] | None:
-    """Return the text of the value that each code is decoded to; None if it has several."""
-    null: list[None] = [None] if attribute.null_code is not None else []
-    if isinstance(attribute, CategoricalAttribute):
-        return [*map(text_of, attribute.values), *null]
-    if isinstance(attribute, TimeAttribute) or attribute.format:
-        return None
-    places, entries = attribute.entries
-    single = len(places) == attribute.bins and (entries[:, 0] == entries[:, 1]).all()
-    return [*map(text_of, entries[:, 0].tolist()), *null] if single else None
 
 
 def _is_plain(column: pd.Series[Any]) -> bool:
@@ -196,7 +181,7 @@ def _lookup(
     target, distinct = pd.factorize(column, use_na_sentinel=False)
     # What is unlisted is looked up by the first column alone, so it leaves the fewest values.
     names = tuple(sorted(names, key=told))
-    labels = [_labels(encoded.domain.attribute(name)) for name in names]
+    labels = [encoded.domain.attribute(name).single_texts() for name in names]
     codes = {name: sources[name][0] for name in names}
     rows = pd.DataFrame(codes | {"": target}).value_counts(sort=False).reset_index()
     rows = rows.sort_values([*names, "count", ""], ascending=[True] * len(names) + [False, True])
