@@ -140,7 +140,8 @@ class CheckedTable:
         """Return the table with dates, decimals and formats as the numbers that are counted."""
         numbers = {}
         for one in self.domain.binned:
-            if one.name in self.once and one.checked_as_number:
+            written = one.dated or one.format or str(one.dtype).startswith("decimal")
+            if one.name in self.once and written:
                 column = self.synthetic[one.name]
                 counted = one.checked_numbers(column)
                 # What is no date is outside every bound; only what is missing is null.

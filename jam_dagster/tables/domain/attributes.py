@@ -132,10 +132,6 @@ class Attribute(ABC):
         """The cells that also count values which the domain does not hold."""
         return [] if self.null_code is None else [CatchAll("missing", self.null_code)]
 
-    @abstractmethod
-    def single_texts(self) -> list[str | None] | None:
-        """Return the text of the value that each code is decoded to; None if one has several."""
-
     # What the kind says of itself.
 
     @property
@@ -159,18 +155,9 @@ class Attribute(ABC):
         return None
 
     @property
-    def date_format(self) -> str | None:
-        """The format if it is of dates or times of day."""
-        return None
-
-    @property
     def compared_as(self) -> tuple[str, ...] | None:
         """What the two attributes of an order have in common; None if an order has none of it."""
         return None
-
-    @abstractmethod
-    def example(self) -> pd.Series[Any]:
-        """Return a column of one value as the attribute decodes to."""
 
     def alone(self, names: Collection[str]) -> Self:
         """Return the attribute as it is if there are no attributes but those of these names."""

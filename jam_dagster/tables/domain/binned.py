@@ -145,11 +145,6 @@ class BinnedAttribute(Attribute):
     def compared_as(self) -> tuple[str, ...]:
         """What the two attributes of an order have in common."""
 
-    @property
-    @abstractmethod
-    def checked_as_number(self) -> bool:
-        """Whether checks of a table see numbers in place of its values."""
-
     @abstractmethod
     def read_numbers(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
         """Return the number of each cell, NaN where it is missing or has none, shape (rows,)."""

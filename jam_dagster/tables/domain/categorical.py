@@ -130,18 +130,9 @@ class CategoricalAttribute(Attribute):
         other = [] if self.other_code is None else [CatchAll("other", self.other_code)]
         return [*other, *super().catch_all_cells]
 
-    def single_texts(self) -> list[str | None]:
-        return [*map(text_of, self.values), *([None] if self.nullable else [])]
-
     @property
     def listed(self) -> tuple[Value, ...]:
         return self.values
-
-    def example(self) -> pd.Series[Any]:
-        if kind_of(self.values) == "mixed":
-            return pd.Series([()])
-        listed: pd.Series[Any] = pd.Series([self.values[0]], dtype=dtype_of(str(self.dtype)))
-        return listed
 
     @cached_property
     def _codes(self) -> dict[str, int]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ from jam_dagster.tables.domain.computed_cells import (
 )
 from jam_dagster.tables.domain.expressions import Tree, columns_of, evaluated, parsed
 from jam_dagster.tables.domain.lookups import Lookup
+from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
     Value,
@@ -119,6 +121,14 @@ class DerivedColumn:
             return "missing"
         return f"{self.expression}{' by its values' if self.values else ''}"
 
+    def to_entry(self) -> Any:
+        """Return the column as a domain file has it."""
+        rest: dict[str, Any] = {"dtype": self.dtype} if self.dtype else {}
+        if isinstance(self.expression, Lookup):
+            return self.expression.to_entry() | rest
+        rest |= {"values": dict(self.values)} if self.values else {}
+        return {"expression": self.expression} | rest if rest else self.expression
+
 
 @dataclass(frozen=True)
 class PlannedColumn:
@@ -167,7 +177,7 @@ def planned(
             )
     declared = {one.name: one for one in derived}
     read_by_any = set().union(*waiting.values()) & known.keys()
-    examples = {name: known[name].example() for name in read_by_any}
+    examples = {name: _example(known[name]) for name in read_by_any}
     plan: list[PlannedColumn] = []
     while waiting:
         ready = [name for name, read in waiting.items() if not read & waiting.keys()]
@@ -224,7 +234,9 @@ def broken_rows(
 
 def formats_of(attributes: Iterable[Attribute]) -> dict[str, str]:
     """Return the formats in which attributes write dates as texts."""
-    return {one.name: one.date_format for one in attributes if one.date_format is not None}
+    formats = {one.name: one.format for one in attributes if one.dated and one.format}
+    # Others are of durations.
+    return {name: written for name, written in formats.items() if "%" in written}
 
 
 def _read(name: str, column: pd.Series[Any], formats: Formats) -> Cells:
@@ -262,6 +274,17 @@ def with_derived(
 
 def _rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+def _example(attribute: Attribute) -> pd.Series[Any]:
+    """Return a column of one value as an attribute decodes to."""
+    if kind_of(attribute.listed) == "mixed":
+        return pd.Series([()])
+    dtype = dtype_of(str(attribute.dtype))
+    zero = Decimal(0) if isinstance(dtype, pd.ArrowDtype) else 0
+    value = attribute.listed[0] if attribute.listed else None if dtype == "object" else zero
+    example: pd.Series[Any] = pd.Series([value]).astype(dtype)
+    return example
 
 
 def _planned(

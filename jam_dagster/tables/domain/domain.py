@@ -20,24 +20,23 @@ import numpy.typing as npt
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
     Order,
     check_constraints,
+    constraints_to,
     described,
     sorted_orders,
 )
 from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn, planned
 from jam_dagster.tables.domain.domain_file import (
-    bounded,
     domain_from_dict,
-    domain_to_dict,
-    load_domain,
+    numbered,
+    read_domain,
     save_domain,
 )
-from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of
 from jam_dagster.tables.domain.lookups import Lookup
 
 Clique = tuple[str, ...]
@@ -47,7 +46,6 @@ Provenance = Literal["declared", "public", "private"]
 
 _MAX_IMPOSSIBLE_CELLS = 10_000_000
 _MAX_MASKED_CELLS = 2**30
-_MAX_CODES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -376,7 +374,26 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the domain file (see `from_dict`)."""
-        return domain_to_dict(self)
+        content: dict[str, Any] = {
+            "identified_from": self.identified_from,
+            "attributes": {one.name: one.to_entry() for one in self.attributes},
+        }
+        if self.impossible:
+            content["impossible"] = [
+                {
+                    name: condition_of(self.attribute(name), codes)
+                    for name, codes in zip(one.attributes, one.codes, strict=True)
+                }
+                for one in self.impossible
+            ]
+        for key, constraints in (("constraints", self.constraints), ("repairs", self.repairs)):
+            if constraints:
+                content[key] = constraints_to(self, constraints)
+        if self.derived:
+            content["derived"] = {one.name: one.to_entry() for one in self.derived}
+        if self.order:
+            content["columns"] = list(self.order)
+        return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:
@@ -396,7 +413,8 @@ class Domain:
         DomainError
             An attribute is not well formed.
         """
-        return domain_from_dict(content, cls)
+        domain: Domain = domain_from_dict(content, cls)
+        return domain
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -407,22 +425,13 @@ class Domain:
         SourceError
             The file is not there or cannot be parsed.
         """
-        return load_domain(path, cls)
+        return cls.from_dict(read_domain(path))
 
     def save(self, path: str | Path) -> None:
         """Write a domain file, YAML or JSON by its suffix."""
-        save_domain(self, path)
+        save_domain(self.to_dict(), path)
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Domain:
         """Build the papers' form: attribute `name` has the integer codes 0 to ``size - 1``."""
-        return cls(bounded(cls._numbered(name, size) for name, size in sizes.items()))
-
-    @staticmethod
-    def _numbered(name: str, size: int) -> Attribute:
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MAX_CODES:
-            raise DomainError(
-                f"attribute {name!r}: the number of codes must be an integer from 1 to"
-                f" {_MAX_CODES:,}, got {size!r}"
-            )
-        return CategoricalAttribute(str(name), tuple(range(size)))
+        return cls(numbered(sizes))

@@ -44,7 +44,7 @@ import json
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any
 
 import yaml
 
@@ -60,12 +60,9 @@ from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, dtype_in
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.constraints import Constraint, constraints_from, constraints_to
+from jam_dagster.tables.domain.constraints import constraints_from
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import (
-    ImpossibleCombination,
-    OrderedAttributes,
-    condition_of,
     impossible_from,
 )
 from jam_dagster.tables.domain.lookups import Lookup
@@ -84,65 +81,12 @@ KINDS: dict[str, type[Attribute]] = {
 """Each kind of attributes, by a key that no other one has; the last has none."""
 
 _MAX_ATTRIBUTES = 10_000
+_MAX_CODES = 1_000_000
 _MAX_VALUES = 2**22
 
 
-class FiledDomain(OrderedAttributes, Protocol):
-    """The protocol of a domain that the file form needs; `Domain` is the only implementation."""
-
-    def __init__(
-        self,
-        attributes: tuple[Attribute, ...],
-        impossible: tuple[ImpossibleCombination, ...] = (),
-        identified_from: Any = "declared",
-        derived: tuple[DerivedColumn, ...] = (),
-        order: tuple[str, ...] = (),
-        constraints: tuple[Constraint, ...] = (),
-        repairs: tuple[Constraint, ...] = (),
-    ) -> None: ...
-
-    @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        """Its attributes, in their order."""
-
-    @property
-    def impossible(self) -> tuple[ImpossibleCombination, ...]:
-        """The impossible combinations."""
-
-    @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """What holds in every record."""
-
-    @property
-    def repairs(self) -> tuple[Constraint, ...]:
-        """What holds in synthetic rows."""
-
-    @property
-    def derived(self) -> tuple[DerivedColumn, ...]:
-        """The derived columns."""
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The order of all columns, if one is declared."""
-
-    @property
-    def identified_from(self) -> str:
-        """The origin of its values."""
-
-    @property
-    def restricted(self) -> bool:
-        """Whether its values come from a private table."""
-
-    @classmethod
-    def from_sizes(cls, sizes: Mapping[str, int]) -> Self:
-        """Build the papers' form."""
-
-
-D = TypeVar("D", bound=FiledDomain)
-
-
-def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
-    """Build a domain of a class from the content of a domain file."""
+def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
+    """Build a domain, of the class `Domain`, from the content of a domain file."""
     if not isinstance(content, Mapping) or not content:
         raise SpecificationError("a domain file must hold a mapping with the key 'attributes'")
     if "attributes" not in content or isinstance(content["attributes"], int):
@@ -154,7 +98,7 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
     declared = content["attributes"]
     if not isinstance(declared, Mapping):
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
-    attributes = bounded(_attribute(str(name), entry) for name, entry in declared.items())
+    attributes = _bounded(_attribute(str(name), entry) for name, entry in declared.items())
     written = content.get("derived") or {}
     if not isinstance(written, Mapping):
         raise SpecificationError("'derived' must be a mapping of names to their expression")
@@ -172,7 +116,21 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
     )
 
 
-def bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
+def numbered(sizes: Mapping[str, int]) -> tuple[Attribute, ...]:
+    """Return the attributes of the papers' form: integer codes from 0 to below a size."""
+    return _bounded(_numbered(name, size) for name, size in sizes.items())
+
+
+def _numbered(name: str, size: int) -> Attribute:
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MAX_CODES:
+        raise DomainError(
+            f"attribute {name!r}: the number of codes must be an integer from 1 to"
+            f" {_MAX_CODES:,}, got {size!r}"
+        )
+    return CategoricalAttribute(str(name), tuple(range(size)))
+
+
+def _bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
     """Return attributes as they are made, unless they become too many, or have too many values.
 
     A file of some kilobytes may ask for a million values of each of a thousand attributes.
@@ -189,32 +147,8 @@ def bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
     return tuple(found)
 
 
-def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
-    """Return the content of a domain file, as short as `domain_from_dict` allows."""
-    content: dict[str, Any] = {
-        "identified_from": domain.identified_from,
-        "attributes": {one.name: one.to_entry() for one in domain.attributes},
-    }
-    if domain.impossible:
-        content["impossible"] = [
-            {
-                name: condition_of(domain.attribute(name), codes)
-                for name, codes in zip(one.attributes, one.codes, strict=True)
-            }
-            for one in domain.impossible
-        ]
-    for key, constraints in (("constraints", domain.constraints), ("repairs", domain.repairs)):
-        if constraints:
-            content[key] = constraints_to(domain, constraints)
-    if domain.derived:
-        content["derived"] = {one.name: _derived_to_dict(one) for one in domain.derived}
-    if domain.order:
-        content["columns"] = list(domain.order)
-    return content
-
-
-def load_domain(path: str | Path, domain_class: type[D]) -> D:
-    """Read a domain file into a class; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML."""
+def read_domain(path: str | Path) -> Any:
+    """Return the content of a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML."""
     path = Path(path)
     is_json = _is_json(path)
     try:
@@ -225,14 +159,13 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
             " file is UTF-8 text"
         ) from None
     try:
-        content = parse_json(text) if is_json else parse_yaml(text)
+        return parse_json(text) if is_json else parse_yaml(text)
     except (ValueError, yaml.YAMLError) as error:
         raise SourceError(f"cannot parse domain file {path}: {error}") from None
-    return domain_from_dict(content, domain_class)
 
 
 def save_domain(
-    domain: FiledDomain,
+    content: dict[str, Any],
     path: str | Path,
     comments: Iterable[tuple[int, str]] = (),
     end: Iterable[str] = (),
@@ -242,13 +175,12 @@ def save_domain(
     Comments are for YAML: by increasing places among attributes and comments, and at the end.
     """
     path = Path(path)
-    content = domain_to_dict(domain)
     if _is_json(path):
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     else:
         text = _yaml(content, comments) + "".join(f"# {line}\n" for line in end)
     # Values of a private table are for the owner of the file alone.
-    if domain.restricted:
+    if content["identified_from"] == "private":
         write_whole(path, text.encode(), mode=OWNER_ONLY)
     else:
         path.write_text(text, encoding="utf-8")
@@ -281,15 +213,6 @@ def _attribute(name: str, entry: object) -> Attribute:
     kind = next(kind for key, kind in KINDS.items() if not key or key in entry)
     check_keys(what, entry, kind.keys)
     return kind.from_entry(name, entry)
-
-
-def _derived_to_dict(column: DerivedColumn) -> Any:
-    dtype = {"dtype": column.dtype} if column.dtype else {}
-    if isinstance(column.expression, Lookup):
-        return column.expression.to_entry() | dtype
-    values = {"values": dict(column.values)} if column.values else {}
-    rest = values | dtype
-    return {"expression": column.expression} | rest if rest else column.expression
 
 
 def _derived(name: str, entry: object) -> DerivedColumn:

@@ -116,7 +116,10 @@ class DraftedDomain:
                 notes += 1
         end = ["What holds in every row of the public table, to be written below `derived`:"]
         save_domain(
-            self.domain, path, comments, [*end, *_lines(self.proposed)] if self.proposed else ()
+            self.domain.to_dict(),
+            path,
+            comments,
+            [*end, *_lines(self.proposed)] if self.proposed else (),
         )
 
 

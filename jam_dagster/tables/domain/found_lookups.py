@@ -12,8 +12,10 @@ import pandas as pd
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.lookups import Key, Lookup
-from jam_dagster.tables.domain.values import Value, plain_value
+from jam_dagster.tables.domain.values import Value, plain_value, text_of
 
 _LEAST_ROWS = 1000
 _ROWS_OF_A_KEY = 5
@@ -85,7 +87,7 @@ def _sources(encoded: EncodedTable) -> dict[str, tuple[_Codes, npt.NDArray[np.bo
     """Return the codes of attributes with few values, and which rows have a listed one."""
     found = {}
     for one, column in zip(encoded.domain.attributes, encoded.columns, strict=True):
-        if one.single_texts() is None:
+        if _labels(one) is None:
             continue
         codes = column.astype(np.int64)
         known = (
@@ -94,6 +96,18 @@ def _sources(encoded: EncodedTable) -> dict[str, tuple[_Codes, npt.NDArray[np.bo
         if known.mean() >= 1 - _MOST_OTHER and len(np.unique(codes)) > 1:
             found[one.name] = codes, known
     return dict(list(found.items())[:_MOST_SOURCES])
+
+
+def _labels(attribute: Attribute) -> list[str | None] | None:
+    """Return the text of the value that each code is decoded to; None if it has several."""
+    texts = [*map(text_of, attribute.listed)]
+    if isinstance(attribute, BinnedAttribute):
+        places, entries = attribute.entries
+        single = len(places) == attribute.bins and (entries[:, 0] == entries[:, 1]).all()
+        if attribute.dated or attribute.format or not single:
+            return None
+        texts = [*map(text_of, entries[:, 0].tolist())]
+    return [*texts, None] if attribute.nullable else [*texts]
 
 
 def _is_plain(column: pd.Series[Any]) -> bool:
@@ -181,7 +195,7 @@ def _lookup(
     target, distinct = pd.factorize(column, use_na_sentinel=False)
     # What is unlisted is looked up by the first column alone, so it leaves the fewest values.
     names = tuple(sorted(names, key=told))
-    labels = [encoded.domain.attribute(name).single_texts() for name in names]
+    labels = [_labels(encoded.domain.attribute(name)) for name in names]
     codes = {name: sources[name][0] for name in names}
     rows = pd.DataFrame(codes | {"": target}).value_counts(sort=False).reset_index()
     rows = rows.sort_values([*names, "count", ""], ascending=[True] * len(names) + [False, True])

@@ -33,7 +33,6 @@ from jam_dagster.tables.domain.values import (
     check_dtype,
     inferred_dtype,
     short_number,
-    text_of,
 )
 from jam_dagster.tables.sources.columns import numbers_of
 
@@ -164,22 +163,6 @@ class NumericAttribute(BinnedAttribute):
         closing = [")"] * (self.bins - 1) + ["]"]
         bins = zip(texts, texts[1:], closing, strict=False)
         return (f"[{low}, {high}{close}" for low, high, close in bins)
-
-    def single_texts(self) -> list[str | None] | None:
-        places, entries = self.entries
-        single = len(places) == self.bins and (entries[:, 0] == entries[:, 1]).all()
-        if self.format or not single:
-            return None
-        return [*map(text_of, entries[:, 0].tolist()), *([None] if self.nullable else [])]
-
-    @property
-    def checked_as_number(self) -> bool:
-        return bool(self.format or DECIMAL_DTYPE.fullmatch(str(self.dtype)))
-
-    def example(self) -> pd.Series[Any]:
-        dtype = dtype_of(str(self.dtype))
-        zero = Decimal(0) if isinstance(dtype, pd.ArrowDtype) else 0
-        return pd.Series([zero]).astype(dtype)
 
     # The domain file.
 

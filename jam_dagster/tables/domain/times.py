@@ -296,24 +296,9 @@ class TimeAttribute(BinnedAttribute):
         chosen = np.minimum(chosen, len(upto) - 1)
         return self.at_times(points, rng.integers(first[chosen], last[chosen], endpoint=True))
 
-    def single_texts(self) -> None:
-        return None
-
-    @property
-    def date_format(self) -> str | None:
-        return None if self.clock.kind == "duration" else self.format
-
     @property
     def compared_as(self) -> tuple[str, ...]:
         return self.clock.kind, self.unit, self.zone or ""
-
-    @property
-    def checked_as_number(self) -> bool:
-        return True
-
-    def example(self) -> pd.Series[Any]:
-        dtype = dtype_of(str(self.dtype))
-        return pd.Series([None if dtype == "object" else 0]).astype(dtype)
 
     def alone(self, names: Collection[str]) -> TimeAttribute:
         return self if self.hour_from in (None, *names) else replace(self, hour_from=None)
