@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from jam_dagster.tables.domain.attributes import (
     Kind,
     examples,
 )
+from jam_dagster.tables.domain.column_notes import EXAMPLES, period_notes
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
     DTYPES_OF_KIND,
@@ -35,6 +36,7 @@ from jam_dagster.tables.domain.values import (
     check_dtype,
     exact_number,
     inferred_dtype,
+    is_formula,
     kind_of,
     plain_value,
     text_of,
@@ -325,3 +327,32 @@ class CategoricalAttribute(Attribute):
             with suppress(ValueError, OverflowError, TypeError):
                 found.append(float(one))  # type: ignore[arg-type]
         return [one for one in dict.fromkeys(found) if not math.isnan(one)]
+
+    # Drafting.
+
+    def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
+        if self.other is not None:
+            # How many texts become `other`, in how many rows.
+            rest = column[codes == self.other_code]
+            gone = [one for one in rest.unique() if one != self.other and not is_formula(one)]
+            if rows := int(rest.isin(gone).sum()):
+                yield (
+                    f"{len(gone):,} of {column.nunique():,} texts become {self.other!r}, in"
+                    f" {100 * rows / len(column):.0f}% of the public rows: group them in the source"
+                    " to keep them"
+                )
+            runs = [repr(one) for one in column.dropna().unique() if is_formula(one)]
+            if runs:
+                shown = ", ".join(runs[:EXAMPLES])
+                yield f"texts that a spreadsheet would run become {self.other!r}: {shown}"
+        seen: dict[str, Value] = {}
+        pairs = (
+            (first, value)
+            for value in self.values
+            if isinstance(value, str)
+            and (first := seen.setdefault(" ".join(value.casefold().split()), value)) != value
+        )
+        for first, value in islice(pairs, 1):
+            yield f"{first!r} and {value!r} are two values: make them one in the source if they are"
+        later = "are missing" if self.other is None else f"become {self.other!r}"
+        yield from period_notes(column, later)

@@ -24,6 +24,7 @@ from jam_dagster.common.validation import as_boolean, as_integer, as_list, as_nu
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import NUMBERS, Kind
 from jam_dagster.tables.domain.binned import BinnedAttribute, checked_bins
+from jam_dagster.tables.domain.column_notes import LOOKED_AT, period_notes, rewritten
 from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
@@ -35,6 +36,9 @@ from jam_dagster.tables.domain.values import (
     short_number,
 )
 from jam_dagster.tables.sources.columns import numbers_of
+
+# In seconds since 1970.
+_IN_2000, _IN_2040 = 946_684_800, 2_208_988_800
 
 
 @dataclass(frozen=True)
@@ -265,6 +269,25 @@ class NumericAttribute(BinnedAttribute):
                 # Within the bounds, where an integer of 64 bits holds it.
                 outside.append(numbers != numbers.floor().cast("float64"))
         return outside, made.step(numbers, inner, 0, self.bins - 1)
+
+    # Drafting.
+
+    def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
+        if form := self.number_format:
+            yield from rewritten(
+                (one, form.write(number))
+                for one in column.dropna().unique()[:LOOKED_AT]
+                if isinstance(one, str) and (number := form.read(one)) is not None
+            )
+        if self.scale is None and any(isinstance(one, Decimal) for one in column.dropna().head(1)):
+            yield "numbers of so many digits come out as floats, rounded"
+        for unit, factor in (("seconds", 1), ("milliseconds", 1000)):
+            if self.edges[0] >= _IN_2000 * factor and self.edges[-1] <= _IN_2040 * factor:
+                yield (
+                    f"looks like {unit} since 1970: later ones than the public table's are clipped;"
+                    " timestamps in the source would be counted in days or weeks"
+                )
+        yield from period_notes(column, "are clipped")
 
 
 def equal_width_edges(low: float, high: float, bins: int) -> tuple[float, ...]:

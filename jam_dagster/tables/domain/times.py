@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -19,6 +20,13 @@ from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.domain.binned import BinnedAttribute, checked_bins
 from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS, Clock, Unit
+from jam_dagster.tables.domain.column_notes import (
+    CLIPPED_DATES,
+    LOOKED_AT,
+    SHIFT_ADVICE,
+    rewritten,
+)
+from jam_dagster.tables.domain.date_order import has_fractions, other_order
 from jam_dagster.tables.domain.entries import Entries, entries_in, entries_to, plain_entry
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.unit_starts import unit_starts
@@ -27,6 +35,7 @@ from jam_dagster.tables.sources.columns import each_value
 
 _MOST_ENTRIES = 1_000_000
 _MOST_DAYS = 100_000
+_OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
 
 
 def equal_unit_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
@@ -437,3 +446,30 @@ class TimeAttribute(BinnedAttribute):
             outside += [] if isinstance(end, int) else [column >= made.literal(end)]
         bounds = [None if isinstance(one, int) else made.literal(one) for one in inner]
         return outside, made.step(column, bounds, low, high)
+
+    # Drafting.
+
+    def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
+        written, texts = self.format or "", isinstance(column.dtype, pd.StringDtype)
+        fractions = has_fractions(written, column)
+        if other := other_order(written, column):
+            yield f"dates are read as {written}, and {other} reads them too: see which is right"
+        if written == "h:mm:ss":
+            yield "read as lengths of time: times of day have `format: '%-H:%M:%S'`"
+        if written in ("h:mm", "hh:mm"):
+            yield "read as hours and minutes; minutes and seconds come out alike"
+        if fractions:
+            yield "fractions of a second come out as 0"
+        offsets = column.dropna().str[-6:].unique() if texts and self.zone == "UTC" else ()
+        if any(map(_OFFSET.fullmatch, offsets)):
+            yield "cells of other offsets come out at the same instant in UTC"
+        if texts and "%p" in written and column.str.contains("[ap]m", na=False).any():
+            yield "am and pm come out as AM and PM"
+        elif texts and not fractions and not written.endswith("z"):
+            yield from rewritten(
+                (one, self.clock.values_of([count])[0])
+                for one in column.dropna().unique()[:LOOKED_AT]
+                if not math.isnan(count := self.clock.count_of(one))
+            )
+        if self.clock.kind == "instant":
+            yield CLIPPED_DATES + SHIFT_ADVICE

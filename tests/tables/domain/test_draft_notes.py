@@ -18,7 +18,7 @@ from jam_dagster.tables import (
     encode,
 )
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.draft_notes import CLIPPED_DATES, SHIFT_ADVICE
+from jam_dagster.tables.domain.column_notes import CLIPPED_DATES, SHIFT_ADVICE
 from tests.tables.domain.test_draft import draft
 
 
