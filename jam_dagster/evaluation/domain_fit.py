@@ -11,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from jam_dagster.evaluation.released_marginals import released_marginal
 from jam_dagster.tables.codes.public import PublicTables
+from jam_dagster.tables.domain.attributes import Caught
 from jam_dagster.tables.domain.lookups import Lookup
-from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.times import TimeAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
-
-Caught = Literal["missing", "other", "bound"]
 
 FAR = {"missing": 0.2, "other": 0.2, "bound": 0.4}
 """The least excess over the public share, a fraction of the records, that is a misfit.
@@ -48,28 +45,6 @@ FALSE_ALARM_LEVEL = 0.001
 """The probability that noise alone takes any cell of a release beyond its allowance."""
 
 _NAMED = 3
-
-
-class CatchAll(NamedTuple):
-    """A cell of an attribute that also counts values which the domain does not hold."""
-
-    caught: Caught
-    code: int
-
-
-def catch_all_cells(attribute: Attribute) -> list[CatchAll]:
-    """Return the catch-all cells of an attribute; none where such values are errors."""
-    cells: list[CatchAll] = []
-    if isinstance(attribute, NumericAttribute):
-        # Every value of two bins is in the first or the last one.
-        if attribute.clip and attribute.bins > 2:
-            cells += [CatchAll("bound", 0), CatchAll("bound", attribute.bins - 1)]
-    elif attribute.other is not None:
-        code = attribute.code_of(attribute.other)
-        cells += [] if code is None else [CatchAll("other", code)]
-    if attribute.null_code is not None:
-        cells.append(CatchAll("missing", attribute.null_code))
-    return cells
 
 
 @dataclass(frozen=True)
@@ -154,15 +129,13 @@ class ColumnFit:
         if self.misfit is None:
             return ""
         if self.misfit.caught == "bound":
-            dates = isinstance(self.attribute, TimeAttribute) and self.misfit.public is not None
+            dates = self.attribute.dated and self.misfit.public is not None
             shift = "shift the public table's dates to the private period, or "
             return f"{shift if dates else ''}widen the bounds"
         if self.misfit.caught == "other":
             return "list the values"
         if self.attribute.unreadable == "missing":
-            if not isinstance(self.attribute, NumericAttribute):
-                return "list the values"
-            return "state how the values are written (format, or the source's decimal mark)"
+            return self.attribute.unread_remedy
         return "check the column, or leave it out"
 
 
@@ -185,7 +158,7 @@ def column_fits(
     list of ColumnFit
         One for each attribute with catch-all cells, in domain order.
     """
-    cells = {one.name: catch_all_cells(one) for one in domain.attributes}
+    cells = {one.name: one.catch_all_cells for one in domain.attributes}
     judged = max(1, sum(map(len, cells.values())))
     deviations = NormalDist().inv_cdf(1.0 - FALSE_ALARM_LEVEL / judged)
     records = max(1, transcript.records)

@@ -12,12 +12,10 @@ from jam_dagster.errors import InputError, SourceError
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
-    NumericAttribute,
     PublicTables,
     ShiftedSource,
-    TimeAttribute,
 )
-from jam_dagster.tables.codes.encode import numbers_in
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.draft_notes import separator_of
 from jam_dagster.tables.sources.base import whole
 from jam_dagster.tables.sources.columns import missing_in
@@ -165,16 +163,16 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
                     " of this column: give it values, or leave the column out"
                 )
                 continue
-            if not isinstance(one, NumericAttribute):
+            if not isinstance(one, BinnedAttribute):
                 continue
-            numbers = numbers_in(rows[one.name], one)
+            numbers = one.numbers_in(rows[one.name])
             unread = (np.isnan(numbers) & ~missing_in(rows[one.name])).mean()
             if beyond := clipped.get(one.name):
-                time = isinstance(one, TimeAttribute)
                 remarks.append(
                     f"{one.name}: {beyond:.0%} of {table} lies beyond its bounds,"
-                    f" {' to '.join(map(str, one.bounds_text))}, and is moved to them:"
-                    f" {'shift its dates there' if time else 'change its unit'}, or mend the bounds"
+                    f" {' to '.join(one.bounds_text)}, and is moved to them:"
+                    f" {'shift its dates there' if one.dated else 'change its unit'}, or mend the"
+                    " bounds"
                 )
             elif unread > MANY:
                 remarks.append(
@@ -187,6 +185,6 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
 def _empty(column: pd.Series[Any], attribute: Attribute) -> bool:
     """Return whether each cell of a column is missing or infinite."""
     missing = missing_in(column)
-    if isinstance(attribute, NumericAttribute):
-        missing = missing | np.isinf(numbers_in(column, attribute))
+    if isinstance(attribute, BinnedAttribute):
+        missing = missing | np.isinf(attribute.numbers_in(column))
     return bool(missing.all())

@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 
 
 @dataclass(frozen=True)
@@ -25,19 +24,14 @@ class CellGroup:
     start: str = ""
 
 
-def is_ordered(attribute: Attribute) -> bool:
-    """Return whether the values of an attribute are categories in an order."""
-    return attribute.dtype == "ordered category"
-
-
 def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[CellGroup]:
     """Gather the cells of an attribute into at most about `limit` groups, in the domain's order."""
-    values = attribute.size - attribute.nullable
-    if isinstance(attribute, NumericAttribute):
+    values = attribute.values_count
+    if isinstance(attribute, BinnedAttribute):
         groups = _neighbours(attribute, values, limit)
     elif values <= limit:
         groups = [CellGroup(attribute.labels[code], (code,)) for code in range(values)]
-    elif is_ordered(attribute):
+    elif attribute.ordered:
         groups = _ranges(attribute, limit)
     else:
         order = np.argsort(-weights[:values], kind="stable")
@@ -50,7 +44,7 @@ def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[C
     return groups
 
 
-def _neighbours(attribute: NumericAttribute, bins: int, limit: int) -> list[CellGroup]:
+def _neighbours(attribute: BinnedAttribute, bins: int, limit: int) -> list[CellGroup]:
     cuts = np.linspace(0, bins, min(bins, limit) + 1).round().astype(int).tolist()
     groups = []
     for first, end in pairwise(cuts):
@@ -62,10 +56,10 @@ def _neighbours(attribute: NumericAttribute, bins: int, limit: int) -> list[Cell
     return groups
 
 
-def _ranges(attribute: CategoricalAttribute, limit: int) -> list[CellGroup]:
+def _ranges(attribute: Attribute, limit: int) -> list[CellGroup]:
     """Group neighbours of an ordered category; `other` has no place in the order."""
-    last = [] if attribute.other is None else [attribute.values.index(attribute.other)]
-    codes = [code for code in range(len(attribute.values)) if code not in last]
+    last = [] if attribute.other_code is None else [attribute.other_code]
+    codes = [code for code in range(len(attribute.listed)) if code not in last]
     # Equal sizes: a group of more values would have a longer bar.
     size = -(-len(codes) // (limit - len(last)))
     groups = []
@@ -77,7 +71,7 @@ def _ranges(attribute: CategoricalAttribute, limit: int) -> list[CellGroup]:
     return groups
 
 
-def _bounds(attribute: NumericAttribute, first: int, end: int) -> tuple[str, str]:
+def _bounds(attribute: BinnedAttribute, first: int, end: int) -> tuple[str, str]:
     """Return the lowest and the highest value of several bins, as the attribute's labels do."""
     if attribute.scale is None:
         return f"{attribute.edges[first]:.4g}", f"{attribute.edges[end]:.4g}"

@@ -13,7 +13,6 @@ from jam_dagster.common.shown_text import shown
 from jam_dagster.reports.cell_groups import CellGroup
 from jam_dagster.reports.comparisons import CellShares, one_way_shares, pair_cells
 from jam_dagster.reports.plot_style import chart_of, styled
-from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal
@@ -40,7 +39,7 @@ def one_way_comparison(
     cells = one_way_shares(
         attribute, synthetic=synthetic, public=public, released=released, records=records
     )
-    draw = _histogram if isinstance(attribute, NumericAttribute) else _bars
+    draw = _histogram if attribute.binned else _bars
     return styled(draw(attribute.name, cells, _legend(cells[0]) if legend else None))
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.reports.cell_groups import CellGroup, cell_groups, gather
-from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal
@@ -53,7 +52,7 @@ def one_way_shares(
     records: int,
 ) -> list[CellShares]:
     """Return an attribute's distribution in the synthetic, the public and the released counts."""
-    limit = 48 if isinstance(attribute, NumericAttribute) else 14
+    limit = 48 if attribute.binned else 14
     both = shares(synthetic) if public is None else shares(synthetic) + shares(public)
     groups = cell_groups(attribute, both, limit)
     rows = []
@@ -97,7 +96,7 @@ def pair_cells(
         cell_groups(
             attribute,
             total.sum(axis=1 - axis),
-            24 if isinstance(attribute, NumericAttribute) else 12,
+            24 if attribute.binned else 12,
         )
         for axis, attribute in enumerate(map(domain.attribute, pair))
     )

@@ -18,7 +18,6 @@ from jam_dagster.privacy.accounting import epsilon_from_rho
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.reports.budget_over_rounds import Spending
-from jam_dagster.reports.cell_groups import is_ordered
 from jam_dagster.reports.mechanism_text import (
     chooses_source,
     learned_from,
@@ -27,7 +26,6 @@ from jam_dagster.reports.mechanism_text import (
 )
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.domain.constraints import described
-from jam_dagster.tables.domain.numeric import NumericAttribute
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
@@ -292,25 +290,11 @@ def _bound_rows(bounds: ErrorBounds) -> list[dict[str, Any]]:
 
 def _described(attribute: Attribute) -> dict[str, Any]:
     """Describe an attribute for the table of the domain."""
-    if isinstance(attribute, NumericAttribute):
-        kind = attribute.kind_text
-        values = f"{' to '.join(attribute.bounds_text)} in {attribute.bins} bins"
-        outside = "moved to the bounds" if attribute.clip else "an error"
-        if attribute.unreadable == "missing":
-            outside += ", other texts to null"
-    else:
-        kind = "ordered category" if is_ordered(attribute) else "category"
-        labels = attribute.labels[: len(attribute.values)]
-        values = ", ".join(labels[:_VALUES_SHOWN])
-        if len(labels) > _VALUES_SHOWN:
-            values += f" and {len(labels) - _VALUES_SHOWN} more"
-        null = "an error" if attribute.unreadable == "error" else "counted as null"
-        outside = null if attribute.other is None else f"counted as {attribute.other}"
     return {
         "name": attribute.name,
-        "kind": kind,
-        "holds": values,
+        "kind": attribute.kind_text,
+        "holds": attribute.values_text(_VALUES_SHOWN),
         "cells": attribute.size,
         "nulls": "allowed" if attribute.nullable else "none",
-        "outside": outside,
+        "outside": attribute.outside_text,
     }

@@ -10,7 +10,6 @@ import pytest
 from jam_dagster.evaluation.domain_fit import (
     CatchAllShare,
     ColumnFit,
-    catch_all_cells,
     column_fits,
     misfit_sentence,
     remedy_sentence,
@@ -63,7 +62,7 @@ def test_values_that_do_not_fit_end_in_catch_all_cells() -> None:
         (NumericAttribute("flag", (0, 1, 2), integer=True, clip=True), []),
     ]
     for attribute, expected in cells:
-        assert [tuple(one) for one in catch_all_cells(attribute)] == expected
+        assert [tuple(one) for one in attribute.catch_all_cells] == expected
 
 
 @pytest.mark.parametrize(

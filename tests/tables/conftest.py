@@ -38,7 +38,7 @@ def categorical_attributes(draw, name: str) -> CategoricalAttribute:
     kind = draw(st.sampled_from([values, texts, st.integers(-99, 99), st.booleans()]))
     chosen = draw(st.lists(kind, min_size=1, max_size=6, unique_by=text_of))
     other = draw(st.none() | st.sampled_from(chosen))
-    return CategoricalAttribute(name, tuple(chosen), draw(st.booleans()), other)
+    return CategoricalAttribute(name, tuple(chosen), other, nullable=draw(st.booleans()))
 
 
 @st.composite

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jam_dagster.evaluation.cell_codes import cell_codes, cell_counts, cell_numbers
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.released_marginals import (
     Agreement,
@@ -21,9 +20,6 @@ from jam_dagster.evaluation.released_marginals import (
 from jam_dagster.tables.domain.constraints import Constraint, Order
 from jam_dagster.tables.domain.derived import PlannedColumn, broken_rows, formats_of
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
-from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.times import TimeAttribute
-from jam_dagster.tables.domain.values import DECIMAL_DTYPE
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -90,7 +86,7 @@ class CheckedTable:
             name = attribute.name
             if name not in self.once:
                 continue
-            codes = cell_codes(self.synthetic[name], attribute)
+            codes = attribute.listed_codes(self.synthetic[name])
             counts = np.bincount(codes + 1, minlength=attribute.size + 1)[1:]
             before = counted.cells.setdefault(name, np.zeros(attribute.size, dtype=np.int64))
             if (counts[before == 0] > 0).any():
@@ -124,7 +120,7 @@ class CheckedTable:
             if self.counted is not None:
                 counts = self.counted.cells.get(attribute.name, counts).astype(np.float64)
             elif attribute.name in self.once:
-                counts = cell_counts(self.synthetic[attribute.name], attribute).astype(np.float64)
+                counts = attribute.listed_counts(self.synthetic[attribute.name]).astype(np.float64)
             agreements[attribute.name] = one_way_agreement(
                 released,
                 model=self.model.marginal((attribute.name,)),
@@ -143,18 +139,14 @@ class CheckedTable:
     def with_numbers(self) -> pd.DataFrame:
         """Return the table with dates, decimals and formats as the numbers that are counted."""
         numbers = {}
-        for name in self.once.intersection(self.domain.names):
-            attribute = self.domain.attribute(name)
-            column = self.synthetic[name]
-            if isinstance(attribute, NumericAttribute) and (
-                isinstance(attribute, TimeAttribute)
-                or attribute.number_format is not None
-                or DECIMAL_DTYPE.fullmatch(str(attribute.dtype))
-            ):
-                counted = cell_numbers(column, attribute)
+        for one in self.domain.binned:
+            written = one.dated or one.format or str(one.dtype).startswith("decimal")
+            if one.name in self.once and written:
+                column = self.synthetic[one.name]
+                counted = one.checked_numbers(column)
                 # What is no date is outside every bound; only what is missing is null.
                 counted[np.isnan(counted) & column.notna().to_numpy()] = np.inf
-                numbers[name] = counted
+                numbers[one.name] = counted
         return self.synthetic.assign(**numbers) if numbers else self.synthetic
 
     def broken(self, rule: ImpossibleCombination | Constraint | PlannedColumn) -> Any:
@@ -165,15 +157,16 @@ class CheckedTable:
             return broken_rows(rule, self.synthetic, formats) if there else None
         if not set(rule.attributes) <= self.once:
             return None
-        columns = [(self.synthetic[name], self.domain.attribute(name)) for name in rule.attributes]
         if isinstance(rule, Order):
+            binned = {one.name: one for one in self.domain.binned}
             low, high = (
-                cell_numbers(column, attribute)
-                for column, attribute in columns
-                if isinstance(attribute, NumericAttribute)
+                binned[name].checked_numbers(self.synthetic[name]) for name in rule.attributes
             )
             return ~np.isnan(low) & ~np.isnan(high) & ~rule.holds(low, high)
-        found = [cell_codes(column, attribute) for column, attribute in columns]
+        found = [
+            self.domain.attribute(name).listed_codes(self.synthetic[name])
+            for name in rule.attributes
+        ]
         if isinstance(rule, ImpossibleCombination):
             pairs = zip(found, rule.codes, strict=True)
             return np.logical_and.reduce([np.isin(one, codes) for one, codes in pairs])

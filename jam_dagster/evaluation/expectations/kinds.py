@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from jam_dagster.evaluation.domain_fit import catch_all_cells
 from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
 from jam_dagster.evaluation.expectations.expectation import (
     Asked,
@@ -23,13 +22,11 @@ from jam_dagster.evaluation.expectations.expectation import (
     Observed,
 )
 from jam_dagster.evaluation.expectations.spec import ExpectationSpec
-from jam_dagster.tables.domain.attributes import describe
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.constraints import Constraint
 from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.lookups import Lookup
-from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.text_dtype import name_of
 
 if TYPE_CHECKING:
@@ -189,13 +186,13 @@ class _Values(_OfRows):
 
     @classmethod
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
-        if not isinstance(column, CategoricalAttribute):
+        if isinstance(column, DerivedColumn) or column.binned:
             return None
         return f"{column.name} holds only the values that the domain lists."
 
     def asked(self) -> Asked:
-        values = {"column": self.spec.subject, "value_set": list(self.attribute.values)}
-        return Asked("ExpectColumnValuesToBeInSet", values, describe(self.attribute))
+        values = {"column": self.spec.subject, "value_set": list(self.attribute.listed)}
+        return Asked("ExpectColumnValuesToBeInSet", values, self.attribute.describe())
 
 
 class _Bounds(_OfRows):
@@ -206,7 +203,7 @@ class _Bounds(_OfRows):
 
     @classmethod
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
-        if not isinstance(column, NumericAttribute):
+        if not isinstance(column, BinnedAttribute):
             return None
         low, high = column.bounds_text
         return f"{column.name} lies between {low} and {high}."
@@ -392,7 +389,7 @@ class _Fit(Expectation):
             if not isinstance(column.expression, Lookup):
                 return None
             return f"{column.name} is {column.expression}, which nothing compares."
-        if not catch_all_cells(column):
+        if not column.catch_all_cells:
             return None
         return (
             f"The domain holds the values of {column.name}: it is not missing, `other` or at a"
@@ -481,7 +478,7 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
     """
     kinds = EXPECTATION_KINDS.values()
     specs = [spec for kind in kinds for spec in kind.of_table(domain)]
-    columns = (*domain.attributes, *domain.derived)
+    columns: list[Attribute | DerivedColumn] = [*domain.attributes, *domain.derived]
     for column, slug in zip(columns, _slugs([one.name for one in columns]), strict=True):
         for kind in kinds:
             if words := kind.of_column(column):

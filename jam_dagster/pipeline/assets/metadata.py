@@ -17,7 +17,6 @@ import dagster as dg
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.tables import Domain
-from jam_dagster.tables.domain.attributes import describe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +33,7 @@ def column_schema(domain: Domain, *, coded: bool = False, derived: bool = False)
         attribute.name: dg.TableColumn(
             name=attribute.name,
             type=f"code 0 to {attribute.size - 1}" if coded else str(attribute.dtype),
-            description=literal(describe(attribute)),
+            description=literal(attribute.describe()),
             constraints=dg.TableColumnConstraints(nullable=attribute.nullable and not coded),
         )
         for attribute in domain.attributes
@@ -81,7 +80,7 @@ def domain_table(domain: Domain) -> dg.TableMetadataValue:
             dg.TableRecord(
                 {
                     "attribute": one_line(attribute.name),
-                    "values": one_line(f"{attribute.size} cells: {describe(attribute)}"),
+                    "values": one_line(f"{attribute.size} cells: {attribute.describe()}"),
                 }
             )
             for attribute in domain.attributes

@@ -9,23 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pandas.api.types import (
-    is_bool_dtype,
-    is_complex_dtype,
-    is_numeric_dtype,
-    is_object_dtype,
-    is_string_dtype,
-)
 
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.attributes import Attribute, of_rows
 from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.times import TimeAttribute
-from jam_dagster.tables.sources.columns import each_value, missing_in, numbers_of
 
 _EXAMPLES = 5
 _NO_ROWS = "the table has no rows: check the source and its query"
@@ -167,131 +156,22 @@ def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Seri
     if matches > 1:
         raise DomainError(f"the table has column {name!r} twice: rename or remove one")
     column: pd.Series[Any] = table[name]
-    if isinstance(attribute, TimeAttribute):
-        if is_numeric_dtype(column.dtype) and not attribute.format:
-            raise DomainError(
-                f"attribute {name!r} is of dates or times, but the table's column has dtype"
-                f" {column.dtype}: turn it into a date in the source, or declare numbers"
-            )
-    elif isinstance(attribute, NumericAttribute) and not (_is_text(column) or _is_number(column)):
-        raise DomainError(
-            f"attribute {name!r} is numeric, but the table's column has dtype {column.dtype}:"
-            " declare a `unit` if it holds dates, turn it into a number in the source, or declare"
-            " values"
-        )
+    attribute.check_column(column)
     return column
 
 
 def _encode_column(column: pd.Series[Any], attribute: Attribute) -> npt.NDArray[np.intp]:
-    if isinstance(attribute, CategoricalAttribute):
-        codes, null = _category_codes(column, attribute)
-    else:
-        codes, null = _bin_codes(column, attribute)
+    codes, null = attribute.codes_in(column)
     if null.any():
         if attribute.null_code is None:
             raise OutsideDomainError(
                 f"attribute {attribute.name!r} has missing values"
-                f"{_count(null)}, which the domain does not allow: declare it nullable if public"
+                f"{of_rows(null)}, which the domain does not allow: declare it nullable if public"
                 " documentation of the table says so (a private table's message alone must not"
                 " change the domain), or fill them in the source"
             )
         codes[null] = attribute.null_code
     return codes
-
-
-def _category_codes(
-    column: pd.Series[Any], attribute: CategoricalAttribute
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    null = missing_in(column)
-    other = -1 if attribute.other is None else attribute.code_of(attribute.other)
-
-    def code_of(value: object) -> int:
-        try:
-            code = attribute.code_of(value)
-        except Exception:  # A value in memory may be of any type, and have no text.
-            code = other
-        return -1 if code is None else code
-
-    codes = each_value(column, code_of, -1, np.intp)
-    if attribute.unreadable == "missing":
-        null = null | (codes < 0)
-    outside = (codes < 0) & ~null
-    if outside.any():
-        remedy = (
-            "add it to the attribute's values, declare a value as `other`, or correct the source"
-        )
-        if all(isinstance(value, bool) for value in attribute.values):
-            remedy = (
-                "the domain lists booleans; if the table holds yes and no, list these in quotes,"
-                f" else {remedy}"
-            )
-        raise OutsideDomainError(
-            f"attribute {attribute.name!r}: the table holds a value that is not in the domain"
-            f"{_examples(column, outside)}: {remedy}"
-        )
-    return codes, null
-
-
-def _bin_codes(
-    column: pd.Series[Any], attribute: NumericAttribute
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    values = numbers_in(column, attribute)
-    null = np.isnan(values)
-    if not attribute.clip:
-        edges = attribute.edge_array
-        outside = (values < edges[0]) | (values > edges[-1])
-        if outside.any():
-            raise OutsideDomainError(
-                f"attribute {attribute.name!r}: the table holds a number outside the declared"
-                f" bounds {' to '.join(attribute.bounds_text)}{_examples(column, outside)}: widen"
-                " them, declare `outside: clip`, or correct the source"
-            )
-        if attribute.integer:
-            fraction = ~null & (values != np.floor(values))
-            if fraction.any():
-                raise OutsideDomainError(
-                    f"attribute {attribute.name!r} is declared integer, but the table holds a"
-                    f" fraction{_examples(column, fraction)}: declare `integer: false`, or"
-                    " `outside: clip` to round down"
-                )
-    # NaN sorts last; the caller sets its code.
-    codes = np.searchsorted(attribute.edge_array, values, side="right") - 1
-    return np.clip(codes, 0, attribute.bins - 1), null
-
-
-def _is_text(column: pd.Series[Any]) -> bool:
-    dtype = column.dtype
-    return (
-        isinstance(dtype, pd.CategoricalDtype) or is_object_dtype(dtype) or is_string_dtype(dtype)
-    )
-
-
-def _is_number(column: pd.Series[Any]) -> bool:
-    dtype = column.dtype
-    return is_numeric_dtype(dtype) and not is_bool_dtype(dtype) and not is_complex_dtype(dtype)
-
-
-def numbers_in(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray[np.float64]:
-    """Return the numbers of an attribute's cells, NaN where they are missing."""
-    time = isinstance(attribute, TimeAttribute)
-    if time or _is_text(column):
-        numbers = (
-            each_value(column, attribute.clock.count_of, np.nan, np.float64)
-            if isinstance(attribute, TimeAttribute)
-            else numbers_of(column, attribute.number_format)
-        )
-        if attribute.unreadable == "missing":
-            return numbers
-        wrong = np.isnan(numbers) & ~missing_in(column)
-        if wrong.any():
-            raise OutsideDomainError(
-                f"attribute {attribute.name!r} is {'of dates or times' if time else 'numeric'},"
-                " but the table holds other values"
-                f"{_examples(column, wrong)}: if it marks a missing value, add it to the"
-                " source's missing-value markers, else correct the source or declare values"
-            )
-        return numbers
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def check_possible(encoded: EncodedTable) -> None:
@@ -305,7 +185,7 @@ def check_possible(encoded: EncodedTable) -> None:
             rows &= concerned[encoded.column(name)]
         if rows.any():
             raise OutsideDomainError(
-                f"the table holds a combination{_count(rows)} that the domain declares"
+                f"the table holds a combination{of_rows(rows)} that the domain declares"
                 f" impossible ({combination.describe(domain)}): correct the source, or remove it"
                 " from the domain's `impossible`"
             )
@@ -314,17 +194,6 @@ def check_possible(encoded: EncodedTable) -> None:
         rows = broken[tuple(encoded.column(name) for name in clique)]
         if rows.any():
             raise OutsideDomainError(
-                f"the table breaks the constraint {constraint.describe(domain)}{_count(rows)}:"
+                f"the table breaks the constraint {constraint.describe(domain)}{of_rows(rows)}:"
                 " correct the source, or remove it from the domain's `constraints`"
             )
-
-
-def _count(rows: npt.NDArray[np.bool_]) -> str:
-    return f" in {int(rows.sum()):,} of {len(rows):,} rows"
-
-
-def _examples(column: pd.Series[Any], rows: npt.NDArray[np.bool_]) -> str:
-    """Return the number of wrong rows and examples of their values."""
-    values = list(dict.fromkeys(map(repr, column[rows].tolist())))
-    more = ", ..." if len(values) > _EXAMPLES else ""
-    return f"{_count(rows)} ({', '.join(values[:_EXAMPLES])}{more})"

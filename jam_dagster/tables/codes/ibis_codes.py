@@ -7,14 +7,9 @@ no number but by IEEE 754. What this cannot promise for a type of column is refu
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime, time, timedelta
 from importlib.metadata import PackageNotFoundError, version
-from itertools import product
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +19,11 @@ from jam_dagster.tables.codes.block_counts import CountedTable, covering_blocks
 from jam_dagster.tables.codes.encode import check_possible
 from jam_dagster.tables.codes.marginals import counts_dtype
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.attributes import Attribute, Kind
 from jam_dagster.tables.domain.domain import Clique, Domain
-from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.times import TimeAttribute
-from jam_dagster.tables.domain.values import LARGEST_INTEGER, SPELLED, exact_number, text_of
 
 if TYPE_CHECKING:
     import ibis
-
-Kind = Literal["text", "boolean", "integer", "float", "decimal", "timestamp", "instant", "time"]
-"""What a column's values are: decimals come as floats, dates as timestamps."""
 
 SOURCE = "jam_source"
 """The table that the query reads: it has a column for each attribute, of the type of its kind."""
@@ -53,7 +41,6 @@ _TYPES: dict[Kind, str] = {
     "instant": "timestamp('UTC')",
     "time": "time",
 }
-_NUMBERS: tuple[Kind, ...] = ("integer", "float", "decimal")
 _IBIS = 12
 """The first version of ibis whose queries are counted by."""
 
@@ -61,10 +48,6 @@ _IBIS = 12
 _UNLIKE = ("mssql",)
 _MOST_COMPARED = 8
 """More values of an attribute are halved first."""
-_WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
-# What Python reads.
-_FIRST, _LAST = datetime.min, datetime.max
-_TRUTHS = [text for word in ("true", "false") for text in (word, word.upper(), word.title())]
 
 
 def counting_query(
@@ -124,7 +107,7 @@ def counting_query(
 
 def counted_kind(attribute: Attribute, kind: Kind | None, type_: str, dialect: str) -> Kind:
     """Return the kind of a column, or raise the DomainError of `counting_query`."""
-    if kind is None or (reason := _refused(attribute, kind)):
+    if kind is None or (reason := attribute.refused_as(kind)):
         reason = "its values are read by Python alone" if kind is None else reason
         raise DomainError(
             f"attribute {attribute.name!r} cannot be counted by {dialect} in a column of type"
@@ -213,29 +196,6 @@ def _ibis() -> Any:
     return ibis
 
 
-def _refused(attribute: Attribute, kind: Kind) -> str | None:
-    """Return why values of a kind are not counted as `encode` counts them, if they are not."""
-    if isinstance(attribute, CategoricalAttribute):
-        numbers = [one for one in attribute.values if not isinstance(one, str | bool)]
-        if kind == "text" and numbers:
-            return "texts may write the numbers of the domain in several ways"
-        large = [one for one in numbers if isinstance(one, int) and abs(one) > LARGEST_INTEGER]
-        if kind == "decimal" and large:
-            return "its numbers are larger than floats hold exactly"
-        return None if kind in ("text", "boolean", *_NUMBERS) else "the domain lists values"
-    if not isinstance(attribute, TimeAttribute):
-        return None if kind in _NUMBERS else "the domain has numbers"
-    clock = attribute.clock
-    wanted = {"instant": ("timestamp", "instant"), "time": ("time",)}.get(clock.kind, ())
-    if kind not in wanted:
-        return "the domain has dates or times"
-    if kind == "timestamp" and clock.zone and clock.counts_in_utc and not clock.texts_are_utc:
-        return "hours of a zone need timestamps with a zone"
-    if kind != "time" and not all(map(_Instants(attribute, kind).steps, _edges(attribute))):
-        return f"the clock of {clock.zone} goes back over midnight"
-    return None
-
-
 def _code(
     column: ibis.Column, attribute: Attribute, kind: Kind, plain: bool
 ) -> ibis.expr.types.IntegerColumn:
@@ -247,179 +207,49 @@ def _code(
     # A literal of its own, for null has no type.
     bad = ibis.null("int32")
     null = bad if attribute.null_code is None else attribute.null_code
-    if isinstance(attribute, CategoricalAttribute):
-        code = _category_code(column, attribute, kind, plain)
-        return ibis.cases((missing, null), else_=code)
-    if isinstance(attribute, TimeAttribute):
-        cases, code = _time_cases(column, attribute, kind)
-    else:
-        cases, code = _bin_cases(column, attribute, kind)
+    cases, code = attribute.code_in(column, kind, Expressions(ibis, plain))
     return ibis.cases((missing, null), *((case, bad) for case in cases), else_=code)
 
 
-def _category_code(
-    column: ibis.Column, attribute: CategoricalAttribute, kind: Kind, plain: bool
-) -> ibis.Value:
-    """Return the code of each listed value, and that of all others, null if they have none.
+class Expressions:
+    """What attributes make the codes of a column of."""
 
-    A value is looked for among the sorted ones, where the engine sorts as Python does.
-    """
-    ibis = _ibis()
-    rest = None if attribute.other is None else attribute.code_of(attribute.other)
-    if rest is None and attribute.unreadable == "missing":
-        rest = attribute.null_code
-    codes = {value: attribute.code_of(value) for value in _listed(attribute, kind)}
-    values = sorted(value for value, code in codes.items() if code not in (None, rest))
-    others = ibis.null("int32") if rest is None else ibis.literal(rest, "int32")
-    most = _MOST_COMPARED if plain or kind != "text" else len(values)
+    def __init__(self, ibis: Any, plain: bool) -> None:
+        self._ibis, self._plain = ibis, plain
 
-    def among(listed: Sequence[Any]) -> Any:
-        if len(listed) > most:
-            middle = len(listed) // 2
-            before = column < _literal(listed[middle])
-            return ibis.ifelse(before, among(listed[:middle]), among(listed[middle:]))
-        found = [(_literal(value), codes[value]) for value in listed]
-        return column.cases(*found, else_=others) if found else others
+    def literal(self, value: Any) -> ibis.Scalar:
+        """Return a constant; a float by its shortest text, which every engine reads exactly."""
+        if isinstance(value, float):
+            text = repr(value).replace("inf", "Infinity")
+            return self._ibis.literal(text).cast("float64")
+        return self._ibis.literal(value)
 
-    return among(values)
+    def among(
+        self, column: ibis.Column, kind: Kind, codes: Mapping[Any, int], rest: int | None
+    ) -> ibis.Value:
+        """Return the code of each listed value, and that of all others, null if they have none.
 
-
-def _listed(attribute: CategoricalAttribute, kind: Kind) -> list[Any]:
-    """Return values of a kind, among them all that have a code of their own."""
-    if kind == "boolean":
-        return [True, False]
-    texts = [text_of(value) for value in attribute.values]
-    if kind == "text":
-        words = {word for pair in SPELLED for word in pair} if len(texts) == 2 else ()
-        cased = (
-            "".join(letters)
-            for word in sorted(words)
-            for letters in product(*((one, one.upper()) for one in word))
-        )
-        return list(dict.fromkeys((*texts, *_TRUTHS, *cased)))
-    numbers = [exact_number(one) for one in attribute.values if not isinstance(one, str)]
-    found: list[Any] = []
-    if kind == "integer":
-        found += [int(text) for text in texts if _WHOLE.fullmatch(text)]
-        found += [int(one) for one in numbers if one is not None and one == int(one)]
-        return [one for one in dict.fromkeys(found) if -(2**63) <= one < 2**64]
-    for one in (*texts, *numbers):
-        with suppress(ValueError, OverflowError, TypeError):
-            found.append(float(one))  # type: ignore[arg-type]
-    return [one for one in dict.fromkeys(found) if not math.isnan(one)]
-
-
-def _literal(value: Any) -> ibis.Scalar:
-    """Return a constant; a float by its shortest text, which every engine reads exactly."""
-    ibis = _ibis()
-    if isinstance(value, float):
-        text = repr(value).replace("inf", "Infinity")
-        return ibis.literal(text).cast("float64")
-    return ibis.literal(value)
-
-
-def _bin_cases(
-    column: ibis.Column, attribute: NumericAttribute, kind: Kind
-) -> tuple[list[Any], ibis.Value]:
-    """Return which values lie outside the domain, and the bin of the others."""
-    numbers = column.cast("float64") if kind == "integer" else column
-    first, *inner, last = map(_literal, attribute.edges)
-    outside = []
-    if not attribute.clip:
-        outside = [numbers < first, numbers > last]
-        if attribute.integer and kind != "integer":
-            # Within the bounds, where an integer of 64 bits holds it.
-            outside.append(numbers != numbers.floor().cast("float64"))
-    return outside, _step(numbers, inner, 0, attribute.bins - 1)
-
-
-def _step(values: ibis.Column, starts: Sequence[Any], low: int, high: int) -> ibis.Value:
-    """Return the last bin that begins at or before each value; bin i + 1 begins at start i."""
-    ibis = _ibis()
-    if low == high:
-        return ibis.literal(low, "int32")
-    middle = (low + high + 1) // 2
-    before = _step(values, starts, low, middle - 1)
-    return ibis.ifelse(values < starts[middle - 1], before, _step(values, starts, middle, high))
-
-
-def _edges(attribute: TimeAttribute) -> list[int]:
-    """Return the first unit of each bin, and the first after the last one."""
-    *edges, last = attribute.edges
-    return [*map(int, edges), math.floor(last) + 1]
-
-
-def _time_cases(
-    column: ibis.Column, attribute: TimeAttribute, kind: Kind
-) -> tuple[list[Any], ibis.Value]:
-    """Return which values lie outside the domain, or are none of Python's, and the others' bin."""
-    ibis = _ibis()
-    where = _Times(attribute) if kind == "time" else _Instants(attribute, kind)
-    first, *inner, end = [where.start(edge) for edge in _edges(attribute)]
-    outside = [~column.between(*map(ibis.literal, where.range))]
-    low = sum(start == -1 for start in inner)
-    high = sum(start != 1 for start in inner)
-    if not attribute.clip:
-        outside += [ibis.literal(True)] if first == 1 else []
-        outside += [] if isinstance(first, int) else [column < ibis.literal(first)]
-        outside += [ibis.literal(True)] if end == -1 else []
-        outside += [] if isinstance(end, int) else [column >= ibis.literal(end)]
-    starts = [None if isinstance(one, int) else ibis.literal(one) for one in inner]
-    return outside, _step(column, starts, low, high)
-
-
-class _Instants:
-    """When units begin, as values of a column of timestamps."""
-
-    def __init__(self, attribute: TimeAttribute, kind: Kind) -> None:
-        self._clock = attribute.clock
-        self._zone = UTC if kind == "instant" else None
-        self.range = (_FIRST.replace(tzinfo=self._zone), _LAST.replace(tzinfo=self._zone))
-
-    def start(self, count: int) -> datetime | int:
-        """Return the first value of a unit; -1 if all are later, 1 if all are earlier."""
-        first, last = self.range
-        try:
-            moment = self._clock.moment(count)
-            if moment.tzinfo is not None and (self._zone or self._clock.texts_are_utc):
-                moment = moment.astimezone(UTC)
-            moment = moment.replace(tzinfo=self._zone)
-        except (OverflowError, ValueError):
-            return 1 if count > 0 else -1
-        return -1 if moment < first else 1 if moment > last else moment
-
-    def steps(self, count: int) -> bool:
-        """Return whether all values from the first on, and none before, lie in the unit or later.
-
-        The two days around are looked at: in a zone a clock may go back.
+        A value is looked for among the sorted ones, where the engine sorts as Python does.
         """
-        start = self.start(count)
-        if isinstance(start, int) or self._clock.zone is None:
-            return True
-        ages = [timedelta(minutes=15 * quarter) for quarter in range(96)]
-        first, last = self.range
-        around = [start + age for age in ages if age <= last - start]
-        ages.append(timedelta(microseconds=1))
-        around += [start - age for age in ages if age <= start - first]
-        return all(
-            (self._clock.count_at(moment) >= count) == (moment >= start) for moment in around
-        )
+        ibis = self._ibis
+        others = ibis.null("int32") if rest is None else ibis.literal(rest, "int32")
+        most = _MOST_COMPARED if self._plain or kind != "text" else len(codes)
 
+        def found(listed: Sequence[Any]) -> Any:
+            if len(listed) > most:
+                middle = len(listed) // 2
+                before = column < self.literal(listed[middle])
+                return ibis.ifelse(before, found(listed[:middle]), found(listed[middle:]))
+            cases = [(self.literal(value), codes[value]) for value in listed]
+            return column.cases(*cases, else_=others) if cases else others
 
-class _Times:
-    """When units begin, as values of a column of times of day."""
+        return found(sorted(codes))
 
-    range = (time.min, time.max)
-
-    def __init__(self, attribute: TimeAttribute) -> None:
-        self._clock = attribute.clock
-
-    def start(self, count: int) -> time | int:
-        """Return the first value of a unit; -1 if all are later, 1 if all are earlier."""
-        if count <= 0:
-            return -1
-        with suppress(OverflowError, ValueError):
-            moment = self._clock.moment(count)
-            if moment.date() == self._clock.moment(0).date():
-                return moment.time()
-        return 1
+    def step(self, values: ibis.Column, starts: Sequence[Any], low: int, high: int) -> ibis.Value:
+        """Return the last bin that begins at or before each value; bin i + 1 begins at start i."""
+        if low == high:
+            return self._ibis.literal(low, "int32")
+        middle = (low + high + 1) // 2
+        before = self.step(values, starts, low, middle - 1)
+        after = self.step(values, starts, middle, high)
+        return self._ibis.ifelse(values < starts[middle - 1], before, after)

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.values import is_formula
 
@@ -51,8 +50,5 @@ def _formulas(name: str, cells: Sequence[object], commas: bool) -> list[str]:
 
 def _cells(domain: Domain) -> Iterator[tuple[str, Sequence[object]]]:
     for attribute in domain.attributes:
-        if isinstance(attribute, CategoricalAttribute):
-            yield attribute.name, attribute.values
-        else:
-            yield attribute.name, [attribute.format]
+        yield attribute.name, (*attribute.listed, attribute.format)
     yield from ((one.name, ()) for one in domain.derived)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from jam_dagster.tables.domain.constraints import Order, drawn_limits
-from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.constraints import Order
 
 _ROUNDS = 30
 _ROUNDS_APART = 100
@@ -25,7 +26,7 @@ class DrawnNumbers:
     points where the attribute has them.
     """
 
-    attribute: NumericAttribute
+    attribute: BinnedAttribute
     bins: npt.NDArray[np.intp]
     null: npt.NDArray[np.bool_]
     points: npt.NDArray[Any]
@@ -33,7 +34,7 @@ class DrawnNumbers:
     @classmethod
     def draw(
         cls,
-        attribute: NumericAttribute,
+        attribute: BinnedAttribute,
         bins: npt.NDArray[np.intp],
         null: npt.NDArray[np.bool_],
         rng: np.random.Generator,
@@ -49,6 +50,11 @@ class DrawnNumbers:
     def numbers(self) -> npt.NDArray[np.float64]:
         """The numbers as they are decoded, shape ``(records,)``."""
         return self.numbers_at(slice(None))
+
+    @property
+    def column(self) -> pd.Series[Any]:
+        """The values as they are decoded."""
+        return self.attribute.column_of(self.points, self.null)
 
     def put(self, rows: npt.NDArray[np.intp], numbers: npt.NDArray[np.float64]) -> None:
         """Set the numbers of some records."""
@@ -86,7 +92,7 @@ def put_in_order(
             for name in names:
                 drawn[name].draw_again(rows, rng)
             rows = _broken(drawn, group, rows)
-        for limits in (drawn_limits, lambda attribute: attribute.bin_limits):
+        for limits in (attrgetter("drawn_limits"), attrgetter("bin_limits")):
             if len(rows):
                 _put_apart(drawn, group, rows, limits)
                 rows = _broken(drawn, group, rows)
@@ -142,7 +148,7 @@ def _put_apart(
     drawn: Mapping[str, DrawnNumbers],
     orders: Sequence[Order],
     rows: npt.NDArray[np.intp],
-    limits: Callable[[NumericAttribute], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]],
+    limits: Callable[[BinnedAttribute], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]],
 ) -> None:
     """Put what is only lower at the beginning of its bins, what is only higher at the end."""
     lower = {order.lower for order in orders}
@@ -164,19 +170,12 @@ def _put_apart(
 
 
 def _points(
-    attribute: NumericAttribute, bins: npt.NDArray[np.intp], rng: np.random.Generator
+    attribute: BinnedAttribute, bins: npt.NDArray[np.intp], rng: np.random.Generator
 ) -> npt.NDArray[Any]:
     low, high = _range(attribute, bins, rng)
     if attribute.scale is not None:
         points: npt.NDArray[np.int64] = rng.integers(low, high, endpoint=True)
-        if isinstance(attribute, TimeAttribute) and attribute.of_day:
-            first, last, weights = np.array(attribute.of_day).T
-            upto = np.cumsum(weights / weights.max())
-            chosen = np.searchsorted(upto, rng.random(len(points)) * upto[-1], side="right")
-            chosen = np.minimum(chosen, len(upto) - 1)
-            times = rng.integers(first[chosen], last[chosen], endpoint=True)
-            return attribute.at_times(points, times)
-        return points
+        return attribute.at_drawn_times(points, rng)
     # Unlike low + share * (high - low), this cannot overflow.
     share = rng.random(len(bins))
     numbers: npt.NDArray[np.float64] = (1.0 - share) * low + share * high
@@ -188,7 +187,7 @@ def _points(
 
 
 def _range(
-    attribute: NumericAttribute, bins: npt.NDArray[np.intp], rng: np.random.Generator
+    attribute: BinnedAttribute, bins: npt.NDArray[np.intp], rng: np.random.Generator
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the least and the largest number to draw for each record, grid points if there are."""
     if not attribute.within:

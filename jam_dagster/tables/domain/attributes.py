@@ -1,22 +1,305 @@
-"""Attributes of a domain: the values of a column, and the cells that count them."""
+"""Attributes of a domain: the values of a column, and the cells that count them.
+
+A kind of attributes is a class below `Attribute` in a file of its own, and an entry of `KINDS` in
+`domain_file.py`. Everything else asks the attribute.
+"""
 
 from __future__ import annotations
 
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.numeric import NumericAttribute
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.common.validation import as_boolean, as_text
+from jam_dagster.tables.domain.values import (
+    NULL_LABEL,
+    Unreadable,
+    Value,
+    check_name,
+    check_unreadable,
+)
 
 LISTED_VALUES = 10
 
-Attribute = CategoricalAttribute | NumericAttribute
+OUTSIDE = -1
+"""The code of a value that an attribute does not list."""
+
+Kind = Literal["text", "boolean", "integer", "float", "decimal", "timestamp", "instant", "time"]
+"""What the values of a database's column are: decimals are floats, dates are timestamps."""
+
+NUMBERS: tuple[Kind, ...] = ("integer", "float", "decimal")
+
+Caught = Literal["missing", "other", "bound"]
+
+_EXAMPLES = 5
 
 
-def describe(attribute: Attribute) -> str:
-    """Return the values of an attribute in words."""
-    null = ", or null" if attribute.nullable else ""
-    if isinstance(attribute, CategoricalAttribute):
-        labels = attribute.labels[: len(attribute.values)]
-        if len(labels) > LISTED_VALUES:
-            return f"one of {len(labels)} values: {', '.join(labels[:LISTED_VALUES])}, ...{null}"
-        return f"one of {', '.join(labels)}{null}"
-    low, high = attribute.bounds_text
-    return f"{attribute.kind_text} from {low} to {high} in {attribute.bins} bins{null}"
+class CatchAll(NamedTuple):
+    """A cell of an attribute that also counts values which the domain does not hold."""
+
+    caught: Caught
+    code: int
+
+
+@dataclass(frozen=True)
+class Attribute(ABC):
+    """A column of a domain: the protocol of every kind.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    nullable
+        Whether a missing value is allowed; it has a cell of its own, the last.
+    dtype
+        The pandas dtype to decode to; None: one that follows from the values.
+    unreadable
+        "missing": a value that the attribute cannot hold is encoded as a missing one. "error": it
+        is an error.
+
+    Raises
+    ------
+    DomainError
+        `unreadable` is "missing" and the attribute is not nullable.
+    """
+
+    name: str
+    _: KW_ONLY
+    nullable: bool = False
+    dtype: str | None = None
+    unreadable: Unreadable = "error"
+
+    keys: ClassVar[tuple[str, ...]]
+    """Its keys in a domain file."""
+
+    binned: ClassVar[bool] = False
+    """Whether cells are bins of numbers in an order."""
+
+    dated: ClassVar[bool] = False
+    """Whether `shift` moves the values of a public table."""
+
+    unread_remedy: ClassVar[str]
+    """What to do if most values of a column do not read."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        check_unreadable(self.name, self.unreadable, self.nullable)
+
+    # Cells.
+
+    @property
+    @abstractmethod
+    def values_count(self) -> int:
+        """Number of cells, the null cell not counted."""
+
+    @property
+    def size(self) -> int:
+        """Number of cells, the null cell included."""
+        return self.values_count + self.nullable
+
+    @property
+    def null_code(self) -> int | None:
+        """Code of the null cell, the last; None where the attribute is not nullable."""
+        return self.values_count if self.nullable else None
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Label of each cell in plots and tables."""
+        return (*self._labels(), *((NULL_LABEL,) if self.nullable else ()))
+
+    @abstractmethod
+    def _labels(self) -> Iterator[str]: ...
+
+    @property
+    def listed(self) -> tuple[Value, ...]:
+        """The listed values; none if cells are bins."""
+        return ()
+
+    @property
+    def other_code(self) -> int | None:
+        """Code of the cell that encodes every unlisted value, if there is one."""
+        return None
+
+    @property
+    def catch_all_cells(self) -> list[CatchAll]:
+        """The cells that also count values which the domain does not hold."""
+        return [] if self.null_code is None else [CatchAll("missing", self.null_code)]
+
+    # What the kind says of itself.
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the values are categories in an order."""
+        return self.dtype == "ordered category"
+
+    @property
+    def decimals(self) -> int | None:
+        """Number of decimals of the decoded values, if it is declared."""
+        return None
+
+    @property
+    def hour_from(self) -> str | None:
+        """The attribute whose number is the hour of this one, if there is one."""
+        return None
+
+    @property
+    def format(self) -> str | None:
+        """How texts are written, if they have a format."""
+        return None
+
+    @property
+    def compared_as(self) -> tuple[str, ...] | None:
+        """What the two attributes of an order have in common; None if an order has none of it."""
+        return None
+
+    def alone(self, names: Collection[str]) -> Self:
+        """Return the attribute as it is if there are no attributes but those of these names."""
+        return self
+
+    def within_period(self, first: date, last: date) -> Self:
+        """Return the attribute with bounds that hold a period, if its values are dates."""
+        return self
+
+    # Words.
+
+    @property
+    @abstractmethod
+    def kind_text(self) -> str:
+        """The kind of the values, in a word or two."""
+
+    @property
+    @abstractmethod
+    def outside_text(self) -> str:
+        """What becomes of a value that the attribute does not list."""
+
+    @abstractmethod
+    def values_text(self, shown: int) -> str:
+        """Return the values, if there are many only so many of them."""
+
+    def describe(self) -> str:
+        """Return the values of the attribute in words."""
+        return f"{self._described()}{', or null' if self.nullable else ''}"
+
+    @abstractmethod
+    def _described(self) -> str: ...
+
+    # The domain file.
+
+    @classmethod
+    @abstractmethod
+    def from_entry(cls, name: str, entry: Mapping[str, Any]) -> Attribute:
+        """Return the attribute that an entry of a domain file declares by `keys`."""
+
+    @staticmethod
+    def shared(what: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters that every kind has, by an entry of a domain file."""
+        return {
+            "nullable": as_boolean(what, "nullable", entry.get("nullable", False)),
+            "dtype": dtype_in(what, entry),
+            "unreadable": entry.get("unreadable", "error"),
+        }
+
+    def to_entry(self) -> dict[str, Any]:
+        """Return the entry of a domain file, as short as `from_entry` allows."""
+        entry = self._own_entry()
+        if self.nullable:
+            entry["nullable"] = True
+        if self.unreadable != "error":
+            entry["unreadable"] = self.unreadable
+        return entry if self.dtype == self._default_dtype else entry | {"dtype": self.dtype}
+
+    @abstractmethod
+    def _own_entry(self) -> dict[str, Any]: ...
+
+    @property
+    @abstractmethod
+    def _default_dtype(self) -> str: ...
+
+    def canonical_form(self) -> dict[str, Any]:
+        """Return what identifies the attribute in the domain's digest."""
+        form = {"name": self.name, "nullable": self.nullable, "dtype": self.dtype}
+        # Domains without it keep the digest that they had before there was one.
+        return form if self.unreadable == "error" else form | {"unreadable": self.unreadable}
+
+    @abstractmethod
+    def condition_codes(self, what: str, item: object) -> list[int]:
+        """Return the codes that meet an item, not null, of a condition in a domain file."""
+
+    @abstractmethod
+    def conditions(self, codes: list[int]) -> list[Any]:
+        """Return items that `condition_codes` turns into the codes."""
+
+    # Encoding and decoding.
+
+    def check_column(self, column: pd.Series[Any]) -> None:  # noqa: B027  # any text is a value
+        """Raise DomainError if a column has a dtype that the attribute cannot hold."""
+
+    @abstractmethod
+    def codes_in(
+        self, column: pd.Series[Any]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+        """Return the code of each cell, any if it is missing, and which cells are missing.
+
+        Each cell is encoded by itself. Errors quote values.
+        """
+
+    @abstractmethod
+    def listed_codes(self, column: pd.Series[Any]) -> npt.NDArray[np.int64]:
+        """Return the code of each cell of a table that is checked, `OUTSIDE` if none is listed.
+
+        Encoding sends unlisted values to `other` and moves numbers to the bounds; a check of a
+        synthetic table must not, or it could not find them.
+        """
+
+    def listed_counts(self, column: pd.Series[Any]) -> npt.NDArray[np.int64]:
+        """Count the cells, shape ``(size,)``; values outside the attribute are not counted."""
+        codes = self.listed_codes(column)
+        counts: npt.NDArray[np.int64] = np.bincount(codes[codes >= 0], minlength=self.size)
+        return counts
+
+    @abstractmethod
+    def column_of(self, points: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+        """Return the values of codes, or of what was drawn in bins, missing where `null` is."""
+
+    # Counting in a database.
+
+    @abstractmethod
+    def refused_as(self, kind: Kind) -> str | None:
+        """Return why values of a kind are not counted as `codes_in` counts them, if so."""
+
+    @abstractmethod
+    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
+        """Return which values of a database's column lie outside, and the code of the others.
+
+        `made` is the `Expressions` of `ibis_codes.py`.
+        """
+
+    # Drafting.
+
+    def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
+        """Yield what a person should look at in a public column, which has these codes; or ""."""
+        yield from ()
+
+
+def dtype_in(what: str, entry: Mapping[str, Any]) -> str | None:
+    """Return the dtype that an entry of a domain file declares, if it does."""
+    return None if entry.get("dtype") is None else as_text(what, "dtype", entry["dtype"])
+
+
+def of_rows(rows: npt.NDArray[np.bool_]) -> str:
+    """Return how many rows are chosen, for an error."""
+    return f" in {int(rows.sum()):,} of {len(rows):,} rows"
+
+
+def examples(column: pd.Series[Any], rows: npt.NDArray[np.bool_]) -> str:
+    """Return the number of wrong rows and examples of their values."""
+    values = list(dict.fromkeys(map(repr, column[rows].tolist())))
+    more = ", ..." if len(values) > _EXAMPLES else ""
+    return f"{of_rows(rows)} ({', '.join(values[:_EXAMPLES])}{more})"

@@ -2,46 +2,65 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice, product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
-from jam_dagster.errors import DomainError
+from jam_dagster.common.validation import as_list
+from jam_dagster.errors import DomainError, OutsideDomainError
+from jam_dagster.tables.domain.attributes import (
+    LISTED_VALUES,
+    NUMBERS,
+    OUTSIDE,
+    Attribute,
+    CatchAll,
+    Kind,
+    examples,
+)
+from jam_dagster.tables.domain.column_notes import EXAMPLES, period_notes
+from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
     DTYPES_OF_KIND,
-    NULL_LABEL,
-    Unreadable,
+    LARGEST_INTEGER,
+    SPELLED,
     Value,
     check_dtype,
-    check_name,
-    check_unreadable,
     exact_number,
     inferred_dtype,
+    is_formula,
     kind_of,
     plain_value,
     text_of,
     truth_of,
     truths_of,
 )
+from jam_dagster.tables.sources.columns import each_value, missing_in
+
+_WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
+_TRUTHS = [text for word in ("true", "false") for text in (word, word.upper(), word.title())]
 
 
 @dataclass(frozen=True)
-class CategoricalAttribute:
+class CategoricalAttribute(Attribute):
     """An attribute with a list of values, each a cell of its own.
 
     Parameters
     ----------
-    name
-        The column's name.
+    name, nullable, dtype
+        As in `Attribute`.
     values
         The values, in the order of their codes. No two may have the same text.
-    nullable
-        Whether a missing value is allowed; it has a cell of its own, the last.
     other
         The listed value that encodes every unlisted one. None: an unlisted value is an error.
-    dtype
-        The pandas dtype to decode to; None: inferred from the values.
     unreadable
         "missing": without an `other`, an unlisted value is encoded as a missing one.
 
@@ -52,16 +71,14 @@ class CategoricalAttribute:
         `unreadable` is "missing" and the attribute is not nullable.
     """
 
-    name: str
     values: tuple[Value, ...]
-    nullable: bool = False
     other: Value | None = None
-    dtype: str | None = None
-    unreadable: Unreadable = "error"
+
+    keys = ("values", "other", "nullable", "unreadable", "dtype")
+    unread_remedy = "list the values"
 
     def __post_init__(self) -> None:
-        check_name(self.name)
-        check_unreadable(self.name, self.unreadable, self.nullable)
+        super().__post_init__()
         values = tuple(plain_value(self.name, value) for value in self.values)
         object.__setattr__(self, "values", values)
         if not values:
@@ -100,19 +117,24 @@ class CategoricalAttribute:
             )
 
     @property
-    def size(self) -> int:
-        """Number of cells, the null cell included."""
-        return len(self.values) + self.nullable
+    def values_count(self) -> int:
+        return len(self.values)
+
+    def _labels(self) -> Iterator[str]:
+        return map(text_of, self.values)
 
     @property
-    def null_code(self) -> int | None:
-        """Code of the null cell, the last; None where the attribute is not nullable."""
-        return len(self.values) if self.nullable else None
+    def other_code(self) -> int | None:
+        return None if self.other is None else self._codes[text_of(self.other)]
 
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """Label of each cell in plots and tables."""
-        return (*map(text_of, self.values), *((NULL_LABEL,) if self.nullable else ()))
+    @property
+    def catch_all_cells(self) -> list[CatchAll]:
+        other = [] if self.other_code is None else [CatchAll("other", self.other_code)]
+        return [*other, *super().catch_all_cells]
+
+    @property
+    def listed(self) -> tuple[Value, ...]:
+        return self.values
 
     @cached_property
     def _codes(self) -> dict[str, int]:
@@ -160,6 +182,177 @@ class CategoricalAttribute:
             code = None if truth is None else self._truths.get(truth)
         if code is None and self._spelled_truths:
             code = self._spelled_truths.get(text_of(value).lower())
-        if code is None and self.other is not None:
-            return self._codes[text_of(self.other)]
-        return code
+        return self.other_code if code is None else code
+
+    # Words.
+
+    @property
+    def kind_text(self) -> str:
+        return "ordered category" if self.ordered else "category"
+
+    @property
+    def outside_text(self) -> str:
+        null = "an error" if self.unreadable == "error" else "counted as null"
+        return null if self.other is None else f"counted as {self.other}"
+
+    def values_text(self, shown: int) -> str:
+        labels = self.labels[: len(self.values)]
+        more = f" and {len(labels) - shown} more" if len(labels) > shown else ""
+        return f"{', '.join(labels[:shown])}{more}"
+
+    def _described(self) -> str:
+        labels = self.labels[: len(self.values)]
+        if len(labels) > LISTED_VALUES:
+            return f"one of {len(labels)} values: {', '.join(labels[:LISTED_VALUES])}, ..."
+        return f"one of {', '.join(labels)}"
+
+    # The domain file.
+
+    @classmethod
+    def from_entry(cls, name: str, entry: Mapping[str, Any]) -> CategoricalAttribute:
+        what = f"attribute {name!r}"
+        values = tuple(as_list(what, "values", entry["values"]))
+        return cls(name, values, entry.get("other"), **cls.shared(what, entry))
+
+    def _own_entry(self) -> dict[str, Any]:
+        other = {} if self.other is None else {"other": self.other}
+        return {"values": list(self.values), **other}
+
+    @property
+    def _default_dtype(self) -> str:
+        return inferred_dtype(kind_of(self.values), self.nullable)
+
+    def canonical_form(self) -> dict[str, Any]:
+        return super().canonical_form() | {"values": list(self.values), "other": self.other}
+
+    def condition_codes(self, what: str, item: object) -> list[int]:
+        listed = None if isinstance(item, Mapping) else self.listed_code(item)
+        if listed is None:
+            raise DomainError(f"{what} is {item!r}, which is not one of its values")
+        return [listed]
+
+    def conditions(self, codes: list[int]) -> list[Any]:
+        return [self.values[code] for code in codes]
+
+    # Encoding and decoding.
+
+    def codes_in(
+        self, column: pd.Series[Any]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+        null = missing_in(column)
+        other = self.other_code
+
+        def code_of(value: object) -> int:
+            try:
+                code = self.code_of(value)
+            except Exception:  # A value in memory may be of any type, and have no text.
+                code = other
+            return OUTSIDE if code is None else code
+
+        codes = each_value(column, code_of, OUTSIDE, np.intp)
+        if self.unreadable == "missing":
+            null = null | (codes < 0)
+        outside = (codes < 0) & ~null
+        if outside.any():
+            remedy = (
+                "add it to the attribute's values, declare a value as `other`, or correct the"
+                " source"
+            )
+            if all(isinstance(value, bool) for value in self.values):
+                remedy = (
+                    "the domain lists booleans; if the table holds yes and no, list these in"
+                    f" quotes, else {remedy}"
+                )
+            raise OutsideDomainError(
+                f"attribute {self.name!r}: the table holds a value that is not in the domain"
+                f"{examples(column, outside)}: {remedy}"
+            )
+        return codes, null
+
+    def listed_codes(self, column: pd.Series[Any]) -> npt.NDArray[np.int64]:
+        places, values = pd.factorize(column)
+        codes = [self._codes.get(text_of(value), OUTSIDE) for value in values]
+        # Nulls have index -1, so their code comes last.
+        null = OUTSIDE if self.null_code is None else self.null_code
+        return np.array([*codes, null], dtype=np.int64)[places]
+
+    def column_of(self, points: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+        dtype = dtype_of(str(self.dtype))
+        values: Any = [*self.values, *([None] if self.nullable else [])]
+        if dtype == "category":
+            dtype = pd.CategoricalDtype(list(self.values), self.ordered)
+        taken: Any = pd.array(values, dtype=dtype).take(points.astype(np.intp))
+        column: pd.Series[Any] = pd.Series(taken, dtype=dtype)
+        return column
+
+    # Counting in a database.
+
+    def refused_as(self, kind: Kind) -> str | None:
+        numbers = [one for one in self.values if not isinstance(one, str | bool)]
+        if kind == "text" and numbers:
+            return "texts may write the numbers of the domain in several ways"
+        large = [one for one in numbers if isinstance(one, int) and abs(one) > LARGEST_INTEGER]
+        if kind == "decimal" and large:
+            return "its numbers are larger than floats hold exactly"
+        return None if kind in ("text", "boolean", *NUMBERS) else "the domain lists values"
+
+    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
+        rest = self.other_code
+        if rest is None and self.unreadable == "missing":
+            rest = self.null_code
+        codes = {value: self.code_of(value) for value in self._written_as(kind)}
+        found = {value: code for value, code in codes.items() if code not in (None, rest)}
+        return [], made.among(column, kind, found, rest)
+
+    def _written_as(self, kind: Kind) -> list[Any]:
+        """Return values of a kind, among them all that have a code of their own."""
+        if kind == "boolean":
+            return [True, False]
+        texts = [text_of(value) for value in self.values]
+        if kind == "text":
+            words = {word for pair in SPELLED for word in pair} if len(texts) == 2 else ()
+            cased = (
+                "".join(letters)
+                for word in sorted(words)
+                for letters in product(*((one, one.upper()) for one in word))
+            )
+            return list(dict.fromkeys((*texts, *_TRUTHS, *cased)))
+        numbers = [exact_number(one) for one in self.values if not isinstance(one, str)]
+        found: list[Any] = []
+        if kind == "integer":
+            found += [int(text) for text in texts if _WHOLE.fullmatch(text)]
+            found += [int(one) for one in numbers if one is not None and one == int(one)]
+            return [one for one in dict.fromkeys(found) if -(2**63) <= one < 2**64]
+        for one in (*texts, *numbers):
+            with suppress(ValueError, OverflowError, TypeError):
+                found.append(float(one))  # type: ignore[arg-type]
+        return [one for one in dict.fromkeys(found) if not math.isnan(one)]
+
+    # Drafting.
+
+    def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
+        if self.other is not None:
+            # How many texts become `other`, in how many rows.
+            rest = column[codes == self.other_code]
+            gone = [one for one in rest.unique() if one != self.other and not is_formula(one)]
+            if rows := int(rest.isin(gone).sum()):
+                yield (
+                    f"{len(gone):,} of {column.nunique():,} texts become {self.other!r}, in"
+                    f" {100 * rows / len(column):.0f}% of the public rows: group them in the source"
+                    " to keep them"
+                )
+            runs = [repr(one) for one in column.dropna().unique() if is_formula(one)]
+            if runs:
+                shown = ", ".join(runs[:EXAMPLES])
+                yield f"texts that a spreadsheet would run become {self.other!r}: {shown}"
+        seen: dict[str, Value] = {}
+        pairs = (
+            (first, value)
+            for value in self.values
+            if isinstance(value, str)
+            and (first := seen.setdefault(" ".join(value.casefold().split()), value)) != value
+        )
+        for first, value in islice(pairs, 1):
+            yield f"{first!r} and {value!r} are two values: make them one in the source if they are"
+        later = "are missing" if self.other is None else f"become {self.other!r}"
+        yield from period_notes(column, later)

@@ -18,9 +18,10 @@ import pandas as pd
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.binned import LARGEST_EDGE
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.number_format import NumberFormat, format_of, units_of
-from jam_dagster.tables.domain.numeric import LARGEST_EDGE, NumericAttribute, equal_width_edges
+from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
 from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES, with_quantile_bins
 from jam_dagster.tables.domain.time_draft import NEARLY_ALL, draft_time
 from jam_dagster.tables.domain.values import (
@@ -138,7 +139,7 @@ def _of_levels(
 ) -> CategoricalAttribute:
     unreadable: Unreadable = "error" if other is None else "missing"
     kept = "ordered category" if dtype.ordered else "category"
-    return CategoricalAttribute(name, levels, True, None, kept, unreadable)
+    return CategoricalAttribute(name, levels, nullable=True, dtype=kept, unreadable=unreadable)
 
 
 def _written_numbers(
@@ -248,9 +249,9 @@ def _draft_categorical(
     values = [by_text[text] for text in sorted(by_text)]
     if all(isinstance(value, bool | np.bool_) for value in values):
         # Both values are listed whatever the table shows.
-        return CategoricalAttribute(name, (False, True), nullable, unreadable=unreadable)
+        return CategoricalAttribute(name, (False, True), nullable=nullable, unreadable=unreadable)
     if not private and kind_of(values) == "text" and truths_of(values):
-        return CategoricalAttribute(name, tuple(values), nullable, unreadable=unreadable)
+        return CategoricalAttribute(name, tuple(values), nullable=nullable, unreadable=unreadable)
     if other is not None:
         times = Counter(map(text_of, observed[0])).most_common()
         # A value that few rows have is a sign of values that no row has.
@@ -275,7 +276,9 @@ def _draft_categorical(
         kept = "string"
     if other is not None:
         unreadable = "error"
-    return CategoricalAttribute(name, tuple(values), nullable, other, kept, unreadable)
+    return CategoricalAttribute(
+        name, tuple(values), other, nullable=nullable, dtype=kept, unreadable=unreadable
+    )
 
 
 def _such_as(texts: Collection[str]) -> str:

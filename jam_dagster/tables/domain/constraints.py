@@ -32,7 +32,8 @@ import numpy.typing as npt
 from jam_dagster.common.validation import as_list, as_text, check_keys
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.entries import plain_entry
 from jam_dagster.tables.domain.expressions import column_text, syntax_of
 from jam_dagster.tables.domain.impossible import (
     NamedValues,
@@ -41,8 +42,6 @@ from jam_dagster.tables.domain.impossible import (
     condition_of,
 )
 from jam_dagster.tables.domain.missing_where import MissingWhere, missing_from, missing_to
-from jam_dagster.tables.domain.numeric import NumericAttribute, plain_entry
-from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import short_number
 
 _MOST_CHARACTERS = 2000
@@ -94,17 +93,17 @@ class Order:
         what = f"the order {self.describe(domain)}"
         pair = [domain.attribute(name) for name in self.attributes]
         for one in pair:
-            if not isinstance(one, NumericAttribute):
+            if one.compared_as is None:
                 raise DomainError(
                     f"{what} compares {one.name!r}, which has categories: declare its edges, bounds"
                     " or a unit"
                 )
-            if isinstance(one, TimeAttribute) and one.hour_from is not None:
+            if one.hour_from is not None:
                 raise DomainError(
                     f"{what} compares {one.name!r}, whose hour is that of another column: remove"
                     " hour_from or the order"
                 )
-        if self.lower == self.higher or len(set(map(compared_as, pair))) > 1:
+        if self.lower == self.higher or pair[0].compared_as != pair[1].compared_as:
             raise DomainError(
                 f"{what} must be between two numbers, or two dates or times of one unit and zone"
             )
@@ -125,8 +124,8 @@ class Order:
         """Return which cells hold only pairs that break it; of values that are drawn, if asked."""
         low, high = (_numeric(domain, name) for name in self.attributes)
         mask = np.zeros((low.size, high.size), dtype=bool)
-        least = (drawn_limits(low) if drawn else low.bin_limits)[0]
-        largest = (drawn_limits(high) if drawn else high.bin_limits)[1]
+        least = (low.drawn_limits if drawn else low.bin_limits)[0]
+        largest = (high.drawn_limits if drawn else high.bin_limits)[1]
         mask[: low.bins, : high.bins] = ~self.holds(least[:, None], largest[None, :])
         return mask
 
@@ -161,7 +160,7 @@ class Combinations:
         pair = [domain.attribute(name) for name in self.attributes]
         product = math.prod(one.size - one.nullable for one in pair)
         broken = int(self.broken(domain).sum())
-        bins = "" if all(isinstance(one, CategoricalAttribute) for one in pair) else "the bins of "
+        bins = "" if not any(one.binned for one in pair) else "the bins of "
         names = ", ".join(self.attributes)
         return f"{product - broken:,} of {product:,} combinations of {bins}{names}"
 
@@ -256,26 +255,9 @@ def described(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> l
     return [*lines, *([never] if never else [])]
 
 
-def compared_as(attribute: Attribute) -> tuple[str, ...]:
-    """Return what the attributes of an order have in common."""
-    if isinstance(attribute, TimeAttribute):
-        return attribute.clock.kind, attribute.unit, attribute.zone or ""
-    return ("number",)
-
-
-def drawn_limits(attribute: NumericAttribute) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the least and the largest number that each bin is decoded to, shape ``(bins,)``."""
-    low, high = attribute.entry_limits
-    if isinstance(attribute, TimeAttribute) and attribute.of_day:
-        times = np.array(attribute.of_day)
-        least, largest = np.full(len(low), times[:, 0].min()), np.full(len(low), times[:, 1].max())
-        return attribute.at_times(low, least), attribute.at_times(high, largest)
-    return low, high
-
-
-def _numeric(domain: OrderedAttributes, name: str) -> NumericAttribute:
+def _numeric(domain: OrderedAttributes, name: str) -> BinnedAttribute:
     """Return an attribute of an order, which is one of numbers once it is checked."""
-    return cast("NumericAttribute", domain.attribute(name))
+    return cast("BinnedAttribute", domain.attribute(name))
 
 
 def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttributes) -> None:

@@ -35,7 +35,6 @@ import pandas as pd
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.computed_cells import (
     DTYPES,
     TIME_DTYPE,
@@ -50,7 +49,6 @@ from jam_dagster.tables.domain.computed_cells import (
 from jam_dagster.tables.domain.expressions import Tree, columns_of, evaluated, parsed
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.text_dtype import dtype_of
-from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
     Value,
@@ -122,6 +120,14 @@ class DerivedColumn:
         if self.expression is None:
             return "missing"
         return f"{self.expression}{' by its values' if self.values else ''}"
+
+    def to_entry(self) -> Any:
+        """Return the column as a domain file has it."""
+        rest: dict[str, Any] = {"dtype": self.dtype} if self.dtype else {}
+        if isinstance(self.expression, Lookup):
+            return self.expression.to_entry() | rest
+        rest |= {"values": dict(self.values)} if self.values else {}
+        return {"expression": self.expression} | rest if rest else self.expression
 
 
 @dataclass(frozen=True)
@@ -228,9 +234,9 @@ def broken_rows(
 
 def formats_of(attributes: Iterable[Attribute]) -> dict[str, str]:
     """Return the formats in which attributes write dates as texts."""
-    times = [one for one in attributes if isinstance(one, TimeAttribute)]
-    dates = [one for one in times if one.clock.kind != "duration"]
-    return {one.name: one.format for one in dates if one.format is not None}
+    formats = {one.name: one.format for one in attributes if one.dated and one.format}
+    # Others are of durations.
+    return {name: written for name, written in formats.items() if "%" in written}
 
 
 def _read(name: str, column: pd.Series[Any], formats: Formats) -> Cells:
@@ -272,14 +278,12 @@ def _rng() -> np.random.Generator:
 
 def _example(attribute: Attribute) -> pd.Series[Any]:
     """Return a column of one value as an attribute decodes to."""
+    if kind_of(attribute.listed) == "mixed":
+        return pd.Series([()])
     dtype = dtype_of(str(attribute.dtype))
-    if isinstance(attribute, CategoricalAttribute):
-        if kind_of(attribute.values) == "mixed":
-            return pd.Series([()])
-        listed: pd.Series[Any] = pd.Series(list(attribute.values[:1]), dtype=dtype)
-        return listed
-    zero = Decimal(0) if str(dtype).startswith("decimal") else 0
-    example: pd.Series[Any] = pd.Series([None if dtype == "object" else zero]).astype(dtype)
+    zero = Decimal(0) if isinstance(dtype, pd.ArrowDtype) else 0
+    value = attribute.listed[0] if attribute.listed else None if dtype == "object" else zero
+    example: pd.Series[Any] = pd.Series([value]).astype(dtype)
     return example
 
 

@@ -7,8 +7,8 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Context
 from functools import cached_property
 from pathlib import Path
@@ -18,28 +18,26 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.tables.domain.attributes import Attribute, describe
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
     Order,
     check_constraints,
+    constraints_to,
     described,
     sorted_orders,
 )
 from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn, planned
 from jam_dagster.tables.domain.domain_file import (
-    bounded,
     domain_from_dict,
-    domain_to_dict,
-    load_domain,
+    numbered,
+    read_domain,
     save_domain,
 )
-from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of
 from jam_dagster.tables.domain.lookups import Lookup
-from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.times import TimeAttribute
 
 Clique = tuple[str, ...]
 """Names of attributes, in the order of the domain."""
@@ -48,7 +46,6 @@ Provenance = Literal["declared", "public", "private"]
 
 _MAX_IMPOSSIBLE_CELLS = 10_000_000
 _MAX_MASKED_CELLS = 2**30
-_MAX_CODES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ class Domain:
                 f" got {self.identified_from!r}"
             )
         for attribute in self.attributes:
-            if _alone(attribute, names) is not attribute:
+            if attribute.alone(names) is not attribute:
                 raise DomainError(
                     f"attribute {attribute.name!r} has its hour from an attribute that the domain"
                     " lacks: add that, or remove hour_from"
@@ -196,6 +193,11 @@ class Domain:
         return tuple(attribute.name for attribute in self.attributes)
 
     @cached_property
+    def binned(self) -> tuple[BinnedAttribute, ...]:
+        """The attributes that are counted in bins."""
+        return tuple(one for one in self.attributes if isinstance(one, BinnedAttribute))
+
+    @cached_property
     def plan(self) -> tuple[PlannedColumn, ...]:
         """The derived columns, in an order in which they can be computed."""
         return planned(self.attributes, self.derived)
@@ -275,7 +277,7 @@ class Domain:
         if clique == self.names:
             return self
         return Domain(
-            tuple(_alone(self.attribute(name), clique) for name in clique),
+            tuple(self.attribute(name).alone(clique) for name in clique),
             tuple(one for one in self.impossible if set(one.attributes) <= set(clique)),
             self.identified_from,
             constraints=tuple(
@@ -290,7 +292,7 @@ class Domain:
         It is the same in every process, and does not cover the domain's origin.
         """
         content: dict[str, Any] = {
-            "attributes": [_canonical_form(attribute) for attribute in self.attributes],
+            "attributes": [attribute.canonical_form() for attribute in self.attributes],
             "impossible": sorted(
                 [list(one.attributes), [list(codes) for codes in one.codes]]
                 for one in self.impossible
@@ -349,7 +351,7 @@ class Domain:
             facts,
             label="restricted: from private data" if self.restricted else "",
             columns=("attribute", "cells", "values"),
-            rows=((one.name, one.size, describe(one)) for one in self.attributes),
+            rows=((one.name, one.size, one.describe()) for one in self.attributes),
         )
 
     def impossible_masks(self) -> dict[Clique, npt.NDArray[np.bool_]]:
@@ -372,7 +374,26 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the domain file (see `from_dict`)."""
-        return domain_to_dict(self)
+        content: dict[str, Any] = {
+            "identified_from": self.identified_from,
+            "attributes": {one.name: one.to_entry() for one in self.attributes},
+        }
+        if self.impossible:
+            content["impossible"] = [
+                {
+                    name: condition_of(self.attribute(name), codes)
+                    for name, codes in zip(one.attributes, one.codes, strict=True)
+                }
+                for one in self.impossible
+            ]
+        for key, constraints in (("constraints", self.constraints), ("repairs", self.repairs)):
+            if constraints:
+                content[key] = constraints_to(self, constraints)
+        if self.derived:
+            content["derived"] = {one.name: one.to_entry() for one in self.derived}
+        if self.order:
+            content["columns"] = list(self.order)
+        return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:
@@ -392,7 +413,8 @@ class Domain:
         DomainError
             An attribute is not well formed.
         """
-        return domain_from_dict(content, cls)
+        domain: Domain = domain_from_dict(content, cls)
+        return domain
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -403,63 +425,13 @@ class Domain:
         SourceError
             The file is not there or cannot be parsed.
         """
-        return load_domain(path, cls)
+        return cls.from_dict(read_domain(path))
 
     def save(self, path: str | Path) -> None:
         """Write a domain file, YAML or JSON by its suffix."""
-        save_domain(self, path)
+        save_domain(self.to_dict(), path)
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Domain:
         """Build the papers' form: attribute `name` has the integer codes 0 to ``size - 1``."""
-        return cls(bounded(cls._numbered(name, size) for name, size in sizes.items()))
-
-    @staticmethod
-    def _numbered(name: str, size: int) -> Attribute:
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MAX_CODES:
-            raise DomainError(
-                f"attribute {name!r}: the number of codes must be an integer from 1 to"
-                f" {_MAX_CODES:,}, got {size!r}"
-            )
-        return CategoricalAttribute(str(name), tuple(range(size)))
-
-
-def _alone(attribute: Attribute, names: Collection[str]) -> Attribute:
-    """Return an attribute as it is without the attributes that have no name among these."""
-    if isinstance(attribute, TimeAttribute) and attribute.hour_from not in (None, *names):
-        return replace(attribute, hour_from=None)
-    return attribute
-
-
-def _canonical_form(attribute: Attribute) -> dict[str, Any]:
-    form: dict[str, Any] = {
-        "name": attribute.name,
-        "nullable": attribute.nullable,
-        "dtype": attribute.dtype,
-    }
-    if attribute.unreadable != "error":
-        # Domains without it keep the digest that they had before there was one.
-        form["unreadable"] = attribute.unreadable
-    if isinstance(attribute, NumericAttribute) and attribute.within:
-        form["within"] = [list(entry) for entry in attribute.within]
-    if isinstance(attribute, CategoricalAttribute):
-        return form | {"values": list(attribute.values), "other": attribute.other}
-    if isinstance(attribute, TimeAttribute):
-        # What a calendar unit lasts in a zone may be decided anew, and is none of the domain.
-        edges = attribute.edges if attribute.every is None else attribute.edges[:: attribute.bins]
-        times = {key: getattr(attribute, key) for key in ("unit", "zone", "format", "every")}
-        if attribute.of_day:
-            times["of_day"] = [list(entry) for entry in attribute.of_day]
-        if attribute.hour_from is not None:
-            times["hour_from"] = attribute.hour_from
-        return form | times | {"edges": list(edges), "clip": attribute.clip}
-    return (
-        form
-        | {
-            "edges": list(attribute.edges),
-            "integer": attribute.integer,
-            "clip": attribute.clip,
-            "decimals": attribute.decimals,
-        }
-        | ({"format": attribute.format} if attribute.format else {})
-    )
+        return cls(numbered(sizes))

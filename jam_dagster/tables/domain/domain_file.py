@@ -40,132 +40,53 @@ The papers' form, ``{"age": 32, "sex": 2}``, means integer codes 0 to size - 1.
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any
 
-import numpy as np
 import yaml
 
 from jam_dagster.common.files import OWNER_ONLY, read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.validation import (
-    as_boolean,
-    as_integer,
     as_list,
-    as_number,
     as_text,
     check_keys,
     is_integer,
 )
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
-from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.attributes import Attribute, dtype_in
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.clock import Clock
-from jam_dagster.tables.domain.constraints import Constraint, constraints_from, constraints_to
+from jam_dagster.tables.domain.constraints import constraints_from
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import (
-    ImpossibleCombination,
-    OrderedAttributes,
-    condition_of,
     impossible_from,
 )
 from jam_dagster.tables.domain.lookups import Lookup
-from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
-from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
-from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
+from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.times import TimeAttribute
 
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
     *("derived", "columns", "identified_from"),
 )
-_CATEGORICAL_KEYS = ("values", "other", "nullable", "unreadable", "dtype")
-_NUMERIC_KEYS = (
-    "edges",
-    "bounds",
-    "bins",
-    "integer",
-    "decimals",
-    "outside",
-    "nullable",
-    "unreadable",
-    "dtype",
-    "within",
-    "format",
-)
-_TIME_KEYS = (
-    *(key for key in _NUMERIC_KEYS if key not in ("integer", "decimals")),
-    "unit",
-    "zone",
-    "every",
-    "of_day",
-    "hour_from",
-)
-_MAX_BINS = 1_000_000
+KINDS: dict[str, type[Attribute]] = {
+    "values": CategoricalAttribute,
+    "unit": TimeAttribute,
+    "": NumericAttribute,
+}
+"""Each kind of attributes, by a key that no other one has; the last has none."""
+
 _MAX_ATTRIBUTES = 10_000
+_MAX_CODES = 1_000_000
 _MAX_VALUES = 2**22
 
 
-class FiledDomain(OrderedAttributes, Protocol):
-    """The protocol of a domain that the file form needs; `Domain` is the only implementation."""
-
-    def __init__(
-        self,
-        attributes: tuple[Attribute, ...],
-        impossible: tuple[ImpossibleCombination, ...] = (),
-        identified_from: Any = "declared",
-        derived: tuple[DerivedColumn, ...] = (),
-        order: tuple[str, ...] = (),
-        constraints: tuple[Constraint, ...] = (),
-        repairs: tuple[Constraint, ...] = (),
-    ) -> None: ...
-
-    @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        """Its attributes, in their order."""
-
-    @property
-    def impossible(self) -> tuple[ImpossibleCombination, ...]:
-        """The impossible combinations."""
-
-    @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """What holds in every record."""
-
-    @property
-    def repairs(self) -> tuple[Constraint, ...]:
-        """What holds in synthetic rows."""
-
-    @property
-    def derived(self) -> tuple[DerivedColumn, ...]:
-        """The derived columns."""
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The order of all columns, if one is declared."""
-
-    @property
-    def identified_from(self) -> str:
-        """The origin of its values."""
-
-    @property
-    def restricted(self) -> bool:
-        """Whether its values come from a private table."""
-
-    @classmethod
-    def from_sizes(cls, sizes: Mapping[str, int]) -> Self:
-        """Build the papers' form."""
-
-
-D = TypeVar("D", bound=FiledDomain)
-
-
-def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
-    """Build a domain of a class from the content of a domain file."""
+def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
+    """Build a domain, of the class `Domain`, from the content of a domain file."""
     if not isinstance(content, Mapping) or not content:
         raise SpecificationError("a domain file must hold a mapping with the key 'attributes'")
     if "attributes" not in content or isinstance(content["attributes"], int):
@@ -177,7 +98,7 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
     declared = content["attributes"]
     if not isinstance(declared, Mapping):
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
-    attributes = bounded(_attribute(str(name), entry) for name, entry in declared.items())
+    attributes = _bounded(_attribute(str(name), entry) for name, entry in declared.items())
     written = content.get("derived") or {}
     if not isinstance(written, Mapping):
         raise SpecificationError("'derived' must be a mapping of names to their expression")
@@ -195,7 +116,21 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
     )
 
 
-def bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
+def numbered(sizes: Mapping[str, int]) -> tuple[Attribute, ...]:
+    """Return the attributes of the papers' form: integer codes from 0 to below a size."""
+    return _bounded(_numbered(name, size) for name, size in sizes.items())
+
+
+def _numbered(name: str, size: int) -> Attribute:
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MAX_CODES:
+        raise DomainError(
+            f"attribute {name!r}: the number of codes must be an integer from 1 to"
+            f" {_MAX_CODES:,}, got {size!r}"
+        )
+    return CategoricalAttribute(str(name), tuple(range(size)))
+
+
+def _bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
     """Return attributes as they are made, unless they become too many, or have too many values.
 
     A file of some kilobytes may ask for a million values of each of a thousand attributes.
@@ -212,32 +147,8 @@ def bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
     return tuple(found)
 
 
-def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
-    """Return the content of a domain file, as short as `domain_from_dict` allows."""
-    content: dict[str, Any] = {
-        "identified_from": domain.identified_from,
-        "attributes": {one.name: _attribute_to_dict(one) for one in domain.attributes},
-    }
-    if domain.impossible:
-        content["impossible"] = [
-            {
-                name: condition_of(domain.attribute(name), codes)
-                for name, codes in zip(one.attributes, one.codes, strict=True)
-            }
-            for one in domain.impossible
-        ]
-    for key, constraints in (("constraints", domain.constraints), ("repairs", domain.repairs)):
-        if constraints:
-            content[key] = constraints_to(domain, constraints)
-    if domain.derived:
-        content["derived"] = {one.name: _derived_to_dict(one) for one in domain.derived}
-    if domain.order:
-        content["columns"] = list(domain.order)
-    return content
-
-
-def load_domain(path: str | Path, domain_class: type[D]) -> D:
-    """Read a domain file into a class; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML."""
+def read_domain(path: str | Path) -> Any:
+    """Return the content of a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML."""
     path = Path(path)
     is_json = _is_json(path)
     try:
@@ -248,14 +159,13 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
             " file is UTF-8 text"
         ) from None
     try:
-        content = parse_json(text) if is_json else parse_yaml(text)
+        return parse_json(text) if is_json else parse_yaml(text)
     except (ValueError, yaml.YAMLError) as error:
         raise SourceError(f"cannot parse domain file {path}: {error}") from None
-    return domain_from_dict(content, domain_class)
 
 
 def save_domain(
-    domain: FiledDomain,
+    content: dict[str, Any],
     path: str | Path,
     comments: Iterable[tuple[int, str]] = (),
     end: Iterable[str] = (),
@@ -265,13 +175,12 @@ def save_domain(
     Comments are for YAML: by increasing places among attributes and comments, and at the end.
     """
     path = Path(path)
-    content = domain_to_dict(domain)
     if _is_json(path):
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     else:
         text = _yaml(content, comments) + "".join(f"# {line}\n" for line in end)
     # Values of a private table are for the owner of the file alone.
-    if domain.restricted:
+    if content["identified_from"] == "private":
         write_whole(path, text.encode(), mode=OWNER_ONLY)
     else:
         path.write_text(text, encoding="utf-8")
@@ -299,186 +208,18 @@ def _attribute(name: str, entry: object) -> Attribute:
             f"{what} must be a mapping with 'values', 'edges' or 'bounds', got {entry!r}"
         )
     if sum(key in entry for key in ("values", "edges", "bounds")) != 1:
-        keys = _CATEGORICAL_KEYS + _NUMERIC_KEYS + _TIME_KEYS
-        check_keys(what, entry, tuple(dict.fromkeys(keys)))
+        check_keys(what, entry, tuple(dict.fromkeys(chain(*(one.keys for one in KINDS.values())))))
         raise SpecificationError(f"{what} needs one of 'values', 'edges' and 'bounds'")
-    if "values" in entry:
-        check_keys(what, entry, _CATEGORICAL_KEYS)
-        return CategoricalAttribute(
-            name,
-            tuple(as_list(what, "values", entry["values"])),
-            nullable=as_boolean(what, "nullable", entry.get("nullable", False)),
-            other=entry.get("other"),
-            dtype=_dtype(what, entry),
-            unreadable=entry.get("unreadable", "error"),
-        )
-    check_keys(what, entry, _TIME_KEYS if "unit" in entry else _NUMERIC_KEYS)
-    outside = entry.get("outside", "error")
-    if outside not in ("error", "clip"):
-        raise SpecificationError(f"{what}: outside must be 'error' or 'clip', got {outside!r}")
-    within, of_day = (
-        tuple(
-            (one[0], *one) if isinstance(one, list) and len(one) == 2 else one
-            for one in as_list(what, key, entry.get(key, []))
-        )
-        for key in ("within", "of_day")
-    )
-    common: dict[str, Any] = {
-        "nullable": as_boolean(what, "nullable", entry.get("nullable", False)),
-        "clip": outside == "clip",
-        "dtype": _dtype(what, entry),
-        "unreadable": entry.get("unreadable", "error"),
-    }
-    if "unit" in entry:
-        return _time_attribute(what, name, entry, within, common | {"of_day": of_day})
-    decimals = entry.get("decimals")
-    if decimals is not None:
-        as_integer(what, "decimals", decimals)
-    integer = as_boolean(what, "integer", entry.get("integer", False))
-    edges = _edges(what, entry)
-    common["format"] = entry.get("format")
-    return NumericAttribute(
-        name, edges, integer=integer, decimals=decimals, within=within, **common
-    )
-
-
-def _time_attribute(
-    what: str,
-    name: str,
-    entry: Mapping[str, Any],
-    within: tuple[Any, ...],
-    common: Mapping[str, Any],
-) -> TimeAttribute:
-    times: dict[str, Any] = {key: entry.get(key) for key in ("unit", "zone", "format")}
-    clock = Clock(name, dtype=common["dtype"], **times)
-    key = "edges" if "edges" in entry else "bounds"
-    written = as_list(what, key, entry[key])
-    if len(written) < 2 or (key == "bounds" and len(written) != 2):
-        raise SpecificationError(f"{what}: {key} must be two units or more, got {written!r}")
-    ends = [False] * (len(written) - 1) + [True]
-    edges = [clock.number(what, key, one, end=end) for one, end in zip(written, ends, strict=True)]
-    every = entry.get("every")
-    if every is None:
-        within = tuple(
-            (*(clock.number(what, "within", part) for part in one[:2]), *one[2:])
-            if isinstance(one, list | tuple)
-            else one
-            for one in within
-        )
-        if key == "bounds":
-            low, high = map(math.floor, edges)
-            bins = _checked_bins(what, entry.get("bins", high - low + 1))
-            edges = [*equal_unit_edges(low, high, bins)]
-    elif key == "edges" or "bins" in entry:
-        raise SpecificationError(f"{what}: every is for bounds without bins: remove one of the two")
-    options: dict[str, Any] = times | dict(common)
-    options["hour_from"] = entry.get("hour_from")
-    return TimeAttribute(name, tuple(edges), every=every, within=within, **options)
-
-
-def _edges(what: str, entry: Mapping[str, Any]) -> tuple[float, ...]:
-    if "edges" in entry:
-        if "bins" in entry:
-            raise SpecificationError(f"{what} has 'edges' and 'bins': bins belong to 'bounds'")
-        return tuple(as_list(what, "edges", entry["edges"]))
-    bounds = as_list(what, "bounds", entry["bounds"])
-    if len(bounds) != 2:
-        raise SpecificationError(f"{what}: bounds must be two numbers, got {bounds!r}")
-    low, high = (float(as_number(what, "each of the bounds", one)) for one in bounds)
-    bins = entry.get("bins")
-    if bins is None and entry.get("integer") is True and np.isfinite([low, high]).all():
-        bins = int(np.floor(high) - np.ceil(low)) + 1
-    return equal_width_edges(low, high, _checked_bins(what, bins))
-
-
-def _checked_bins(what: str, bins: object) -> int:
-    if not is_integer(bins) or not 1 <= bins <= _MAX_BINS:
-        raise SpecificationError(
-            f"{what}: bins must be an integer from 1 to {_MAX_BINS:,}, got {bins!r}"
-        )
-    return bins
-
-
-def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
-    entry: dict[str, Any] = {}
-    if isinstance(attribute, CategoricalAttribute):
-        entry["values"] = list(attribute.values)
-        if attribute.other is not None:
-            entry["other"] = attribute.other
-        default = inferred_dtype(kind_of(attribute.values), attribute.nullable)
-    else:
-        entry |= _edges_to_dict(attribute)
-        if isinstance(attribute, TimeAttribute):
-            times = ("unit", "every", "zone", "format", "hour_from")
-            entry |= {key: found for key in times if (found := getattr(attribute, key))}
-        elif attribute.integer:
-            entry["integer"] = True
-        if attribute.decimals is not None:
-            entry["decimals"] = attribute.decimals
-        if attribute.clip:
-            entry["outside"] = "clip"
-        if attribute.number_format is not None:
-            entry["format"] = attribute.format
-        kind = "integer" if attribute.integer else "number"
-        default = inferred_dtype(kind, attribute.nullable)
-        if isinstance(attribute, TimeAttribute):
-            default = str(dataclasses.replace(attribute.clock, dtype=None).dtype)
-        elif attribute.format:
-            default = "str"
-    if attribute.nullable:
-        entry["nullable"] = True
-    if attribute.unreadable != "error":
-        entry["unreadable"] = attribute.unreadable
-    if attribute.dtype != default:
-        entry["dtype"] = attribute.dtype
-    if isinstance(attribute, NumericAttribute) and attribute.within:
-        offsets = isinstance(attribute, TimeAttribute) and attribute.every
-        written = short_number if offsets else attribute.written
-        entry["within"] = _entries(attribute.within, written)
-    if isinstance(attribute, TimeAttribute) and attribute.of_day:
-        entry["of_day"] = _entries(attribute.of_day, short_number)
-    return entry
-
-
-def _entries(
-    entries: Iterable[tuple[float, float, float]], written: Callable[[float], Any]
-) -> list[list[Any]]:
-    """Return entries as a file has them: a single number is written once."""
-    return [
-        [*map(written, one[:1] if one[0] == one[1] else one[:2]), short_number(one[2])]
-        for one in entries
-    ]
-
-
-def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:
-    low, high = attribute.edges[0], attribute.edges[-1]
-    if isinstance(attribute, TimeAttribute):
-        bounds = [attribute.written(low), attribute.written(high)]
-        if attribute.every is not None:
-            return {"bounds": bounds}
-        if attribute.edges == (*equal_unit_edges(low, high - 0.5, attribute.bins)[:-1], high):
-            is_each = attribute.bins == high + 0.5 - low
-            return {"bounds": bounds} | ({} if is_each else {"bins": attribute.bins})
-        return {"edges": [*map(attribute.written, attribute.edges)]}
-    if attribute.bins > 2 and attribute.edges == equal_width_edges(low, high, attribute.bins):
-        return {"bounds": [short_number(low), short_number(high)], "bins": attribute.bins}
-    return {"edges": [short_number(edge) for edge in attribute.edges]}
-
-
-def _derived_to_dict(column: DerivedColumn) -> Any:
-    dtype = {"dtype": column.dtype} if column.dtype else {}
-    if isinstance(column.expression, Lookup):
-        return column.expression.to_entry() | dtype
-    values = {"values": dict(column.values)} if column.values else {}
-    rest = values | dtype
-    return {"expression": column.expression} | rest if rest else column.expression
+    kind = next(kind for key, kind in KINDS.items() if not key or key in entry)
+    check_keys(what, entry, kind.keys)
+    return kind.from_entry(name, entry)
 
 
 def _derived(name: str, entry: object) -> DerivedColumn:
     what = f"derived column {name!r}"
     if isinstance(entry, Mapping) and "lookup" in entry:
         check_keys(what, entry, ("lookup", "values", "dtype"))
-        return DerivedColumn(name, Lookup.from_entry(what, entry), _dtype(what, entry))
+        return DerivedColumn(name, Lookup.from_entry(what, entry), dtype_in(what, entry))
     given = entry if isinstance(entry, Mapping) else {"expression": entry}
     check_keys(what, given, ("expression", "values", "dtype"))
     expression = given.get("expression")
@@ -487,8 +228,4 @@ def _derived(name: str, entry: object) -> DerivedColumn:
     values = given.get("values") or {}
     if not isinstance(values, Mapping):
         raise SpecificationError(f"{what}: values must map values of the expression to others")
-    return DerivedColumn(name, expression, _dtype(what, given), tuple(values.items()))
-
-
-def _dtype(what: str, entry: Mapping[str, Any]) -> str | None:
-    return None if entry.get("dtype") is None else as_text(what, "dtype", entry["dtype"])
+    return DerivedColumn(name, expression, dtype_in(what, given), tuple(values.items()))

@@ -15,9 +15,10 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS
 from jam_dagster.tables.domain.column_draft import draft_attribute
+from jam_dagster.tables.domain.date_order import is_day_first, other_order
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
 from jam_dagster.tables.domain.determined import Entry, determined, part_of
 from jam_dagster.tables.domain.domain import Domain
@@ -27,16 +28,11 @@ from jam_dagster.tables.domain.expressions import column_text, columns_of, parse
 from jam_dagster.tables.domain.found_constraints import found_constraints
 from jam_dagster.tables.domain.found_lookups import found_lookups
 from jam_dagster.tables.domain.lookups import Lookup
-from jam_dagster.tables.domain.time_draft import (
-    draft_time,
-    is_day_first,
-    other_order,
-)
+from jam_dagster.tables.domain.time_draft import draft_time
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     exact_number,
     kind_of,
-    text_of,
     truth_of,
 )
 from jam_dagster.tables.sources.columns import (
@@ -196,11 +192,12 @@ def _in_one_order(
     orders = set()
     unclear = []
     for place, one in enumerate(attributes):
-        if isinstance(one, TimeAttribute) and is_day_first(one.format) is not None:
-            if other_order(one, public[one.name]):
+        day_first = is_day_first(one.format)
+        if one.dated and day_first is not None:
+            if other_order(one.format or "", public[one.name]):
                 unclear.append(place)
             else:
-                orders.add(is_day_first(one.format))
+                orders.add(day_first)
     if len(orders) == 1:
         (day_first,) = orders
         for place in unclear:
@@ -227,7 +224,7 @@ def drafted(
         )
     if table is None:
         return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
-    listed = {one.name for one in attributes if isinstance(one, CategoricalAttribute)}
+    listed = {one.name for one in attributes if not one.binned}
     held = {
         str(name): without_category(column)
         for name, column in table.items()
@@ -235,11 +232,7 @@ def drafted(
     }
     table = table.assign(**held)
     # No expression reads numbers among texts.
-    read = [
-        one.name
-        for one in attributes
-        if not isinstance(one, CategoricalAttribute) or kind_of(one.values) != "mixed"
-    ]
+    read = [one.name for one in attributes if kind_of(one.listed) != "mixed"]
     found = determined(table, read, formats_of(attributes))
     attributes = [_in_its_zone(one, table, attributes, found) for one in attributes]
     found = {name: _listed(one, name, attributes) for name, one in found.items()}
@@ -251,7 +244,7 @@ def drafted(
     kept = tuple(one for one in attributes if one.name not in set_now)
     encoded = encode(table, Domain(kept), private=False)
     # A date may be in another period than the public ones, and its hour is one of its parts.
-    times = [one for one in kept if isinstance(one, TimeAttribute)]
+    times = [one for one in kept if one.dated]
     modelled = {name for one in times for name in (one.name, one.hour_from) if name is not None}
     lookups = found_lookups(table, encoded, found.keys() | modelled)
     if infer:
@@ -305,11 +298,13 @@ def _listed(entry: Entry, name: str, attributes: Sequence[Attribute]) -> Entry:
     by_text = {column_text(one.name): one for one in attributes}
     own = {one.name: one for one in attributes}[name]
     source, values = by_text[entry["expression"]], entry["values"]
-    if isinstance(source, CategoricalAttribute):
+    if not isinstance(source, BinnedAttribute):
         values = {key: one for key, one in values.items() if key in source.labels}
         texts = all(isinstance(one, str) for one in values.values())
-        if source.other is not None and isinstance(own, CategoricalAttribute) and texts:
-            values.setdefault(text_of(source.other), own.other or text_of(source.other))
+        if source.other_code is not None and not own.binned and texts:
+            other = source.labels[source.other_code]
+            same = other if own.other_code is None else own.listed[own.other_code]
+            values.setdefault(other, same)
     elif source.format or any(first != last for first, last, _ in source.entries[1].tolist()):
         values = {}
     return entry | {"values": values}
@@ -395,7 +390,7 @@ def wide_attributes(domain: Domain) -> str:
     wide = [
         f"{one.name} ({one.size} values)"
         for one in domain.attributes
-        if isinstance(one, CategoricalAttribute) and one.size > _MANY_VALUES
+        if not one.binned and one.size > _MANY_VALUES
     ]
     if not wide:
         return ""

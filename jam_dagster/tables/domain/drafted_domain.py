@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import cast
 
 from jam_dagster.common.yaml_text import write_yaml
+from jam_dagster.tables.domain.column_notes import SHIFT_ADVICE
 from jam_dagster.tables.domain.constraints import described
 from jam_dagster.tables.domain.determined import Entry
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
-from jam_dagster.tables.domain.draft_notes import SHIFT_ADVICE
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.values import Value
 
@@ -116,7 +116,10 @@ class DraftedDomain:
                 notes += 1
         end = ["What holds in every row of the public table, to be written below `derived`:"]
         save_domain(
-            self.domain, path, comments, [*end, *_lines(self.proposed)] if self.proposed else ()
+            self.domain.to_dict(),
+            path,
+            comments,
+            [*end, *_lines(self.proposed)] if self.proposed else (),
         )
 
 

@@ -17,24 +17,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
     NotNull,
     Order,
-    compared_as,
     sorted_orders,
 )
 from jam_dagster.tables.domain.determined_sums import LEAST_ROWS
 from jam_dagster.tables.domain.found_missing import found_missing
-from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.time_draft import shape_of
-from jam_dagster.tables.domain.times import TimeAttribute
 
 # A row in twenty would break it by chance, and so would as many rows as rule chance out.
 _LEAST_SHARE = 0.05
@@ -63,21 +59,21 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Const
     return (
         *never,
         *found_missing(encoded),
-        *_orders(table, attributes),
+        *_orders(table, encoded.domain.binned),
         *_combinations(encoded),
     )
 
 
-def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Order]:
-    kinds: dict[tuple[str, ...], list[NumericAttribute]] = {}
+def _orders(table: pd.DataFrame, attributes: Sequence[BinnedAttribute]) -> list[Order]:
+    kinds: dict[tuple[str, ...], list[BinnedAttribute]] = {}
     for one in attributes:
-        if isinstance(one, NumericAttribute) and getattr(one, "hour_from", None) is None:
-            kinds.setdefault(compared_as(one), []).append(one)
+        if one.hour_from is None:
+            kinds.setdefault(one.compared_as, []).append(one)
     rows = _sampled(len(table))
     found: list[tuple[float, Order]] = []
     for alike in kinds.values():
         some = alike[:_MOST_COLUMNS] if len(alike) > 1 else []
-        first_rows = {one.name: numbers_in(table[one.name].iloc[rows], one) for one in some}
+        first_rows = {one.name: one.numbers_in(table[one.name].iloc[rows]) for one in some}
         every: dict[str, npt.NDArray[np.float64]] = {}
         for pair in combinations(some, 2):
             for low, high in (pair, pair[::-1]):
@@ -85,7 +81,7 @@ def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Order]
                 if low.size * high.size > _MOST_PAIRED or few.any():
                     continue
                 every |= {
-                    one.name: numbers_in(table[one.name], one)
+                    one.name: one.numbers_in(table[one.name])
                     for one in pair
                     if one.name not in every
                 }
@@ -105,17 +101,18 @@ def _orders(table: pd.DataFrame, attributes: Sequence[Attribute]) -> list[Order]
     return [_kept_apart(table, order, named) for order in kept]
 
 
-def _kept_apart(table: pd.DataFrame, order: Order, attributes: Mapping[str, Attribute]) -> Order:
+def _kept_apart(
+    table: pd.DataFrame, order: Order, attributes: Mapping[str, BinnedAttribute]
+) -> Order:
     """Return the order of two times with how far apart they are, where that is less than a bin.
 
     Both are drawn within their bins, which alone would keep the order only.
     """
     low, high = (attributes[name] for name in order.attributes)
-    if not (isinstance(low, TimeAttribute) and isinstance(high, TimeAttribute)):
+    kind, *unit = high.compared_as
+    if kind != "instant" or unit[0] in LONGER_THAN_DAYS:
         return order
-    if high.clock.kind != "instant" or high.unit in LONGER_THAN_DAYS:
-        return order
-    between = numbers_in(table[high.name], high) - numbers_in(table[low.name], low)
+    between = high.numbers_in(table[high.name]) - low.numbers_in(table[low.name])
     between = between[~np.isnan(between)]
     near = 2 * np.median(between) < np.median(np.diff(high.edge_array))
     return replace(order, apart=shape_of(between)) if near else order
@@ -132,7 +129,7 @@ def _share_above(lower: npt.NDArray[np.float64], higher: npt.NDArray[np.float64]
 
 def _combinations(encoded: EncodedTable) -> list[Combinations]:
     domain = encoded.domain
-    few = [one for one in domain.attributes if isinstance(one, CategoricalAttribute)]
+    few = [one for one in domain.attributes if not one.binned]
     found: list[tuple[float, Combinations]] = []
     for pair in combinations(few[:_MOST_COLUMNS], 2):
         shape = pair[0].size, pair[1].size

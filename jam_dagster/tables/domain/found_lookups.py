@@ -11,13 +11,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.codes.encode import numbers_in
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.lookups import Key, Lookup
-from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
-from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value, plain_value, text_of
 
 _LEAST_ROWS = 1000
@@ -103,25 +100,26 @@ def _sources(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, _Source]:
     """Return the attributes that decode to few values."""
     found: dict[str, _Source] = {}
     for one, column in zip(encoded.domain.attributes, encoded.columns, strict=True):
-        if isinstance(one, CategoricalAttribute):
-            codes, null = column.astype(np.int64), [None] if one.nullable else []
-            labels = [*map(text_of, one.values), *null]
-            known = codes != (-1 if one.other is None else one.code_of(one.other))
-        elif isinstance(one, TimeAttribute) or one.format or not _has_few_values(one):
-            continue
-        else:
-            numbers, codes = np.unique(numbers_in(table[one.name], one), return_inverse=True)
+        if isinstance(one, BinnedAttribute):
+            if not _has_few_values(one):
+                continue
+            numbers, codes = np.unique(one.numbers_in(table[one.name]), return_inverse=True)
             labels = [None if np.isnan(number) else text_of(number) for number in numbers.tolist()]
             known = np.ones(len(codes), dtype=bool)
+        else:
+            codes, null = column.astype(np.int64), [None] if one.nullable else []
+            labels = [*map(text_of, one.listed), *null]
+            known = codes != (-1 if one.other_code is None else one.other_code)
         if known.mean() >= 1 - _MOST_OTHER and len(np.unique(codes)) > 1:
             found[one.name] = _Source(codes, labels, known)
     return dict(list(found.items())[:_MOST_SOURCES])
 
 
-def _has_few_values(attribute: NumericAttribute) -> bool:
+def _has_few_values(attribute: BinnedAttribute) -> bool:
     """Return whether an attribute decodes to single numbers, and to no other ones."""
     entries = attribute.entries[1]
-    return len(entries) <= KEPT_VALUES and bool((entries[:, 0] == entries[:, 1]).all())
+    few = len(entries) <= KEPT_VALUES and bool((entries[:, 0] == entries[:, 1]).all())
+    return few and not attribute.dated and not attribute.format
 
 
 def _is_plain(column: pd.Series[Any]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.missing_where import MissingWhere
 
 _LEAST_EXPECTED = 10
@@ -54,7 +54,7 @@ def _rule(
     """Yield at most one rule: exactly at some values, only beside a missing cell, or at values."""
     rows, only = missing[name], None
     for other in encoded.domain.attributes:
-        if isinstance(other, CategoricalAttribute) and other.name not in group:
+        if not other.binned and other.name not in group:
             codes, exactly = _values(rows, encoded.column(other.name), other)
             if codes and exactly:
                 yield MissingWhere(name, other.name, codes)
@@ -76,7 +76,7 @@ def _unlikely(missing: _Rows, there: _Rows) -> bool:
 
 
 def _values(
-    missing: _Rows, column: npt.NDArray[Any], other: CategoricalAttribute
+    missing: _Rows, column: npt.NDArray[Any], other: Attribute
 ) -> tuple[tuple[int, ...], bool]:
     """Return the values in whose rows a column is missing, and whether it is in all of these."""
     rows = np.bincount(column.astype(np.intp), minlength=other.size)

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Protocol
 
-import numpy as np
-
-from jam_dagster.common.validation import as_list, check_keys, is_integer
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.values import Value, text_of
+from jam_dagster.tables.domain.values import text_of
 
 _MOST_CODES = 2**24
 
@@ -119,88 +113,29 @@ def codes_of(
 
 def condition_of(attribute: Attribute, codes: tuple[int, ...]) -> Any:
     """Return a condition that `codes_of` turns into the codes."""
-    plain, null = _without_null(attribute, codes)
-    nulls: list[Value | None] = [None] if null else []
-    if isinstance(attribute, CategoricalAttribute):
-        return [attribute.values[code] for code in plain] + nulls
-    items: list[Any] = [_interval(attribute, first, last) for first, last in _runs(plain)]
-    items += nulls
-    return items[0] if len(items) == 1 and items[0] is not None else items
+    items = _conditions(attribute, codes)
+    return items[0] if len(items) == 1 and isinstance(items[0], Mapping) else items
+
+
+def _conditions(attribute: Attribute, codes: tuple[int, ...]) -> list[Any]:
+    plain = [code for code in codes if code != attribute.null_code]
+    return attribute.conditions(plain) + [None] * (len(plain) < len(codes))
 
 
 def _item_codes(what: str, attribute: Attribute, item: object) -> list[int]:
-    if item is None:
-        if attribute.null_code is None:
-            raise DomainError(f"{what} is null, but the attribute is not nullable")
-        return [attribute.null_code]
-    if isinstance(attribute, CategoricalAttribute):
-        listed = None if isinstance(item, Mapping) else attribute.listed_code(item)
-        if listed is None:
-            raise DomainError(f"{what} is {item!r}, which is not one of its values")
-        return [listed]
-    if isinstance(item, Mapping):
-        return _interval_codes(what, attribute, item)
-    number = attribute.number(what, "each item", item)
-    low, high = attribute.bin_limits
-    match = np.flatnonzero((low == number) & (high == number))
-    if not len(match):
-        raise DomainError(
-            f"{what} is {item!r}, which is not the only value of a bin: use from and below"
-        )
-    return [int(match[0])]
-
-
-def _interval_codes(what: str, attribute: NumericAttribute, item: Mapping[Any, Any]) -> list[int]:
-    check_keys(what, item, ("from", "below", "bins"))
-    if "bins" in item:
-        if len(item) > 1:
-            raise SpecificationError(f"{what} has 'bins' beside other keys: make it two items")
-        bins = as_list(what, "bins", item["bins"])
-        if not all(is_integer(code) and 0 <= code < attribute.bins for code in bins):
-            raise DomainError(f"{what} has bins outside 0 to {attribute.bins - 1}")
-        return bins
-    low, high = attribute.bin_limits
-    chosen = np.ones(attribute.bins, dtype=bool)
-    for key in ("from", "below"):
-        if key not in item:
-            continue
-        bound = attribute.number(what, key, item[key])
-        if ((low < bound) & (bound <= high)).any():
-            raise DomainError(
-                f"{what}: {key} {item[key]!r} cuts through a bin: use an edge of the bin, or change"
-                " the edges"
-            )
-        chosen &= (low >= bound) if key == "from" else (high < bound)
-    return [int(code) for code in np.flatnonzero(chosen)]
-
-
-def _without_null(attribute: Attribute, codes: tuple[int, ...]) -> tuple[list[int], bool]:
-    plain = [code for code in codes if code != attribute.null_code]
-    return plain, len(plain) < len(codes)
-
-
-def _runs(codes: list[int]) -> list[tuple[int, int]]:
-    """Return the first and last of each run of consecutive codes."""
-    groups = groupby(enumerate(codes), lambda one: one[1] - one[0])
-    runs = [[code for _, code in run] for _, run in groups]
-    return [(run[0], run[-1]) for run in runs]
-
-
-def _interval(attribute: NumericAttribute, first: int, last: int) -> dict[str, Any]:
-    low, _ = attribute.bin_limits
-    interval = {}
-    if first > 0 or last + 1 == attribute.bins:
-        interval["from"] = attribute.written(float(low[first]))
-    if last + 1 < attribute.bins:
-        interval["below"] = attribute.written(float(low[last + 1]))
-    return interval
+    if item is not None:
+        return attribute.condition_codes(what, item)
+    if attribute.null_code is None:
+        raise DomainError(f"{what} is null, but the attribute is not nullable")
+    return [attribute.null_code]
 
 
 def _describe_codes(attribute: Attribute, codes: tuple[int, ...]) -> str:
-    plain, null = _without_null(attribute, codes)
-    if isinstance(attribute, CategoricalAttribute):
-        parts = [text_of(attribute.values[code]) for code in plain]
-    else:
-        intervals = [_interval(attribute, first, last) for first, last in _runs(plain)]
-        parts = [" ".join(f"{key} {bound}" for key, bound in one.items()) for one in intervals]
-    return " or ".join([*parts, *(["null"] if null else [])])
+    return " or ".join(
+        "null"
+        if one is None
+        else " ".join(f"{key} {bound}" for key, bound in one.items())
+        if isinstance(one, Mapping)
+        else text_of(one)
+        for one in _conditions(attribute, codes)
+    )

@@ -26,6 +26,7 @@ from jam_dagster.tables.domain.clock import (
     Unit,
     moment_in,
 )
+from jam_dagster.tables.domain.date_order import is_day_first, reads
 from jam_dagster.tables.domain.determined import ZONES
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.quantile_bins import (
@@ -229,7 +230,7 @@ def _seconds_clock(
     if pd.api.types.is_integer_dtype(dtype):
         whole = text.replace("int", "Int") if nullable and text.startswith("int") else text
         dates = [
-            18000101 <= one <= 22001231 and _reads("%Y%m%d", str(one)) for one in distinct.tolist()
+            18000101 <= one <= 22001231 and reads("%Y%m%d", str(one)) for one in distinct.tolist()
         ]
         share = rows @ np.array(dates) / rows.sum()
         nearly = share >= (NEARLY_ALL if nullable else 1)
@@ -250,7 +251,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     if not found:
         return None
     if len(found) > 1:
-        read = {one: sum(texts[text] for text in distinct if _reads(one, text)) for one in found}
+        read = {one: sum(texts[text] for text in distinct if reads(one, text)) for one in found}
         found = [one for one in found if read[one] == max(read.values())]
         found.sort(key=lambda one: _span(one, distinct))
         found.sort(key=lambda one: day_first is not None and is_day_first(one) != day_first)
@@ -261,7 +262,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     zone = "UTC" if written.endswith("Z") else None
     if written.endswith("%:z"):
         each_offset = {one[-6:]: one for one in distinct}.values()
-        known = (one for one in (*sample, *each_offset) if _reads(written, one))
+        known = (one for one in (*sample, *each_offset) if reads(written, one))
         zone = _zone_of([moment_in(one, written) for one in known])
     forms = [written, re.sub("%([dmHI])", r"%-\1", written)]
     forms += [one.replace("%f", "%3f") for one in forms if "%f" in one]
@@ -271,7 +272,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
 
 def _candidates(text: str) -> Iterator[str]:
     """Yield the formats that a text may be written in."""
-    if len(text) == 4 and text.isdecimal() and _reads("%H%M", text):
+    if len(text) == 4 and text.isdecimal() and reads("%H%M", text):
         yield "%H%M"
     shape = _SHAPE.fullmatch(text)
     if shape is None or not (shape["date"] or shape["clock"]):
@@ -290,17 +291,8 @@ def _candidates(text: str) -> Iterator[str]:
     for one in dates:
         if one != "%Y%m%d" or len(shape["date"]) == 8:
             written = f"{one}{shape['between']}{clock}{zone}"
-            if _reads(written, text):
+            if reads(written, text):
                 yield written
-
-
-def _reads(written: str, text: str) -> bool:
-    try:
-        moment = moment_in(text, written)
-    except ValueError:
-        return False
-    # %z reads Z too.
-    return moment.tzinfo is None or not text.endswith("Z")
 
 
 def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
@@ -318,18 +310,10 @@ def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
     return max(clocks, key=alike)
 
 
-def has_fractions(attribute: TimeAttribute, column: pd.Series[Any]) -> bool:
-    """Return whether a public column has fractions of a second, which are not counted."""
-    if str(column.dtype).startswith("datetime64"):
-        return bool((column.dt.microsecond.fillna(0) != 0).any())
-    fractions = "f" in (attribute.format or "")
-    return fractions and any(re.search(r"\.0*[1-9]", one) for one in column.dropna().unique())
-
-
 def _span(written: str, texts: Sequence[str]) -> float:
     """Return how long lies between the first and the last moment that a format reads."""
     clock = Clock("", "second", format=written.removesuffix("%:z"))
-    counts = [clock.count_of(one) for one in texts if _reads(written, one)]
+    counts = [clock.count_of(one) for one in texts if reads(written, one)]
     return max(counts) - min(counts)
 
 
@@ -345,26 +329,6 @@ def _zone_of(moments: Sequence[datetime]) -> str:
             if all(moment.astimezone(zone).utcoffset() == moment.utcoffset() for moment in moments):
                 return name
     return "UTC"
-
-
-def is_day_first(written: str | None) -> bool | None:
-    """Return whether a format has the day before the month; None for those that begin with a year.
-
-    ``1/2/2024`` is read by both of the others.
-    """
-    found = re.match(r"%-?([dm])[/-]%-?[dm]", written or "")
-    return None if found is None else found[1] == "d"
-
-
-def other_order(attribute: TimeAttribute, column: pd.Series[Any]) -> str | None:
-    """Return the format of the other order of day and month, where it reads all dates as well."""
-    written = attribute.format or ""
-    if is_day_first(written) is None:
-        return None
-    swapped = written.replace("d", "\0").replace("m", "d").replace("\0", "m")
-    if all(_reads(swapped, text) for text in column.dropna().unique() if _reads(written, text)):
-        return swapped
-    return None
 
 
 def _unit(seconds: Clock, counts: list[float]) -> Unit:

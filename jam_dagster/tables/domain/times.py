@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from datetime import timedelta
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
-from jam_dagster.errors import DomainError
+from jam_dagster.common.validation import as_list
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.tables.domain.attributes import Kind
+from jam_dagster.tables.domain.binned import BinnedAttribute, checked_bins
 from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS, Clock, Unit
-from jam_dagster.tables.domain.numeric import NumericAttribute, plain_entry
+from jam_dagster.tables.domain.column_notes import (
+    CLIPPED_DATES,
+    LOOKED_AT,
+    SHIFT_ADVICE,
+    rewritten,
+)
+from jam_dagster.tables.domain.date_order import has_fractions, other_order
+from jam_dagster.tables.domain.entries import Entries, entries_in, entries_to, plain_entry
 from jam_dagster.tables.domain.text_dtype import dtype_of
+from jam_dagster.tables.domain.unit_starts import unit_starts
+from jam_dagster.tables.domain.values import short_number
+from jam_dagster.tables.sources.columns import each_value
 
 _MOST_ENTRIES = 1_000_000
 _MOST_DAYS = 100_000
+_OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
 
 
 def equal_unit_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
@@ -28,7 +45,7 @@ def equal_unit_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class TimeAttribute(NumericAttribute):
+class TimeAttribute(BinnedAttribute):
     """An attribute of dates, timestamps, times of day or durations, counted in bins of units.
 
     Its numbers are counts of the unit: since 1970 of a date or timestamp, since midnight of a time
@@ -37,7 +54,7 @@ class TimeAttribute(NumericAttribute):
     Parameters
     ----------
     name, nullable, clip, unreadable
-        As in `NumericAttribute`.
+        As in `BinnedAttribute`.
     edges
         The first unit of each bin, and the last unit of the last one.
     unit
@@ -55,7 +72,7 @@ class TimeAttribute(NumericAttribute):
         "time64[us][pyarrow]" for times of day, "timedelta64[us]" for durations, or "str". None:
         texts where there is a format, else timestamps.
     within
-        As in `NumericAttribute`; with `every`, units from the beginning of any bin, counted from 0.
+        As in `BinnedAttribute`; with `every`, units from the beginning of any bin, counted from 0.
     of_day
         What times of day are like, with `unit` shorter than a day and `every` longer than it:
         entries as those of `within`, in units from midnight. A decoded timestamp has its day by its
@@ -67,18 +84,24 @@ class TimeAttribute(NumericAttribute):
     Raises
     ------
     DomainError
-        As for `NumericAttribute`, and for a unit, a zone, a format or a dtype that do not fit.
+        As for `BinnedAttribute`, and for a unit, a zone, a format or a dtype that do not fit.
     """
 
     unit: Unit = "day"
     zone: str | None = None
     format: str | None = None
     every: Unit | None = None
-    of_day: tuple[tuple[float, float, float], ...] = ()
+    of_day: Entries = ()
     hour_from: str | None = None
 
+    keys = (
+        *("edges", "bounds", "bins", "outside", "nullable", "unreadable", "dtype", "within"),
+        *("format", "unit", "zone", "every", "of_day", "hour_from"),
+    )
+    dated = True
+    integer = True
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "integer", True)
         clock = self.clock
         days = self.every in ("day", *LONGER_THAN_DAYS) and clock.counts_in_utc
         if self.hour_from is not None and (not days or self.hour_from == self.name):
@@ -148,10 +171,6 @@ class TimeAttribute(NumericAttribute):
         """What counts the values."""
         return Clock(self.name, self.unit, self.zone, self.format, self.dtype)
 
-    @property
-    def number_format(self) -> None:
-        """None: a format is of dates, times or durations."""
-
     def _check_dtype(self) -> None:
         object.__setattr__(self, "dtype", self.clock.dtype)
 
@@ -166,8 +185,7 @@ class TimeAttribute(NumericAttribute):
         return list(dict.fromkeys(starts))
 
     @cached_property
-    def placed(self) -> tuple[tuple[float, float, float], ...]:
-        """The entries of `within`, each in its bin."""
+    def placed(self) -> Entries:
         if self.every is None or not self.within:
             return self.within
         low, high = (one.tolist() for one in self.bin_limits)
@@ -181,35 +199,20 @@ class TimeAttribute(NumericAttribute):
 
     @property
     def kind_text(self) -> str:
-        """What is counted, in a word."""
         return self.unit
 
     @property
     def bounds_text(self) -> tuple[str, str]:
-        """The first and the last unit in words."""
         return self.text(self.edges[0]), self.text(self.edges[-1])
 
     def number(self, what: str, key: str, written: object, *, end: bool = False) -> float:
-        """Return the unit that a bound in a domain file names (see `Clock.number`)."""
         return self.clock.number(what, key, written, end=end)
 
     def written(self, number: float) -> Any:
-        """Return a unit as a domain file has it."""
         return self.clock.written(number)
 
     def text(self, number: float) -> str:
-        """Return a unit in words."""
         return str(self.written(number))
-
-    def decoded(self, counts: npt.NDArray[np.int64]) -> pd.Series[Any]:
-        """Return the values of counts, shape (rows,)."""
-        distinct, places = np.unique(counts, return_inverse=True)
-        dtype = dtype_of(str(self.dtype))
-        values = self.clock.values_of(distinct.tolist())
-        if dtype == "category":
-            dtype = pd.CategoricalDtype(values)
-        column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(places), dtype=dtype)
-        return column
 
     def at_times(
         self, counts: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
@@ -241,10 +244,7 @@ class TimeAttribute(NumericAttribute):
         return within
 
     def nearest(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return for units within the bounds the nearest ones of these days that are decoded to.
-
-        NaN of a day that has none.
-        """
+        # NaN of a day that has none.
         near = super().nearest(numbers)
         if not self.of_day:
             return near
@@ -284,3 +284,192 @@ class TimeAttribute(NumericAttribute):
         starts = self._days[np.searchsorted(self._days[1:-1], counts, side="right")]
         times = np.where(known, hours, 0).astype(np.int64) * length + (counts - starts) % length
         return np.where(known, self.at_times(counts, times), counts)
+
+    @property
+    def drawn_limits(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        low, high = self.entry_limits
+        if not self.of_day:
+            return low, high
+        first, last, _ = np.array(self.of_day).T
+        least, largest = (np.full(len(low), one) for one in (first.min(), last.max()))
+        return self.at_times(low, least), self.at_times(high, largest)
+
+    def at_drawn_times(
+        self, points: npt.NDArray[np.int64], rng: np.random.Generator
+    ) -> npt.NDArray[np.int64]:
+        if not self.of_day:
+            return points
+        first, last, weights = np.array(self.of_day).T
+        upto = np.cumsum(weights / weights.max())
+        chosen = np.searchsorted(upto, rng.random(len(points)) * upto[-1], side="right")
+        chosen = np.minimum(chosen, len(upto) - 1)
+        return self.at_times(points, rng.integers(first[chosen], last[chosen], endpoint=True))
+
+    @property
+    def compared_as(self) -> tuple[str, ...]:
+        return self.clock.kind, self.unit, self.zone or ""
+
+    def alone(self, names: Collection[str]) -> TimeAttribute:
+        return self if self.hour_from in (None, *names) else replace(self, hour_from=None)
+
+    def within_period(self, first: date, last: date) -> TimeAttribute:
+        """Return the attribute as it is if its dates end before the period or have own bins."""
+        if self.clock.kind != "instant":
+            return self
+        begin = self.number(self.name, "period", first)
+        end = self.number(self.name, "period", last, end=True)
+        low, high = self.edges[0], math.floor(self.edges[-1])
+        each_unit = self.bins == high - low + 1
+        if high < begin or not (self.every or each_unit):
+            return self
+        low, high = min(low, begin), math.floor(max(high, end))
+        edges = (low, high) if self.every else equal_unit_edges(low, high, int(high - low + 1))
+        return replace(self, edges=edges)
+
+    # The domain file.
+
+    @classmethod
+    def from_entry(cls, name: str, entry: Mapping[str, Any]) -> TimeAttribute:
+        what = f"attribute {name!r}"
+        shared = cls.shared(what, entry)
+        shared["of_day"] = entries_in(what, entry, "of_day")
+        shared |= {key: entry.get(key) for key in ("unit", "zone", "format", "every", "hour_from")}
+        clock = Clock(name, *(shared[key] for key in ("unit", "zone", "format", "dtype")))
+        key = "edges" if "edges" in entry else "bounds"
+        written = as_list(what, key, entry[key])
+        if len(written) < 2 or (key == "bounds" and len(written) != 2):
+            raise SpecificationError(f"{what}: {key} must be two units or more, got {written!r}")
+        *starts, end = written
+        edges = [clock.number(what, key, one) for one in starts]
+        edges.append(clock.number(what, key, end, end=True))
+        if shared["every"] is None:
+            shared["within"] = tuple(
+                (*(clock.number(what, "within", part) for part in one[:2]), *one[2:])
+                if isinstance(one, list | tuple)
+                else one
+                for one in shared["within"]
+            )
+            if key == "bounds":
+                low, high = map(math.floor, edges)
+                bins = checked_bins(what, entry.get("bins", high - low + 1))
+                edges = [*equal_unit_edges(low, high, bins)]
+        elif key == "edges" or "bins" in entry:
+            raise SpecificationError(
+                f"{what}: every is for bounds without bins: remove one of the two"
+            )
+        return cls(name, tuple(edges), **shared)
+
+    def _own_entry(self) -> dict[str, Any]:
+        low, high = self.edges[0], self.edges[-1]
+        entry: dict[str, Any] = {"bounds": [self.written(low), self.written(high)]}
+        if self.every is None:
+            if self.edges != (*equal_unit_edges(low, high - 0.5, self.bins)[:-1], high):
+                entry = {"edges": [*map(self.written, self.edges)]}
+            elif self.bins != high + 0.5 - low:
+                entry["bins"] = self.bins
+        times = ("unit", "every", "zone", "format", "hour_from")
+        entry |= {key: found for key in times if (found := getattr(self, key))}
+        return entry | ({"outside": "clip"} if self.clip else {})
+
+    def to_entry(self) -> dict[str, Any]:
+        of_day = {"of_day": entries_to(self.of_day, short_number)} if self.of_day else {}
+        return super().to_entry() | of_day
+
+    def _within_entry(self) -> list[list[Any]]:
+        return entries_to(self.within, short_number if self.every else self.written)
+
+    @property
+    def _default_dtype(self) -> str:
+        return str(replace(self.clock, dtype=None).dtype)
+
+    def canonical_form(self) -> dict[str, Any]:
+        form = super().canonical_form()
+        form |= {key: getattr(self, key) for key in ("unit", "zone", "format", "every")}
+        if self.every is not None:
+            # What a calendar unit lasts in a zone may be decided anew, and is none of the domain.
+            form["edges"] = [self.edges[0], self.edges[-1]]
+        if self.of_day:
+            form["of_day"] = list(map(list, self.of_day))
+        return form if self.hour_from is None else form | {"hour_from": self.hour_from}
+
+    # Encoding and decoding.
+
+    def check_column(self, column: pd.Series[Any]) -> None:
+        if is_numeric_dtype(column.dtype) and not self.format:
+            raise DomainError(
+                f"attribute {self.name!r} is of dates or times, but the table's column has dtype"
+                f" {column.dtype}: turn it into a date in the source, or declare numbers"
+            )
+
+    def read_numbers(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+        return each_value(column, self.clock.count_of, np.nan, np.float64)
+
+    def column_of(self, points: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+        distinct, places = np.unique(points, return_inverse=True)
+        dtype = dtype_of(str(self.dtype))
+        values = self.clock.values_of(distinct.tolist())
+        if dtype == "category":
+            dtype = pd.CategoricalDtype(values)
+        column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(places), dtype=dtype)
+        return column.where(~null, None) if null.any() else column
+
+    # Counting in a database.
+
+    def refused_as(self, kind: Kind) -> str | None:
+        clock = self.clock
+        wanted = {"instant": ("timestamp", "instant"), "time": ("time",)}.get(clock.kind, ())
+        if kind not in wanted:
+            return "the domain has dates or times"
+        if kind == "timestamp" and clock.zone and clock.counts_in_utc and not clock.texts_are_utc:
+            return "hours of a zone need timestamps with a zone"
+        if not all(map(unit_starts(clock, kind).steps, self._firsts)):
+            return f"the clock of {clock.zone} goes back over midnight"
+        return None
+
+    @property
+    def _firsts(self) -> list[int]:
+        """The first unit of each bin, and the first after the last one."""
+        *edges, last = self.edges
+        return [*map(int, edges), math.floor(last) + 1]
+
+    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
+        # Values outside the range are none of Python's.
+        starts = unit_starts(self.clock, kind)
+        first, *inner, end = map(starts.start, self._firsts)
+        outside = [~column.between(*map(made.literal, starts.range))]
+        low = sum(start == -1 for start in inner)
+        high = sum(start != 1 for start in inner)
+        if not self.clip:
+            outside += [made.literal(True)] if first == 1 else []
+            outside += [] if isinstance(first, int) else [column < made.literal(first)]
+            outside += [made.literal(True)] if end == -1 else []
+            outside += [] if isinstance(end, int) else [column >= made.literal(end)]
+        bounds = [None if isinstance(one, int) else made.literal(one) for one in inner]
+        return outside, made.step(column, bounds, low, high)
+
+    # Drafting.
+
+    def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
+        written, texts = self.format or "", isinstance(column.dtype, pd.StringDtype)
+        fractions = has_fractions(written, column)
+        if other := other_order(written, column):
+            yield f"dates are read as {written}, and {other} reads them too: see which is right"
+        if written == "h:mm:ss":
+            yield "read as lengths of time: times of day have `format: '%-H:%M:%S'`"
+        if written in ("h:mm", "hh:mm"):
+            yield "read as hours and minutes; minutes and seconds come out alike"
+        if fractions:
+            yield "fractions of a second come out as 0"
+        offsets = column.dropna().str[-6:].unique() if texts and self.zone == "UTC" else ()
+        if any(map(_OFFSET.fullmatch, offsets)):
+            yield "cells of other offsets come out at the same instant in UTC"
+        if texts and "%p" in written and column.str.contains("[ap]m", na=False).any():
+            yield "am and pm come out as AM and PM"
+        elif texts and not fractions and not written.endswith("z"):
+            yield from rewritten(
+                (one, self.clock.values_of([count])[0])
+                for one in column.dropna().unique()[:LOOKED_AT]
+                if not math.isnan(count := self.clock.count_of(one))
+            )
+        if self.clock.kind == "instant":
+            yield CLIPPED_DATES + SHIFT_ADVICE

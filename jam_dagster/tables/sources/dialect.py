@@ -12,7 +12,6 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_integer_dtype
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.values import is_formula
 from jam_dagster.tables.sources.base import Source, whole
 from jam_dagster.tables.sources.columns import each_value
@@ -93,9 +92,7 @@ class Dialect:
             file.write(self._text(table, domain))
 
     def _text(self, table: pd.DataFrame, domain: Domain) -> bytes:
-        decimals = {
-            one.name: one.decimals for one in domain.attributes if isinstance(one, NumericAttribute)
-        }
+        decimals = {one.name: one.decimals for one in domain.attributes}
         derived = {one.name for one in domain.derived} if self.separator != "," else set()
         written = {
             name: self._column(column, decimals.get(str(name)), checked=name in derived)

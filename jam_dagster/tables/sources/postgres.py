@@ -16,11 +16,11 @@ from jam_dagster.tables.codes.ibis_codes import (
     KEY,
     PERSON,
     SOURCE,
-    Kind,
     counted_kind,
     counting_query,
     ibis_is_missing,
 )
+from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.sources.reading import quoted
 
 if TYPE_CHECKING:

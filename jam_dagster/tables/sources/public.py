@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.tables.codes.encode import encode, numbers_in
+from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.marginals import MarginalSource
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.codes.table import EncodedTable
@@ -23,7 +23,6 @@ from jam_dagster.tables.domain.draft import (
 )
 from jam_dagster.tables.domain.draft_notes import notes_of
 from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
-from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.sources.base import Source, source_from_config
 from jam_dagster.tables.sources.columns import exact_columns
 
@@ -184,9 +183,9 @@ def clipped_shares(frame: pd.DataFrame, domain: Domain) -> dict[str, float]:
     At most 10,000 rows are looked at.
     """
     rows, shares = sampled_rows(frame), {}
-    for one in domain.attributes:
-        if isinstance(one, NumericAttribute) and one.name in rows and len(rows):
-            numbers = numbers_in(rows[one.name], one)
+    for one in domain.binned:
+        if one.name in rows and len(rows):
+            numbers = one.numbers_in(rows[one.name])
             beyond = ((numbers < one.edges[0]) | (numbers > one.edges[-1])).mean()
             if beyond > MANY:
                 shares[one.name] = float(beyond)

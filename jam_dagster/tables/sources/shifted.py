@@ -14,7 +14,6 @@ import pandas as pd
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.clock import Clock
 from jam_dagster.tables.domain.time_draft import seconds_in
-from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.columns import each_value, exact_column
 from jam_dagster.tables.sources.counted import ReadWhole
@@ -127,29 +126,8 @@ def shift_to(table: pd.DataFrame, first: date, last: date) -> str:
 
 def within_period(domain: Domain, first: date, last: date) -> Domain:
     """Return a drafted domain whose dates in a period have the bounds of the period at least."""
-    attributes = tuple(
-        _extended(one, first, last) if isinstance(one, TimeAttribute) else one
-        for one in domain.attributes
-    )
-    return replace(domain, attributes=attributes)
-
-
-def _extended(attribute: TimeAttribute, first: date, last: date) -> TimeAttribute:
-    """Return dates with bounds that hold a period, unless they end before it or have own bins."""
-    if attribute.clock.kind != "instant":
-        return attribute
-    begin = attribute.number(attribute.name, "period", first)
-    end = attribute.number(attribute.name, "period", last, end=True)
-    low, high = attribute.edges[0], float(np.floor(attribute.edges[-1]))
-    if high < begin:
-        return attribute
-    low, high = min(low, begin), max(high, end)
-    if attribute.every is not None:
-        return replace(attribute, edges=(low, high))
-    if attribute.bins == np.floor(attribute.edges[-1]) - attribute.edges[0] + 1:
-        # Each unit is a bin.
-        return replace(attribute, edges=equal_unit_edges(low, high, int(high - low + 1)))
-    return attribute
+    extended = tuple(one.within_period(first, last) for one in domain.attributes)
+    return replace(domain, attributes=extended)
 
 
 def _days(column: pd.Series[Any]) -> tuple[date, date] | None:

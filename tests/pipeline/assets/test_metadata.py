@@ -16,7 +16,6 @@ from jam_dagster.pipeline.assets.metadata import (
     rounds_table,
 )
 from jam_dagster.tables import CategoricalAttribute
-from jam_dagster.tables.domain.attributes import describe
 from tests.nasty import NASTY, nasty_table
 from tests.pipeline.conftest import DOMAIN
 from tests.pipeline.storage.test_io_manager import a_run
@@ -35,11 +34,11 @@ def test_schema_tells_values_or_codes() -> None:
 
 
 def test_attributes_are_told_in_words() -> None:
-    assert describe(DOMAIN.attribute("age")) == "integer from 0 to 100 in 5 bins, or null"
+    assert DOMAIN.attribute("age").describe() == "integer from 0 to 100 in 5 bins, or null"
     many = CategoricalAttribute("code", tuple(range(12)), nullable=True)
-    assert describe(many) == "one of 12 values: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..., or null"
+    assert many.describe() == "one of 12 values: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..., or null"
     few = CategoricalAttribute("code", (0, 1), nullable=True)
-    assert describe(few) == "one of 0, 1, or null"
+    assert few.describe() == "one of 0, 1, or null"
     assert domain_table(DOMAIN).records[0].data["attribute"] == "sex"
 
 

@@ -15,11 +15,11 @@ from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables import Domain, encode
 from jam_dagster.tables.codes.ibis_codes import (
     SOURCE,
-    Kind,
     counted_groups,
     counting_query,
     engine_blocks,
 )
+from jam_dagster.tables.domain.attributes import Kind
 
 DOMAIN = Domain.from_dict(
     {

@@ -49,7 +49,7 @@ def test_values_are_the_same_where_their_texts_are(one, another, same):
     ],
 )
 def test_dtype_is_inferred_from_values(values, nullable, dtype):
-    assert CategoricalAttribute("a", values, nullable).dtype == dtype
+    assert CategoricalAttribute("a", values, nullable=nullable).dtype == dtype
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from jam_dagster.errors import (
 )
 from jam_dagster.tables import (
     Domain,
-    NumericAttribute,
     Order,
     decode,
     draft_table,
     encode,
 )
-from jam_dagster.tables.domain.draft_notes import CLIPPED_DATES, SHIFT_ADVICE
+from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.column_notes import CLIPPED_DATES, SHIFT_ADVICE
 from tests.tables.domain.test_draft import draft
 
 
@@ -104,7 +104,7 @@ def test_texts_are_read_and_written_in_their_format(form):
     table = pd.DataFrame({"a": pd.Series(texts, dtype="str"), "b": ["x", "y"] * 250})
     drafted = draft_table(table)
     attribute = drafted.domain.attribute("a")
-    assert isinstance(attribute, NumericAttribute)
+    assert isinstance(attribute, BinnedAttribute)
     assert attribute.format == (None if form == "0" else form)
     unread = "1 of 500 public cells are read as missing, such as 'n.a.'"
     assert drafted.notes["a"].startswith(unread)
@@ -123,7 +123,7 @@ def test_texts_are_read_and_written_in_their_format(form):
         assert marks <= {"".join(shape.findall(one)) for one in texts}
     # Where everything has to be known, such a column stays one of texts.
     strict = draft_table(table, other=None).domain.attributes
-    assert not any(isinstance(one, NumericAttribute) for one in strict)
+    assert not any(one.binned for one in strict)
 
 
 def test_decimals_that_floats_do_not_hold_are_noted():

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.evaluation.cell_codes import OUTSIDE, cell_codes, cell_counts
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, NumericAttribute
 from jam_dagster.tables.codes.decode import decode
-from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.attributes import OUTSIDE, Attribute
 from jam_dagster.tables.domain.text_dtype import name_of
 from tests.dtypes import EVERY_DTYPE
 from tests.evaluation.conftest import small_domain
@@ -28,17 +27,17 @@ def test_codes_of_decoded_values_are_the_codes_they_came_from(seed: int, records
     table = decode(encoded, rng)
     for attribute in domain.attributes:
         column = table[attribute.name]
-        assert cell_codes(column, attribute).tolist() == encoded.column(attribute.name).tolist()
-        assert (cell_counts(column, attribute) == encoded.marginal((attribute.name,))).all()
+        assert attribute.listed_codes(column).tolist() == encoded.column(attribute.name).tolist()
+        assert (attribute.listed_counts(column) == encoded.marginal((attribute.name,))).all()
 
 
 def test_other_and_clipped_values_are_outside() -> None:
     category = CategoricalAttribute("c", ("x", "other"), other="other")
-    found = cell_codes(pd.Series(["x", "y", None, "other"]), category)
+    found = category.listed_codes(pd.Series(["x", "y", None, "other"]))
     assert found.tolist() == [0, OUTSIDE, OUTSIDE, 1]
     number = NumericAttribute("n", (0.0, 1.0, 2.0), clip=True)
     values = pd.Series([-0.1, 0.0, 1.0, 2.0, 2.1, np.inf, -np.inf, np.nan])
-    assert cell_codes(values, number).tolist() == [-1, 0, 1, 1, -1, -1, -1, -1]
+    assert number.listed_codes(values).tolist() == [-1, 0, 1, 1, -1, -1, -1, -1]
 
 
 @pytest.mark.parametrize("attribute", EVERY_DTYPE.attributes, ids=lambda one: one.name)
@@ -46,9 +45,9 @@ def test_missing_cells_of_every_dtype_have_the_last_cell(attribute: Attribute) -
     codes = np.array([*range(attribute.size), attribute.size - 1])
     table = decode(EncodedTable(Domain((attribute,)), (codes,)), np.random.default_rng(0))
     assert name_of(table[attribute.name].dtype) == attribute.dtype
-    assert cell_codes(table[attribute.name], attribute).tolist() == codes.tolist()
+    assert attribute.listed_codes(table[attribute.name]).tolist() == codes.tolist()
 
 
 def test_text_in_a_number_column_is_outside() -> None:
     number = NumericAttribute("n", (0.0, 5.0))
-    assert cell_codes(pd.Series(["1", "one"]), number).tolist() == [0, OUTSIDE]
+    assert number.listed_codes(pd.Series(["1", "one"])).tolist() == [0, OUTSIDE]
