@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.certificates import Certificate, Issuer, ReleaseTerms, RequestedBudget, certify
+from jam_dagster.certificates import Certificate, ReleaseTerms, RequestedBudget, certify
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
@@ -681,7 +681,9 @@ class Engine:
             evaluation=None if errors is None else errors.call,
             fresh=fresh,
             made=made,
-            issuer=Issuer(funding.ledger, funding.run_id, funding.signer),
+            ledger=funding.ledger,
+            run_id=funding.run_id,
+            signer=funding.signer,
         )
 
 
