@@ -3,7 +3,7 @@
 This package imports nothing heavy: rendering a page loads jinja2, a ledger loads SQLAlchemy.
 """
 
-from jam_dagster.certificates.certificate import Certificate
+from jam_dagster.certificates.certificate import Certificate, Condition
 from jam_dagster.certificates.facts import (
     DomainFacts,
     Entry,
@@ -14,12 +14,10 @@ from jam_dagster.certificates.facts import (
     Sampling,
     Standing,
 )
-from jam_dagster.certificates.finding import Finding
-from jam_dagster.certificates.issue import Issuer, certify, released_files
+from jam_dagster.certificates.issue import certify, released_files
 from jam_dagster.certificates.page import render_certificate
 from jam_dagster.certificates.table import table_csv
-from jam_dagster.certificates.verification import verify
-from jam_dagster.certificates.wording import Condition
+from jam_dagster.certificates.verification import Finding, verify
 
 __all__ = [
     "Certificate",
@@ -28,7 +26,6 @@ __all__ = [
     "Entry",
     "FileHash",
     "Finding",
-    "Issuer",
     "PaidDraw",
     "ReleaseTerms",
     "RequestedBudget",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from jam_dagster.privacy import Neighbours, NoiseCall, ReleaseKey
+from jam_dagster.privacy import NoiseCall, ReleaseKey
 from jam_dagster.tables.sources.dialect import DEFAULT_DIALECT, Dialect
 
 if TYPE_CHECKING:
@@ -62,18 +62,8 @@ class Entry:
     @classmethod
     def of(cls, event: Event) -> Entry:
         """Return the entry of an event."""
-        return cls(
-            event.seq,
-            event.kind.value,
-            event.opening,
-            event.share,
-            event.step,
-            event.units,
-            event.hash,
-            event.previous,
-            event.digest,
-            event.records,
-        )
+        own = {one.name: getattr(event, one.name) for one in fields(cls)}
+        return cls(**own | {"kind": event.kind.value})
 
     @staticmethod
     def is_listed(event: Event) -> bool:
@@ -253,40 +243,3 @@ class Withdrawal:
         """The withdrawal in a sentence."""
         which = f"It was drawn on {self.of}, which" if self.of else "It"
         return f"{which} was withdrawn on {self.on}: {self.reason}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReleaseFacts:
-    """The facts of a release in its certificate.
-
-    `records` is n where neighbours share it, else its measured value. `draws` are all paid draws,
-    in order, lost ones included. `entries` is empty, and `standing` None, if no ledger was charged.
-    `package` is None for a mechanism of jam-dagster. `made` is the time of the release's last
-    entry: UTC, to the second. `counted_by` is what counted the private table of an SQL source: a
-    database, or ``rows``, read here; None of other sources. `drawn_on` are the releases that it was
-    drawn on, one on the other, the latest first.
-    """
-
-    key: ReleaseKey
-    made: str
-    made_with: Mapping[str, str]
-    mechanism: str
-    parameters: Mapping[str, Any]
-    specification: Mapping[str, Any]
-    neighbours: Neighbours
-    records: int
-    domain: DomainFacts
-    source_restriction: str | None
-    asked: RequestedBudget
-    noise: str
-    draws: tuple[PaidDraw, ...]
-    entries: tuple[Entry, ...]
-    standing: Standing | None
-    sampling: Sampling
-    files: Mapping[str, FileHash]
-    package: MechanismPackage | None = None
-    counted_by: str | None = None
-    drawn_on: tuple[ReleaseKey, ...] = ()
-    withdrawn: Withdrawal | None = None
-    signature: Signature | None = None
-    version: int = VERSION

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -29,10 +29,9 @@ from jam_dagster.certificates.facts import (
     Standing,
     to_the_second,
 )
-from jam_dagster.certificates.ledger_faults import certified
+from jam_dagster.certificates.ledger_faults import certified, withdrawal_in
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.refitting import Nearness, Refit, distance
-from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.common.files import open_plain, read_plain
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import write_yaml
@@ -58,30 +57,6 @@ SEED_BYTES = 16
 """How many bytes of the measurements' SHA-256 are the seed of the table."""
 
 
-@dataclass(frozen=True)
-class Issuer:
-    """The ledger in which a certificate is journalled, and who signs it.
-
-    Parameters
-    ----------
-    ledger
-        The ledger that was charged; None in research.
-    run_id
-        Written in the certificate's ledger entry; it must be random, or the entry's hash would
-        reveal its time. By default a new one of the command line.
-    signer
-        Signs the certificate; the ledger must know its key. Research is not signed.
-    """
-
-    ledger: Ledger | None = None
-    run_id: str = ""
-    signer: Signer | None = None
-
-
-RESEARCH = Issuer()
-"""The issuer of certificates without a ledger."""
-
-
 def certify(
     folder: Path | UPath,
     files: Mapping[str, Path | UPath],
@@ -92,7 +67,9 @@ def certify(
     evaluation: NoiseCall | None = None,
     fresh: bool = False,
     made: Mapping[str, str] | None = None,
-    issuer: Issuer = RESEARCH,
+    ledger: Ledger | None = None,
+    run_id: str = "",
+    signer: Signer | None = None,
 ) -> Certificate:
     """Return the certificate of a release with written files, and journal it in the ledger.
 
@@ -115,8 +92,13 @@ def certify(
         Whether this process has fitted the run's model. One that was read is fitted again.
     made
         The SHA-256 of files as they were made, by their roles.
-    issuer
-        The ledger that was charged, and who signs.
+    ledger
+        The ledger that was charged, and journals the certificate; None in research.
+    run_id
+        Written in the certificate's ledger entry; it must be random, or the entry's hash would
+        reveal its time. By default a new one of the command line.
+    signer
+        Signs the certificate; the ledger must know its key. Research is not signed.
 
     Raises
     ------
@@ -129,7 +111,7 @@ def certify(
     OSError
         If a file is missing.
     """
-    key, transcript, domain, ledger = terms.key, run.transcript, run.model.domain, issuer.ledger
+    key, transcript, domain = terms.key, run.transcript, run.model.domain
     draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]
     if evaluation is not None:
         draws.append(PaidDraw(EVALUATION, evaluation))
@@ -198,8 +180,8 @@ def certify(
     )
     if ledger is None:
         return certificate
-    run_id = "" if domain.restricted else issuer.run_id or command_line_run()
-    return _journalled(certificate, ledger, issuer.signer, run_id)
+    run_id = "" if domain.restricted else run_id or command_line_run()
+    return _journalled(certificate, ledger, signer, run_id)
 
 
 def _journalled(

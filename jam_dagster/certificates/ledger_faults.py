@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.certificates.facts import Entry, to_the_second
+from jam_dagster.certificates.facts import Entry, Withdrawal, to_the_second
 from jam_dagster.privacy.ledger.policy import Holding, Policy, use
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
     from jam_dagster.privacy import Event, Ledger, ReleaseKey
+
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -153,3 +154,24 @@ def _periods(policy: Policy, since: str) -> list[str]:
 
 
 _AMOUNTS = ("reserved", "charged", "returned")
+
+
+def withdrawal_in(
+    ledger: Ledger, key: ReleaseKey, drawn_on: Sequence[ReleaseKey] = ()
+) -> Withdrawal | None:
+    """Return a ledger's withdrawal of a release, or of the first that it was drawn on, or None."""
+    from jam_dagster.privacy.ledger.journal import withdrawal_of
+
+    journal = ledger.events(key.dataset)
+    for one in (key, *drawn_on):
+        found = withdrawal_of(journal, one)
+        if found is not None:
+            return Withdrawal(found.at[:10], found.reason, "" if one == key else str(one))
+    return None
+
+
+def withdrawal_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
+    """Yield the ledger's withdrawal of the certificate's release, or of one it was drawn on."""
+    found = withdrawal_in(ledger, certificate.key, certificate.drawn_on)
+    if found is not None:
+        yield found.sentence

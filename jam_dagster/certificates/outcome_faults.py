@@ -1,7 +1,8 @@
-"""Checks that the outcomes of a release match their digests in the ledger."""
+"""Checks of draws: their noise, the digests of their outcomes, and the errors that follow."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,17 +11,73 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.certificates.facts import COUNTED, RAN, STORED
+from jam_dagster.evaluation.workload_error import noisy_errors
 from jam_dagster.mechanisms.loops.transcript import subject_of
+from jam_dagster.privacy import exponential_epsilon, gaussian_sigma
+from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
-from jam_dagster.privacy.shares import EVALUATION
+from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jam_dagster.certificates.certificate import Certificate
     from jam_dagster.certificates.facts import Entry, PaidDraw
     from jam_dagster.mechanisms import Transcript
     from jam_dagster.privacy import NoiseCall
+    from jam_dagster.tables import MarginalSource, Workload
+
+
+_CLOSE = 1e-9
+"""Relative tolerance of amounts that were floats."""
+
+_MORE_NOISE = 2e-6
+"""Relative tolerance of scales: twice the slack of the exact backend for rounding."""
+
+_TABLES_EVALUATED = (1, 2)
+
+
+def draw_faults(certificate: Certificate) -> Iterator[str]:
+    """Yield the faults of a release's draws, in sentences.
+
+    Every scale must match its rho, and every sensitivity of a measurement or an evaluation follow
+    from the neighbours. How far scores and values move, and what all draws may cost, the mechanism
+    says: see `jam_dagster.mechanisms.replay`.
+    """
+    for one in certificate.draws:
+        call, wanted = one.call, _sensitivity(one, certificate)
+        if wanted is None:
+            yield f"{call.step} is a draw that share {one.share} does not make"
+        elif not math.isclose(call.sensitivity, wanted, rel_tol=_CLOSE):
+            yield f"{call.step} has another sensitivity than the neighbours ask for"
+        if (call.scale is None) != call.lost:
+            yield f"{call.step} does not say whether it was lost"
+        elif call.scale is not None and not -_CLOSE <= _noisier(call) <= _MORE_NOISE:
+            yield f"{call.step} has other noise than was paid for"
+
+
+def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
+    """Return the required sensitivity of a draw; None if its share makes no such draw."""
+    call, neighbours = draw.call, certificate.neighbours
+    if draw.share == EVALUATION:
+        if call.kind != "Gaussian" or call.cells not in _TABLES_EVALUATED:
+            return None
+        return neighbours.mean_errors_l2(certificate.records, call.cells)
+    if draw.share != MECHANISM:
+        return None
+    if call.kind == COUNTS:
+        return neighbours.records if call.subject == RECORDS else neighbours.marginal_l2
+    return call.sensitivity if call.kind in (SELECTION, "Gaussian") else None
+
+
+def _noisier(call: NoiseCall) -> float:
+    """Return the relative excess of a draw's noise over the noise for its rho."""
+    assert call.scale is not None  # noqa: S101  # the caller has looked
+    if call.kind == SELECTION:
+        return exponential_epsilon(call.rho / call.choices) / call.scale - 1.0
+    return call.scale / gaussian_sigma(call.sensitivity, call.rho) - 1.0
+
 
 _TABLES = ("synthetic", "public")
 """The tables with released mean errors, in the order of the draw."""
@@ -73,14 +130,10 @@ def compare_outcomes(
         else:
             compared += 1
     faults += [f"the ledger has an outcome of {step}, which is no draw" for _, step in digests]
-    if not _has_run(entries, content):
+    # The last run that was made has a digest, which covers what no draw's does.
+    if [one.digest for one in entries if one.kind == RAN][-1:] != [content]:
         faults.append("the run is not the one that was made")
     return Outcomes(tuple(faults), compared)
-
-
-def _has_run(entries: Sequence[Entry], content: str) -> bool:
-    """Return whether the last run that was made has a digest; it covers what no draw's does."""
-    return [one.digest for one in entries if one.kind == RAN][-1:] == [content]
 
 
 def _records_faults(transcript: Transcript, entries: Sequence[Entry]) -> Iterator[str]:
@@ -155,3 +208,41 @@ def outcome_digest(call: NoiseCall, values: np.ndarray | None) -> str | None:
 def means_in(errors: Mapping[str, Any]) -> list[float]:
     """Return the released means in a file of workload errors."""
     return [errors[name]["mean"] for name in _TABLES if errors.get(name) is not None]
+
+
+def error_faults(
+    errors: Mapping[str, Any],
+    call: NoiseCall,
+    synthetic: MarginalSource,
+    workload: Workload,
+    records: int,
+    run: str,
+) -> Iterator[str]:
+    """Yield the parts of a file of errors that do not follow from the means that were drawn.
+
+    `run` is the digest of the release's run, which Dagster's files have.
+    """
+    follows = noisy_errors(means_in(errors), call, synthetic, workload, records)
+    wanted: dict[str, Any] = {
+        "mode": follows.mode,
+        "sigma": follows.sigma,
+        "rho": follows.rho,
+        "sample_equivalent": follows.sample_equivalent,
+        "equivalent_within": follows.equivalent_within,
+        **follows.to_dict(),
+    }
+    beside: dict[str, Any] = {"call": call.to_dict(), "run": run}
+    wanted |= {name: value for name, value in beside.items() if name in errors}
+    stated, wanted = _filled(errors), _filled(wanted)
+    for name in sorted(stated.keys() | wanted.keys()):
+        if canonical_json(stated.get(name)) != canonical_json(wanted.get(name)):
+            yield f"{name} does not follow from the means that were drawn"
+
+
+def _filled(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document without what is None."""
+    return {
+        name: _filled(value) if isinstance(value, Mapping) else value
+        for name, value in content.items()
+        if value is not None
+    }

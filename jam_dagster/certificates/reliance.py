@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import Entry, PaidDraw
 from jam_dagster.certificates.issue import content_of
-from jam_dagster.certificates.ledger_faults import certified
+from jam_dagster.certificates.ledger_faults import certified, withdrawal_in
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.refitting import Refit
-from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError, JamError
 from jam_dagster.privacy import Kind
 from jam_dagster.privacy.ledger.key import canonical_digest

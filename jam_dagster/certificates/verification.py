@@ -10,31 +10,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster import __version__
-from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
-from jam_dagster.certificates.draw_faults import draw_faults
-from jam_dagster.certificates.error_faults import error_faults
-from jam_dagster.certificates.finding import Finding, found_by, not_checked
-from jam_dagster.certificates.held import Held
+from jam_dagster.certificates.certificate import Certificate, read_document, seal_of, setting_fault
+from jam_dagster.certificates.held import UNREADABLE, Held
 from jam_dagster.certificates.issue import SEED_BYTES, content_of, environment
 from jam_dagster.certificates.ledger_faults import (
     certified,
     chain_faults,
     key_faults,
     ledger_faults,
+    withdrawal_faults,
 )
-from jam_dagster.certificates.outcome_faults import Outcomes, compare_outcomes
+from jam_dagster.certificates.outcome_faults import (
+    Outcomes,
+    compare_outcomes,
+    draw_faults,
+    error_faults,
+)
 from jam_dagster.certificates.page import PAGE_NAME, render_certificate
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE
 from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.certificates.table import RUN_ATTRIBUTE, digest_written, run_digest, table_digest
-from jam_dagster.certificates.withdrawal import withdrawal_faults
-from jam_dagster.certificates.wording import setting_fault
 from jam_dagster.common.files import read_text_bytes
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import JamError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, release_rows
 from jam_dagster.mechanisms.discovery import OWN_PACKAGE
 from jam_dagster.mechanisms.loops.rows import chunk_sizes
@@ -52,6 +54,46 @@ if TYPE_CHECKING:
 
     from jam_dagster.privacy import Ledger
     from jam_dagster.tables import Source
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The finding of one check of a certificate.
+
+    Parameters
+    ----------
+    name
+        The subject of the check.
+    passed
+        Whether it holds.
+    message
+        The finding in words.
+    checked
+        Whether the check was made; a check that was skipped for lack of a file is no fault.
+    """
+
+    name: str
+    passed: bool
+    message: str
+    checked: bool = True
+
+
+def found_by(
+    name: str, faults: Callable[[], Iterator[str]], sound: Callable[[], str] = lambda: "as stated"
+) -> Finding:
+    """Run one check; an unreadable file fails it."""
+    try:
+        wrong = list(faults())
+        return Finding(name, not wrong, "; ".join(wrong) if wrong else sound())
+    except JamError as error:
+        return Finding(name, False, str(error))
+    except UNREADABLE as error:
+        return Finding(name, False, f"cannot be read ({type(error).__name__})")
+
+
+def not_checked(name: str, why: str) -> Finding:
+    """Return the finding of a check that was skipped, which is no fault."""
+    return Finding(name, True, f"NOT CHECKED: {why}", checked=False)
 
 
 def verify(
@@ -404,20 +446,21 @@ def _budget_faults(certificate: Certificate) -> Iterator[str]:
 
 def _table_faults(held: Held) -> Iterator[str]:
     sampling = held.certificate.sampling
-    if sampling.rows != held.transcript.records:
-        yield "the table has another number of rows than the transcript says"
-        return
-    if sampling.search != held.transcript.search:
-        yield "the table has another search for rows than the transcript says"
-        return
-    if sampling.chunk_rows != held.transcript.chunk_rows:
-        yield "the table has another number of rows a chunk than the transcript says"
-        return
+    transcript = held.transcript
+    same = {
+        "number of rows": (sampling.rows, transcript.records),
+        "search for rows": (sampling.search, transcript.search),
+        "number of rows a chunk": (sampling.chunk_rows, transcript.chunk_rows),
+    }
+    for name, (stated, found) in same.items():
+        if stated != found:
+            yield f"the table has another {name} than the transcript says"
+            return
     in_chunks = sampling.chunk_rows is not None
     path = held.path("table")
     if in_chunks:
         sizes = held.table.sizes
-        if sum(sizes) != sampling.rows or sizes != chunk_sizes(held.transcript):
+        if sum(sizes) != sampling.rows or sizes != chunk_sizes(transcript):
             yield f"{path} has chunks of other numbers of rows than the transcript says"
             return
     else:
@@ -430,19 +473,19 @@ def _table_faults(held: Held) -> Iterator[str]:
             )
             return
     if sampling.derived:
-        derived = measurements_hash(held.transcript).hexdigest()[: 2 * SEED_BYTES]
+        derived = measurements_hash(transcript).hexdigest()[: 2 * SEED_BYTES]
         if sampling.seed != derived:
             yield "the seed does not follow from the measurements"
             return
     elif held.certificate.noise == "exact":
         yield "the table of a release must be sampled with the derived seed"
     if in_chunks:
-        same = _same_chunks(held)
+        is_same = _same_chunks(held)
     else:
         dialect = Dialect(**sampling.dialect or {})
         digest = table_digest(held.whole.table, held.domain, dialect)
-        same = digest == held.certificate.files["table"].sha256
-    if not same:
+        is_same = digest == held.certificate.files["table"].sha256
+    if not is_same:
         other = f" (made with another {', '.join(held.foreign)})" if held.foreign else ""
         yield f"sampling the model again gives another table than the published one{other}"
 

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from jam_dagster.cli.console import group, print_json, stderr, stdout, tell
-from jam_dagster.cli.ledger_access import acknowledge, attempts_table, rebind
-from jam_dagster.cli.ledger_approval import approval_lines, approve
 from jam_dagster.cli.ledger_keys import app as key_app
-from jam_dagster.cli.ledger_move import move
 from jam_dagster.cli.options import (
     DatasetOption,
     EditionOption,
@@ -26,8 +23,215 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from jam_dagster.privacy import Balance, Event, Policy, Release
+    from jam_dagster.privacy import Balance, Event, Policy, Release, ReleaseKey
     from jam_dagster.privacy.ledger.journal import Access
+
+
+def approve(
+    ledger: LedgerOption,
+    dataset: DatasetOption,
+    release: Annotated[str, typer.Option(metavar="NAME", help="The release.")],
+    specification: Annotated[
+        str,
+        typer.Option(
+            metavar="DIGEST",
+            help="The whole digest of its specification, as `jam-dagster plan` and the refusal "
+            "show it.",
+        ),
+    ],
+    reason: ReasonOption,
+    partition: SliceOption = "",
+    all_partitions: Annotated[
+        bool, typer.Option("--all-partitions", help="Every slice of the data, now and later.")
+    ] = False,
+    edition: EditionOption = "1",
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="The most that it may reserve, at the delta of the dataset's budget.",
+            show_default="what its specification asks for",
+        ),
+    ] = None,
+    withdraw: Annotated[
+        bool,
+        typer.Option("--withdraw", help="Take the approval back, before the release reserves."),
+    ] = False,
+) -> None:
+    r"""Let a release reserve, where the dataset's budget asks for approval.
+
+    ```
+    jam-dagster ledger approve --ledger ledger.db --dataset people --release yearly \
+        --specification DIGEST --epsilon 0.5 --reason "request of 3 May"
+    ```
+
+    The approval is of exactly that specification: a change of epsilon, mechanism, workload or
+    domain needs another one. The engineer's `jam-dagster plan` shows the same digest.
+    """
+    from jam_dagster.privacy import Ledger, ReleaseKey
+    from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
+    from jam_dagster.privacy.ledger.key import check_digest
+
+    check_reason(reason)
+    # An approval is of exactly one specification: the beginning of a digest will not do.
+    check_digest(specification, "--specification")
+    if partition and all_partitions:
+        raise InputError("Give --partition or --all-partitions, not both.")
+    if withdraw and epsilon is not None:
+        raise InputError("--withdraw takes back the whole approval: drop --epsilon.")
+    which = ALL_PARTITIONS if all_partitions else partition
+    key = ReleaseKey(dataset, release, specification, which, edition)
+    opened = Ledger(ledger)
+    if withdraw:
+        opened.withdraw_approval(key, reason=reason)
+        tell(f"No longer approved: {key_text(key)}.")
+        return
+    event = opened.approve(key, epsilon=epsilon, reason=reason)
+    tell(
+        f"Approved: {key_text(key)}. It may reserve {_limit(event, opened.balance(dataset))}.",
+    )
+
+
+def key_text(key: ReleaseKey | None) -> str:
+    """Return a release key in words, with all partitions and the whole digest."""
+    from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
+
+    if key is None:
+        return "no release"
+    partition = f", partition {key.partition!r}" if key.partition else ""
+    if key.partition == ALL_PARTITIONS:
+        partition = ", all partitions"
+    return (
+        f"release {key.release!r}{partition}, edition {key.edition!r}, of {key.dataset}, "
+        f"specification {key.specification}"
+    )
+
+
+def _limit(event: Event, balance: Balance) -> str:
+    from jam_dagster.privacy import describe_rho
+
+    if not event.units:
+        return "what its specification asks for"
+    return f"at most {describe_rho(event.rho, balance.delta)}"
+
+
+def approval_lines(balance: Balance, approved: tuple[Event, ...]) -> list[str]:
+    """Return what `ledger show` says of a dataset's approvals; nothing where none is needed."""
+    if not balance.approval:
+        return []
+    lines = [f"Releases of {balance.dataset} wait for approval."]
+    for event in approved:
+        by = f" by {event.by}" if event.by else ""
+        reason = f": {event.reason}" if event.reason else ""
+        lines.append(
+            f"Approved and not reserved yet: {key_text(event.key)}, for {_limit(event, balance)}, "
+            f"on {event.at[:10]}{by}{reason}."
+        )
+    return lines
+
+
+def move(
+    ledger: LedgerOption,
+    to: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Its new place: a file, or postgresql://..."),
+    ],
+    reason: ReasonOption,
+) -> None:
+    r"""Move a ledger to another place, such as from a file to PostgreSQL, and close the old one.
+
+    ```
+    jam-dagster ledger move --ledger ledger.db \
+        --to postgresql://officer@ledger.internal/ledger --reason "a server for the team"
+    ```
+
+    Every event moves as it is, with its hash, and the audit runs at the new place before anything
+    can be written there. If the command is interrupted, give it again: until it has ended, neither
+    place can be written. A ledger moves back in the same way, into the place that it left. It
+    prints the hash of the last event, as `ledger verify` does. The secret by which the command line
+    knows sources again is copied to the store that goes with the new place.
+    """
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.private_store import carry_private_store, default_private_store
+
+    check_reason(reason)
+    opened = Ledger(ledger)
+    proof = opened.move(to, reason=reason)
+    tell(
+        f"The ledger is at {opened.moved_to} now, {proof.events} events, all in order. Name that "
+        f"place wherever {opened.location} was named: the old one is closed. The last event has "
+        "the hash",
+    )
+    typer.echo(proof.head)
+    before, now = (default_private_store(one.file, one.place) for one in (opened, Ledger(to)))
+    if not carry_private_store(before, now):
+        tell(
+            f"The private store {now} has another secret than {before}: name the latter with "
+            "--private-store when a release is made again.",
+        )
+
+
+def acknowledge(ledger: LedgerOption, dataset: DatasetOption, reason: ReasonOption) -> None:
+    r"""Let private data be opened again, after attempts to open them that did not end well.
+
+    ```
+    jam-dagster ledger acknowledge --ledger ledger.db --dataset people \
+        --reason "the domain lacked a value; corrected"
+    ```
+
+    Whether an attempt ends well can depend on private values, so after a few that did not the
+    dataset stays closed. Look first why they failed: the details lie in the private store, in
+    failures/ of the release, or in restricted/failures/ of the folder of `synthesize`. Attempts
+    that still run count, and end as they would have.
+    """
+    from jam_dagster.privacy import Ledger
+
+    check_reason(reason)
+    counted = Ledger(ledger).acknowledge(dataset, reason=reason)
+    tell(
+        f"{counted} attempt{'' if counted == 1 else 's'} to open {dataset} acknowledged."
+        if counted
+        else f"No attempt to open {dataset} counts: nothing is written.",
+    )
+
+
+def rebind(
+    ledger: LedgerOption,
+    dataset: DatasetOption,
+    reason: ReasonOption,
+    partition: SliceOption = "",
+) -> None:
+    r"""Let releases be bound to other sources, for a file or a database that has moved.
+
+    ```
+    jam-dagster ledger rebind --ledger ledger.db --dataset people \
+        --reason "people.csv is now on the new server"
+    ```
+
+    A release reads the source that it was reserved for. After this, the next run of each release
+    of the dataset, or of the partition, binds the source that it reads then. See that it is the
+    same table: other records under one reservation are an answer that was not paid for.
+    """
+    from jam_dagster.privacy import Ledger
+
+    check_reason(reason)
+    bound = Ledger(ledger).rebind(dataset, partition=partition, reason=reason)
+    slice_ = f", partition {partition}" if partition else ""
+    tell(
+        f"{bound} release{'' if bound == 1 else 's'} of {dataset}{slice_} can be bound once more."
+        if bound
+        else f"No release of {dataset}{slice_} is bound to a source: nothing is written.",
+    )
+
+
+def attempts_table(attempts: list[Access], table: Table) -> Table:
+    """Fill a table with the attempts to open private data that have not ended well."""
+    for name in ("when (UTC)", "dataset", "release", "run", "by"):
+        table.add_column(name, overflow="fold")
+    for one in attempts:
+        release = f"{one.release} [{one.partition}]" if one.partition else one.release
+        table.add_row(one.at[:16].replace("T", " "), one.dataset, release, one.run_id, one.by)
+    return table
+
 
 app = group("Who spent what on which protected dataset.")
 

@@ -147,7 +147,7 @@ def plan(
             ledger=ledger,
             partition=partition,
             earlier=earlier,
-            epsilons=None if epsilons is None else _numbers(epsilons),
+            epsilons=() if epsilons is None else _numbers(epsilons),
             curve=curve,
             seeds=seeds,
             seconds=seconds,

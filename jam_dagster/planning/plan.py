@@ -176,6 +176,11 @@ class Plan(Known):
         return next(point for point in self.curve if point.epsilon == self.epsilon)
 
     @property
+    def errors(self) -> dict[float, Estimate]:
+        """The errors of the curve, by epsilon."""
+        return {point.epsilon: point.error for point in self.curve}
+
+    @property
     def break_even(self) -> str:
         """From which distance of the two tables on the release pays about, in a sentence."""
         return (

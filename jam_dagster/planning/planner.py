@@ -12,9 +12,15 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from jam_dagster.certificates.certificate import DAMAGE
 from jam_dagster.errors import EmptyCandidateSetError, InputError
+from jam_dagster.evaluation.domain_fit import (
+    column_fits,
+    misfit_sentence,
+    remedy_sentence,
+    unknown_sentences,
+)
 from jam_dagster.mechanisms.registry import known_classes
-from jam_dagster.planning.earlier_release import domain_fit, read_earlier
 from jam_dagster.planning.ledger_outlook import ledger_outlook
 from jam_dagster.planning.plan import Cost, CostlyColumn, Known, Plan, RoundNoise, Size
 from jam_dagster.planning.simulation import (
@@ -29,6 +35,7 @@ from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.public_side import draft_of, public_remarks
+from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import EncodedTable, PublicSources, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
@@ -36,12 +43,16 @@ from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from jam_dagster.mechanisms import Round
     from jam_dagster.planning.request import PlanRequest
+    from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
+
 
 QUICK = {"tolerance": 0.3}
 """Settings of the others: looser fits err about a hundredth more, in half the time."""
@@ -486,3 +497,55 @@ def _noise(known: RoundNoise, trials: Sequence[Trial]) -> RoundNoise:
     if not sigmas:
         return known
     return replace(known, measured=(sigmas[0], statistics.median(sigmas), sigmas[-1]))
+
+
+def read_earlier(folder: Path) -> ReleaseRun:
+    """Return the run of an earlier release from its folder.
+
+    Raises
+    ------
+    InputError
+        The folder holds no whole run, or one that may not leave.
+    """
+    try:
+        run = read_run(folder)
+    except (OSError, InputError, *DAMAGE):
+        raise InputError(
+            f"--earlier {folder} holds no release: name the folder that --out named, or that of"
+            " the mechanism's asset. It has the file run.json."
+        ) from None
+    if run.model.domain.restricted or not run.transcript.releasable:
+        raise InputError(
+            f"--earlier {folder} is not releasable, so a plan cannot show what it measured: name"
+            " a release with exact noise and a public domain."
+        )
+    return run
+
+
+def domain_fit(earlier: ReleaseRun, public: EncodedTable) -> tuple[list[str], list[str]]:
+    """Return warnings and notes on how the next domain fits, by what was released earlier.
+
+    Parameters
+    ----------
+    earlier
+        The run of the earlier release.
+    public
+        The public table, encoded over the domain of the next release. A column that this domain
+        declares otherwise than the earlier one has no measurement.
+    """
+    then = {one.name: one for one in earlier.model.domain.attributes}
+    same = [one.name for one in public.domain.attributes if then.get(one.name) == one]
+    found = [] if not same else column_fits(earlier.transcript, public.domain.project(same), public)
+    changed = [one.name for one in public.domain.attributes if one.name not in same]
+    warnings, notes = [], []
+    if misfit := misfit_sentence(found):
+        warnings.append(f"The earlier release shows a misfit. {misfit} {remedy_sentence(found)}")
+    elif any(one.shares and not one.unknown for one in found):
+        notes.append("The earlier release shows no misfit of the domain.")
+    notes += [f"By the earlier release: {sentence}" for sentence in unknown_sentences(found)]
+    if changed:
+        notes.append(
+            f"The earlier release does not have these columns as they are declared now:"
+            f" {', '.join(changed)}."
+        )
+    return warnings, notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -108,30 +108,16 @@ class PlanRequest:
     earlier: Path | None = None
 
     @classmethod
-    def of(
-        cls,
-        definition: Path | None = None,
-        *,
-        partition: str = "",
-        ledger: str | None = None,
-        records: int | None = None,
-        epsilons: tuple[float, ...] | None = None,
-        curve: bool = False,
-        seeds: int = 1,
-        seconds: float = PLAN_SECONDS,
-        earlier: Path | None = None,
-        **options: Any,
-    ) -> Self:
+    def of(cls, definition: Path | None = None, /, **options: Any) -> Self:
         """Gather a request from a release's file and options, which override the file.
 
         Parameters
         ----------
         definition
             A release's ``defs.yaml``, or its folder; None: the options describe it all.
-        partition, ledger, records, epsilons, curve, seeds, seconds, earlier
-            As for the class.
         **options
-            See `jam_dagster.release.options.release_spec`. A mechanism that is named here is tried
+            The parameters of the class but `spec` and `compare`, and those of
+            `jam_dagster.release.options.release_spec`. A mechanism that is named here is tried
             alone.
 
         Raises
@@ -139,26 +125,17 @@ class PlanRequest:
         InputError
             If something is missing or out of range; the message names it.
         """
+        own = {one.name for one in fields(cls)} & options.keys()
+        given = {name: options.pop(name) for name in own}
         file, attributes = release_attributes(definition, unread=("private",), **options)
         folder = Path() if file is None else file.parent
         try:
-            spec = _planned(attributes, folder, partition)
+            spec = _planned(attributes, folder, given.get("partition", ""))
         except InputError as error:
             if file is None:
                 raise
             raise type(error)(f"{file}: {error}") from None
-        made = cls(
-            spec=spec,
-            partition=partition,
-            ledger=ledger,
-            records=records,
-            epsilons=epsilons or (),
-            curve=curve,
-            seeds=seeds,
-            seconds=seconds,
-            compare=options.get("mechanism") is None,
-            earlier=earlier,
-        )
+        made = cls(spec=spec, compare=options.get("mechanism") is None, **given)
         made.validate()
         return made
 

@@ -47,9 +47,15 @@ class Estimate:
             error = statistics.stdev(values) / math.sqrt(len(values))
         return cls(statistics.fmean(values), error)
 
-    def to_dict(self) -> dict[str, float | None]:
-        """Return plain values."""
-        return {"mean": self.mean, "standard_error": self.standard_error}
+    @property
+    def low(self) -> float:
+        """The lower end of a bar of one standard error."""
+        return self.mean - (self.standard_error or 0.0)
+
+    @property
+    def high(self) -> float:
+        """The upper end of that bar."""
+        return self.mean + (self.standard_error or 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,9 +203,9 @@ class CurvePoint:
         """Return plain values."""
         return {
             "epsilon": self.epsilon,
-            "error": self.error.to_dict(),
-            "public_half_error": self.public.to_dict(),
-            "gain": self.gain.to_dict(),
+            "error": vars(self.error),
+            "public_half_error": vars(self.public),
+            "gain": vars(self.gain),
             "picks": self.picks,
             "rho_spent_by_mechanism": self.spent,
         }

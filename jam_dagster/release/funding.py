@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from jam_dagster.common.redaction import keeping_details
@@ -22,66 +22,6 @@ if TYPE_CHECKING:
     from jam_dagster.privacy import Budget, Event, Ledger, Protection, Release, ReleaseKey
     from jam_dagster.release.place import Place, StoredDraws
     from jam_dagster.release.run import ReleaseRun
-
-
-class Funding(Protocol):
-    """What pays for the draws of one release."""
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """The ledger that is charged; None in research."""
-
-    @property
-    def signer(self) -> Signer | None:
-        """The key that signs the certificate, if there is one."""
-
-    @property
-    def run_id(self) -> str:
-        """The run, as the journal and the certificate name it."""
-
-    def check(self) -> None:
-        """Raise as `reserve` would, and write nothing."""
-
-    def reserve(self) -> None:
-        """Reserve the whole release, or find its reservation; once is enough."""
-
-    def exclusive(self) -> AbstractContextManager[None]:
-        """Let no other run draw for this release at the same time."""
-
-    def opening(self) -> AbstractContextManager[None]:
-        """Open private data within; a failure is counted, and explained to their owner alone."""
-
-    def draws(self, share: str) -> Draws:
-        """Return the draws that a share pays for; stored ones are free."""
-
-    def close(self, share: str, reason: str) -> None:
-        """Return the unspent part of a share to the dataset's budget."""
-
-    def keep_digest(self, run: ReleaseRun) -> None:
-        """Keep the digest of a run that this process made, where no writer of releases can."""
-
-    def has_made(self, run: ReleaseRun) -> bool:
-        """Return whether a stored run is the one that was made last for its release."""
-
-    def after_interrupt(self, again: str) -> str:
-        """Return in a sentence how an interrupted release goes on; `again` is who starts it."""
-
-    def kept_reservation(self) -> str:
-        """Return in a sentence what stays reserved where a release failed before its first draw."""
-
-    @property
-    def spent(self) -> float:
-        """The rho charged to the release, by this run and by earlier ones."""
-
-    @property
-    def has_drawn(self) -> bool:
-        """Whether a draw of the release was paid for, or its number of records journalled."""
-
-    def ended(self) -> tuple[datetime, float] | None:
-        """Return when the release ended, and what its dataset could still grant after it.
-
-        As epsilon at the budget's delta; None where no ledger keeps it.
-        """
 
 
 @dataclass
@@ -493,6 +433,10 @@ class LedgerFunding:
         """Return when the release ended; made again, a release says what it said before."""
         at, balance = self.ledger.ended(self.key)
         return datetime.fromisoformat(at), balance.remaining_epsilon
+
+
+Funding = LedgerFunding | ResearchFunding
+"""Payment for the draws of one release."""
 
 
 def _digest(run: ReleaseRun) -> str:

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import MemoryStore, ReleaseKey
-from jam_dagster.tables.codes.privacy_unit import secret_key
+from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.errors import BudgetError, InputError
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.privacy import DirectoryStore, MemoryStore, ReleaseKey
+from jam_dagster.privacy.private_copies import FAILURES, failure_of
+from jam_dagster.privacy.private_store import (
+    CONTENTS_FOLDER,
+    default_private_store,
+    keyed_contents,
+    stored_secret,
+)
+from jam_dagster.release.run import ReleaseRun, identity_in, read_run, write_run
+from jam_dagster.tables.codes.privacy_unit import KEY_BYTES, secret_key
 from jam_dagster.tables.codes.table import EncodedTable, digest_of
 from jam_dagster.tables.sources.public import encoded_tables
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from upath import UPath
 
-    from jam_dagster.privacy import OutcomeStore
-    from jam_dagster.release.run import ReleaseRun
+    from jam_dagster.privacy import Ledger, OutcomeStore
+    from jam_dagster.release.folder import ReleaseFolder
+    from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain, MarginalSource
+
 
 ANOTHER_EDITION = (
     "give another edition (privacy.edition, or --edition), which is drawn and paid again"
@@ -190,3 +201,425 @@ class Place:
     def modes(self) -> AbstractContextManager[None]:
         """Let new files of a private place be their owner's only."""
         return nullcontext()
+
+
+class Shelf(Protocol):
+    """Files that have one kind of readers."""
+
+    def write(self, path: Any, content: bytes) -> None:
+        """Write a file, whole or not at all, in a folder that is made where it is not there."""
+
+    def modes(self) -> AbstractContextManager[None]:
+        """Let files that are written within have the modes of this shelf."""
+
+
+@dataclass(frozen=True)
+class LocalShelf:
+    """A folder on a local disk as a `Shelf`; a private one is its owner's alone."""
+
+    root: Path
+    private: bool = False
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file; see `Shelf`."""
+        for folder in (self.root, path.parent):
+            folder.mkdir(mode=0o700 if self.private else 0o777, parents=True, exist_ok=True)
+        write_whole(path, content, mode=OWNER_ONLY if self.private else 0o666)
+
+    def modes(self) -> AbstractContextManager[None]:
+        """Leave modes as they are: of research the whole run is closed to others."""
+        return nullcontext()
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Where a release keeps what only the readers of its private table may see.
+
+    The private store (`shelf`, `root`) has the digest of the table of each release; the release's
+    own `folder` has the causes of its failures, and the key that chooses rows. `source` returns the
+    secret by which sources are bound, and may make it.
+    """
+
+    shelf: Shelf
+    root: Path | UPath
+    source: Callable[[bool], bytes]
+    restricted: Shelf
+    folder: Path | UPath
+
+
+class FilePlace(Place):
+    """The files of one release as the place of its draws.
+
+    ==================  ==========================================================================
+    ``draws/``          the outcomes of its draws; research keeps them in memory
+    ``release.json``    which release it is, and the digest of what it was drawn on
+    ==================  ==========================================================================
+
+    The run lies in a folder of its own, once: among the files of ``--out``, or as an asset. A step
+    that only reads gives no `spec`, `domain` and `secrets`.
+    """
+
+    name = "the folder of the draws"
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        root: Path | UPath,
+        key: ReleaseKey,
+        *,
+        run: Path | UPath,
+        run_shelf: Shelf | None = None,
+        spec: ReleaseSpec | None = None,
+        domain: Domain | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
+        super().__init__()
+        self.root = root
+        self._shelf = shelf
+        self._key = key
+        self._run = run
+        self._run_shelf = run_shelf or shelf
+        self._spec = spec
+        self._domain = domain
+        self._given_secrets = secrets
+        self._exact = spec is None or spec.exact
+        if self._exact:
+            self.outcomes = self._directory
+
+    @property
+    def key(self) -> ReleaseKey:
+        """The release."""
+        return self._key
+
+    @property
+    def _directory(self) -> DirectoryStore:
+        return DirectoryStore(self.root / DRAWS)
+
+    @property
+    def _secrets(self) -> Secrets:
+        if self._given_secrets is None:
+            raise AssertionError("a step that only reads outcomes has no secrets")
+        return self._given_secrets
+
+    @property
+    def _description(self) -> Path | UPath:
+        return self.root / DESCRIPTION
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the outcomes' files."""
+        return self._directory.files
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether charged draws are kept here, even if none was stored yet.
+
+        A run that was killed after its first charge and before its first outcome leaves an empty
+        folder, and goes on there. A folder that someone removed is another matter.
+        """
+        folder = self.root / DRAWS
+        begun = folder.is_dir() if isinstance(folder, Path) else self._description.exists()
+        return bool(begun)
+
+    @property
+    def has_drawn(self) -> bool:
+        """Whether the outcome of any charged draw is here, or a run that made none."""
+        if self.files:
+            return True
+        # What describes a release is written before its run.
+        described = self._description.exists()
+        return described and self._has_run and not Transcript.load(self._run / "transcript").calls
+
+    @property
+    def _has_run(self) -> bool:
+        """Whether the run that lies in its folder is this release's."""
+        found = identity_in(self._run) if self._exact else None
+        return found is not None and found.key == self._key
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether a digest of the private records is kept; see `Place.has_contents`."""
+        return self._kept_inputs().get("contents") is not None
+
+    @property
+    def counted_by(self) -> str | None:
+        """What counted the private table when the release began; see `Place.counted_by`."""
+        return self._described_before().get("counted_by") if self._description.exists() else None
+
+    @property
+    def specification(self) -> Mapping[str, Any]:
+        """The specification of the release, as it was when it began; empty where it is not kept."""
+        found = self._described_before().get("specification") if self._description.exists() else {}
+        return dict(found or {})
+
+    def binding(self, identity: str, *, make: bool) -> str:
+        """Return the keyed digest of a source's identity; see `Place.binding`."""
+        from jam_dagster.privacy.ledger.bindings import source_binding
+
+        return source_binding(self._secrets.source(make), identity)
+
+    @property
+    def has_row_key(self) -> bool:
+        """Whether the secret that decides which rows of a person are kept is here."""
+        return self._kept_row_key() is not None
+
+    def row_key(self) -> bytes:
+        """Return the secret that decides which rows of a person are kept.
+
+        It is kept for the edition and partition, from the release's begin: when the table is read
+        again, the same rows stay, and a release that stopped goes on.
+        """
+        return self._row_key
+
+    @cached_property
+    def _row_key(self) -> bytes:
+        return self._kept_row_key() or secret_key()
+
+    def _kept_row_key(self) -> bytes | None:
+        path = self._row_key_file
+        key = path.read_bytes() if path.exists() else b""
+        # What is left of a damaged key is none: an empty one could be guessed.
+        return bytes(key) if len(key) == KEY_BYTES else None
+
+    @property
+    def _row_key_file(self) -> Path | UPath:
+        which = json.dumps([self._key.edition, self._key.partition])
+        name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
+        return self._secrets.folder / "row_limit" / name
+
+    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
+        """Note what data the release draws on, or check that they are still the same.
+
+        What a release of exact noise was drawn on is kept in the private store: who may write among
+        the draws could say otherwise.
+        """
+        known, drawn = self._exact and data.opened, drawn if self._exact else self.has_drawn
+        contents = self._keyed_contents(data) if known else None
+        if drawn:
+            self._check_unchanged(data, contents)
+        if known:
+            kept = {"contents": contents, "public": data.public_digest}
+            self._secrets.shelf.write(self._inputs_file, json.dumps(kept).encode())
+        spec = self._spec
+        if known and spec is not None and spec.privacy.protection.unit is not None:
+            # The release is claimed by this run, so no other run brings another key meanwhile.
+            self._secrets.restricted.write(self._row_key_file, self._row_key)
+        described = json.dumps(self._described(data, drawn), indent=2) + "\n"
+        self._shelf.write(self._description, described.encode())
+        if self._exact:
+            with self._shelf.modes():
+                (self.root / DRAWS).mkdir(parents=True, exist_ok=True)
+
+    def _described(self, data: Fingerprint, drawn: bool) -> dict[str, Any]:
+        spec, domain = self._spec, self._domain
+        if spec is None:
+            raise AssertionError("a step that only reads outcomes begins no release")
+        described: dict[str, Any] = {
+            "noise": spec.privacy.noise,
+            "key": asdict(self._key) if spec.exact else None,
+            "specification": spec.specified(domain),
+            "public": data.public_digest,
+        }
+        # As it began: what an earlier version made does not say.
+        counted_by = self.counted_by if drawn else data.counted_by
+        if counted_by is not None:
+            described["counted_by"] = counted_by
+        if data.restricted_domain is not None:
+            described["restricted_domain"] = _plain(data.restricted_domain)
+        return described
+
+    def _keyed_contents(self, data: Fingerprint) -> str | None:
+        if data.contents is None:
+            return None
+        return keyed_contents(self._secrets.source(True), self._key.digest, data.contents)
+
+    @property
+    def _inputs_file(self) -> Path | UPath:
+        return self._secrets.root / CONTENTS_FOLDER / f"{self._key.digest}.json"
+
+    def _kept_inputs(self) -> dict[str, Any]:
+        """Return the digests of private records and of public tables; empty if they are lost."""
+        path = self._inputs_file
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    def check_public(self, digest: str | None) -> None:
+        """Raise if draws that lie here were made on another public table."""
+        if self.has_drawn and self._described_before().get("public") != digest:
+            raise self._changed(["public table"])
+
+    def _check_unchanged(self, data: Fingerprint, contents: str | None) -> None:
+        before, changed = self._described_before(), []
+        # A private store can be lost. The ledger compares the number of records.
+        kept = {"contents": contents, "public": before.get("public"), **self._kept_inputs()}
+        if data.opened and kept["contents"] != contents:
+            changed.append("private table")
+        if kept["public"] != data.public_digest:
+            changed.append("public table")
+        restricted = data.restricted_domain
+        if before.get("restricted_domain") != (restricted and _plain(restricted)):
+            changed.append("domain")
+        if changed:
+            raise self._changed(changed)
+
+    def _described_before(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._description.read_text()))
+        except (OSError, ValueError, TypeError):
+            raise InputError(
+                f"{self.name} holds draws, and {DESCRIPTION}, which says of what, cannot be read:"
+                " restore it from a copy. Nothing was charged."
+            ) from None
+
+    def _changed(self, what: list[str]) -> InputError:
+        return InputError(
+            f"{self.name} holds draws of release {self._key.release}, edition {self._key.edition},"
+            f" with another {' and another '.join(what)}: restore the old data, or"
+            f" {ANOTHER_EDITION}."
+        )
+
+    def finished(self) -> ReleaseRun | None:
+        """Return the run if the mechanism has ended, None if it must still run.
+
+        The run of another release, or one without the draws that it was made from, counts for
+        nothing: running the mechanism again takes what was paid for from the draws, and pays for
+        the rest.
+        """
+        return read_run(self._run) if self._has_run and self.has_drawn else None
+
+    def keep(self, run: ReleaseRun) -> None:
+        """Keep the run; the same release made again gets it from here."""
+        with self._run_shelf.modes():
+            write_run(run, self._run)
+
+    def keep_failure(self, attempt: str, text: str) -> None:
+        """Keep why an attempt to open the private table failed, for its owner alone."""
+        secrets = self._secrets
+        key = asdict(self._key) if self._exact else {"release": self._key.release}
+        keep_failure(secrets.restricted, secrets.folder, failure_of(key), attempt, text)
+
+    def modes(self) -> AbstractContextManager[None]:
+        """Let new files of a private place be their owner's only."""
+        return self._shelf.modes()
+
+
+def keep_failure(
+    restricted: Shelf, folder: Path | UPath, header: bytes, attempt: str, text: str
+) -> None:
+    """Keep why an attempt to open private data failed, after what is kept of it already.
+
+    The file begins with `header`; see `jam_dagster.privacy.private_copies.failure_of`.
+    """
+    path = folder / FAILURES / f"{attempt}.txt"
+    before = path.read_bytes() if path.exists() else header
+    restricted.write(path, before + text.encode("utf-8", "backslashreplace"))
+
+
+def _plain(domain: Domain) -> Any:
+    return json.loads(json.dumps(domain.to_dict()))
+
+
+class FolderPlace(FilePlace):
+    """The folder of one release, which may hold research and other things before.
+
+    Folders of other releases of the same ledger lie in `siblings` as ``RELEASE/EDITION``.
+    """
+
+    def __init__(
+        self,
+        folder: ReleaseFolder,
+        spec: ReleaseSpec,
+        domain: Domain,
+        key: ReleaseKey,
+        *,
+        ledger: Ledger | None,
+        private_store: Path | None = None,
+        siblings: Path | None = None,
+    ) -> None:
+        self.folder = folder
+        self._siblings = siblings
+        if private_store is None:
+            # Research has no private store, and asks for none.
+            private_store = (
+                folder.restricted
+                if ledger is None
+                else default_private_store(ledger.file, ledger.place)
+            )
+        secrets = Secrets(
+            LocalShelf(private_store, private=True),
+            private_store,
+            lambda make: stored_secret(private_store, make=make),
+            LocalShelf(folder.restricted, private=True),
+            folder.restricted,
+        )
+        super().__init__(
+            LocalShelf(folder.path),
+            folder.path,
+            key,
+            run=folder.path,
+            spec=spec,
+            domain=domain,
+            secrets=secrets,
+        )
+        self.name = folder.name
+
+    def stored(self) -> Iterator[StoredDraws]:
+        """Yield the draws of every release that lies here; see `Place.stored`."""
+        folders = {self.folder.path}
+        if self._siblings is not None:
+            folders |= {path.parent.resolve() for path in self._siblings.glob(f"*/*/{DESCRIPTION}")}
+        for folder in sorted(folders):
+            files = DirectoryStore(folder / DRAWS).files
+            if files and (folder / DESCRIPTION).exists():
+                yield StoredDraws(folder, files, str(folder / DRAWS))
+
+    def check_free(self, public_digest: str | None) -> None:
+        """Check that nothing of another release would be overwritten.
+
+        A folder of research may be used again, for its content can be made again. The folder of a
+        charged release holds draws that were paid for, and belongs to that release alone.
+        """
+        if not self.folder.release.exists():
+            if (name := self.folder.holds_output()) is not None:
+                raise InputError(
+                    f"The release's folder {self.folder.path} (--out) already holds {name}, which "
+                    "is not of a release: name an empty or a new folder."
+                )
+            return
+        there = self.folder.described()
+        if there["noise"] != "exact":
+            return
+        if not self._belongs:
+            key = there["key"]
+            partition = f", partition {key['partition']}" if key.get("partition") else ""
+            raise InputError(
+                f"The release's folder {self.folder.path} (--out) holds the charged release "
+                f"{key['release']!r}, edition {key['edition']}{partition}, of {key['dataset']!r}, "
+                "made with "
+                "other parameters, another domain or under another name: name a new folder or, "
+                "where none was named, another release."
+            )
+        self.check_public(public_digest)
+
+    @property
+    def _belongs(self) -> bool:
+        if not self._exact or not self.folder.release.exists():
+            return False
+        there = self.folder.described()
+        return there["noise"] == "exact" and bool(there["key"] == asdict(self._key))
+
+    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
+        """Make the folder this release's, once its data are those of earlier draws.
+
+        Only what this very release has drawn stays; everything else that lies there is research,
+        and must not be taken for what was paid for.
+        """
+        folder = self.folder
+        folder.path.mkdir(parents=True, exist_ok=True)
+        # A folder of other things that somebody named as --out stays as open as it is.
+        if not self._exact and (folder.release.exists() or not any(folder.path.iterdir())):
+            folder.path.chmod(0o700)
+        if not self._belongs:
+            folder.discard()
+        super().begin(data, drawn=drawn)
+        if self._domain is not None:
+            self._domain.save(folder.domain)

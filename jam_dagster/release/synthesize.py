@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from jam_dagster.certificates.signing import Signer, configured_signer
+from jam_dagster.certificates.signing import configured_signer
 from jam_dagster.common.files import owner_only
 from jam_dagster.common.redaction import keeping_details, redacted
 from jam_dagster.errors import BudgetError, InputError, JamError, SpecificationError
@@ -20,9 +20,9 @@ from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.documents import checks_of, fits_of, judged
 from jam_dagster.release.engine import Drawn, Engine, Progress
 from jam_dagster.release.folder import ReleaseFolder
-from jam_dagster.release.folder_place import FolderPlace
 from jam_dagster.release.funding import Funding, LedgerFunding, ResearchFunding
 from jam_dagster.release.options import check_may_leave, check_partition_named, release_spec
+from jam_dagster.release.place import FolderPlace
 from jam_dagster.release.public_side import (
     Public,
     domain_of,
@@ -95,30 +95,18 @@ class SynthesisRequest:
     records_public: bool = False
 
     @classmethod
-    def of(
-        cls,
-        definition: Path | None = None,
-        *,
-        out: Path,
-        partition: str = "",
-        ledger: str | None = None,
-        private_store: Path | None = None,
-        checks: bool | None = None,
-        report: bool | None = None,
-        signing_key: str | None = None,
-        records_public: bool = False,
-        **options: Any,
-    ) -> Self:
+    def of(cls, definition: Path | None = None, /, *, out: Path, **options: Any) -> Self:
         """Gather a request from a release's file and options, which override the file.
 
         Parameters
         ----------
         definition
             A release's ``defs.yaml``, or its folder; None: the options describe it all.
-        out, partition, ledger, private_store, checks, report, signing_key, records_public
+        out
             As for the class.
         **options
-            See `release_spec`; where no name is given, the release has that of `out`.
+            The other parameters of the class, and those of `release_spec`. Without a name, the
+            release has that of `out`.
 
         Raises
         ------
@@ -133,17 +121,9 @@ class SynthesisRequest:
                     )
             if options.get("release") is None:
                 options["release"] = out.resolve().name
-        return cls(
-            spec=release_spec(definition, **options),
-            out=out,
-            partition=partition,
-            ledger=ledger,
-            private_store=private_store,
-            checks=checks,
-            report=report,
-            signing_key=signing_key,
-            records_public=records_public,
-        )
+        own = {one.name for one in fields(cls)} & options.keys()
+        given = {name: options.pop(name) for name in own}
+        return cls(spec=release_spec(definition, **options), out=out, **given)
 
     def validate(self) -> None:
         """Check everything that can be checked before a table is read.
@@ -228,12 +208,11 @@ def synthesize(request: SynthesisRequest, progress: Progress | None = None) -> S
         goes on where this one stopped.
     """
     request.validate()
-    whole = _Whole(request, progress or Progress())
     with ExitStack() as until_done:
         if not request.spec.exact:
             # Matplotlib, Great Expectations and pandas write files too, each with its own modes.
             until_done.enter_context(owner_only())
-        return whole.make()
+        return _Whole(request, progress or Progress()).make()
 
 
 class _Whole:
@@ -253,7 +232,8 @@ class _Whole:
         domain, public = self._public_side()
         engine = self._engine(domain, public)
         engine.check(domain)
-        self._tell_rounds(domain)
+        workload = self.spec.workload.build(domain)
+        self.progress.on_start(self.spec.mechanism.build().expected_rounds(domain, workload))
         self._warn(1)
         engine.reserve()
         try:
@@ -375,19 +355,12 @@ class _Whole:
                     counted=protection.neighbours.records_public,
                 ),
                 linked=linked_file(spec.private),
-                signer=self._signer(),
+                signer=configured_signer(request.signing_key),
                 grants=spec.budget,
                 records_public=request.records_public,
                 notify=self.progress.notify,
             )
         return Engine(spec, domain, place, funding, request.partition, self.progress)
-
-    def _signer(self) -> Signer | None:
-        return configured_signer(self.request.signing_key)
-
-    def _tell_rounds(self, domain: Domain) -> None:
-        workload = self.spec.workload.build(domain)
-        self.progress.on_start(self.spec.mechanism.build().expected_rounds(domain, workload))
 
     def _warn(self, records: int) -> None:
         """Warn of the settings, once each; before the draws the number of records is not known."""

@@ -17,7 +17,6 @@ import pytest
 from jam_dagster.certificates import (
     Certificate,
     FileHash,
-    Issuer,
     ReleaseTerms,
     certify,
     refitting,
@@ -225,7 +224,7 @@ def certified_again(
         evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
         fresh=fitted is not None,
         made=hashes,
-        issuer=Issuer(made.ledger),
+        ledger=made.ledger,
     )
 
 

@@ -12,8 +12,7 @@ import pytest
 import jam_dagster as jam
 from jam_dagster.errors import InputError
 from jam_dagster.planning import PlanRequest
-from jam_dagster.planning.earlier_release import domain_fit, read_earlier
-from jam_dagster.planning.planner import prepare
+from jam_dagster.planning.planner import domain_fit, prepare, read_earlier
 from jam_dagster.tables import Domain, EncodedTable, FrameSource, encode
 
 

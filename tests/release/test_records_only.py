@@ -21,7 +21,7 @@ from jam_dagster.mechanisms import Transcript, release_rows
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest, synthesize
-from jam_dagster.release.file_place import FilePlace
+from jam_dagster.release.place import FilePlace
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,

@@ -22,7 +22,7 @@ from jam_dagster.release.run import RUN_FILE, ReleaseErrors, write_run
 from jam_dagster.tables import FrameSource, source_from_config
 from tests.budgets import PUBLIC_N
 from tests.release.test_engine import ledger, never, public_of, table
-from tests.release.test_file_place import engine as unbound
+from tests.release.test_place import engine as unbound
 
 __all__ = ["ledger"]
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import numpy as np
 
+from jam_dagster.certificates.ledger_faults import withdrawal_in
 from jam_dagster.certificates.reliance import ancestor, reliance_faults
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
-from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import InputError
 from jam_dagster.pipeline.assets.descriptions import (
     MECHANISM_RUN,

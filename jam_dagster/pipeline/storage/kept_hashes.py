@@ -17,7 +17,7 @@ from jam_dagster.errors import InputError
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.release.file_place import Shelf
+    from jam_dagster.release.place import Shelf
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 from jam_dagster.pipeline.storage.formats import CodesFormat
 from jam_dagster.privacy.private_copies import failure_of
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
-from jam_dagster.release.file_place import FilePlace, Secrets, keep_failure
-from jam_dagster.release.place import DRAWS, Fingerprint, Place, StoredDraws, archive_name
+from jam_dagster.release.place import (
+    DRAWS,
+    FilePlace,
+    Fingerprint,
+    Place,
+    Secrets,
+    StoredDraws,
+    archive_name,
+    keep_failure,
+)
 
 if TYPE_CHECKING:
     from upath import UPath

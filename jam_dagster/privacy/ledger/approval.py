@@ -14,11 +14,11 @@ from typing import Literal, get_args
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetError, NotApprovedError, SpecificationError
+from jam_dagster.errors import NotApprovedError, SpecificationError
 from jam_dagster.privacy.accounting import Budget, describe_rho, rho_within, units_down
-from jam_dagster.privacy.ledger.balance import Balance, known_balance, up_to
-from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
-from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
+from jam_dagster.privacy.ledger.balance import Balance, up_to
+from jam_dagster.privacy.ledger.journal import Event, Kind, events, read
+from jam_dagster.privacy.ledger.key import ReleaseKey
 from jam_dagster.privacy.ledger.state import share_states
 
 ApprovalName = Literal["none", "required"]
@@ -128,51 +128,10 @@ def _epsilon_above(units: int, balance: Balance) -> str:
     return f"{float(rounded):g}" if digits <= 6 else f"{float(rounded)!r}"
 
 
-def approve(
-    connection: sa.Connection,
-    location: str,
-    key: ReleaseKey,
-    *,
-    epsilon: float | None,
-    at: str,
-    reason: str,
-) -> Event:
-    """Append the approval of a release; see `Ledger.approve`."""
-    balance = known_balance(connection, location, key.dataset, at)
-    if balance.approval != REQUIRED:
-        raise BudgetError(
-            f"releases of dataset {key.dataset!r} need no approval. To let them wait for it, grant "
-            "the dataset its budget with `--approval required`"
-        )
-    limit = 0 if epsilon is None else units_down(Budget(epsilon, balance.delta).rho)
-    before = approvals_of(connection, key.dataset).standing(key)
-    if before is not None and before.units == limit:
-        return before
-    return append(
-        connection,
-        Kind.APPROVED,
-        **key_fields(key),
-        at=at,
-        units=limit,
-        epsilon=epsilon,
-        reason=reason,
-    )
-
-
-def withdraw_approval(connection: sa.Connection, key: ReleaseKey, *, at: str, reason: str) -> Event:
-    """Append that an approval is withdrawn; see `Ledger.withdraw_approval`."""
-    if approvals_of(connection, key.dataset).standing(key) is None:
-        raise BudgetError(
-            f"{key} of dataset {key.dataset!r} is not approved under the specification "
-            f"{key.specification}: there is nothing to withdraw"
-        )
+def has_reserved(connection: sa.Connection, key: ReleaseKey) -> bool:
+    """Return whether a release holds or has spent an amount."""
     shares = share_states(connection, key).values()
-    if any(share.spent or not share.closed for share in shares):
-        raise BudgetError(
-            f"{key} of dataset {key.dataset!r} has reserved its budget, so its approval cannot be "
-            "withdrawn; end it with `jam-dagster ledger close`"
-        )
-    return append(connection, Kind.APPROVAL_WITHDRAWN, **key_fields(key), at=at, reason=reason)
+    return any(share.spent or not share.closed for share in shares)
 
 
 def not_reserved_yet(connection: sa.Connection, dataset: str) -> tuple[Event, ...]:
@@ -180,8 +139,5 @@ def not_reserved_yet(connection: sa.Connection, dataset: str) -> tuple[Event, ..
     return tuple(
         one
         for one in approvals_of(connection, dataset)
-        if one.key is not None
-        and not any(
-            share.spent or not share.closed for share in share_states(connection, one.key).values()
-        )
+        if one.key is not None and not has_reserved(connection, one.key)
     )

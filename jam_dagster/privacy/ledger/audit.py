@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
 from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals
 from jam_dagster.privacy.ledger.attempts import AccessesVerification
-from jam_dagster.privacy.ledger.balance import policy_of
+from jam_dagster.privacy.ledger.balance import Balance, policy_of
 from jam_dagster.privacy.ledger.bindings import (
     apply_binding,
     is_vouched,
@@ -46,25 +45,6 @@ class Verification:
     events: int
     head: str
     accesses: AccessesVerification | None = None
-
-
-class Totals(Protocol):
-    """The database's totals of one dataset, in units of 1e-15 rho."""
-
-    @property
-    def granted_units(self) -> int:
-        """The whole budget."""
-        ...
-
-    @property
-    def reserved_units(self) -> int:
-        """Reserved by releases and not spent."""
-        ...
-
-    @property
-    def spent_units(self) -> int:
-        """What was charged."""
-        ...
 
 
 _UNMOVING = (Kind.STORED, Kind.CERTIFIED, Kind.COUNTED, Kind.RAN)
@@ -140,7 +120,7 @@ class _Dataset:
 
 def verify_journal(
     journal: Iterable[Event],
-    balance: Callable[[str], Totals | None],
+    balance: Callable[[str], Balance | None],
     location: str,
     now: str,
 ) -> Verification:

@@ -29,32 +29,26 @@ class LedgerBackend(Protocol):
     @property
     def location(self) -> str:
         """The location as it is shown and as a `Ledger` takes it; without a password."""
-        ...
 
     @property
     def place(self) -> str:
         """The location with variables expanded; without a password. The journal may name it."""
-        ...
 
     @property
     def exists(self) -> bool:
         """Whether there is a ledger."""
-        ...
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """Yield a connection with one consistent view for all reads; never create a ledger."""
-        ...
 
     def writing(self) -> AbstractContextManager[sa.Connection]:
         """Yield the only connection that may write; commit durably at the end, or not at all.
 
         A commit may have succeeded although its connection was lost: read the journal to find out.
         """
-        ...
 
     def check_writable(self) -> None:
         """Raise the errors of `writing` or `create`, and write nothing."""
-        ...
 
     def claim(self, name: str) -> AbstractContextManager[bool]:
         """Hold a name that one process at a time may hold; a process that dies releases it.
@@ -64,15 +58,12 @@ class LedgerBackend(Protocol):
 
         Yields whether the name was free within `CLAIM_SECONDS`.
         """
-        ...
 
     def create(self) -> None:
         """Create an empty ledger if there is none yet, whole or not at all."""
-        ...
 
     def upgrade(self) -> None:
         """Bring the schema of a ledger that an earlier version made up to date; keep its events."""
-        ...
 
 
 def wait_for(take: Callable[[], bool], seconds: float, *, pause: float = 0.05) -> bool:

@@ -470,6 +470,16 @@ def read_accesses(connection: sa.Connection, *conditions: sa.ColumnElement[bool]
     return [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows.mappings()]
 
 
+def withdrawal_of(journal: Sequence[Event], key: ReleaseKey) -> Event | None:
+    """Return the last withdrawal of a release's certificates, or None.
+
+    One withdrawal covers all of them: a certificate that is issued again, by another version or
+    for files elsewhere, is about the same release.
+    """
+    found = [one for one in journal if one.kind == Kind.WITHDRAWN and one.key == key]
+    return found[-1] if found else None
+
+
 def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
     """Return the condition that an event belongs to the release of that key."""
     return sa.and_(*(events.c[name] == value for name, value in key_fields(key).items()))

@@ -9,18 +9,64 @@ and every event carries the hash of the one before.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
+import sqlalchemy as sa
+
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy.accounting import (
+    Budget,
+    rho_reserving,
+    units_down,
+)
+from jam_dagster.privacy.ledger.approval import (
+    REQUIRED,
+    ApprovalName,
+    approvals_of,
+    check_approval,
+    has_reserved,
+)
+from jam_dagster.privacy.ledger.attempts import (
+    begin_attempt,
+    check_attempts,
+    end_attempt,
+    open_attempts,
+    payments,
+)
 from jam_dagster.privacy.ledger.audit import Verification
-from jam_dagster.privacy.ledger.clock import ledger_time
-from jam_dagster.privacy.ledger.journal import check_not_moved
-from jam_dagster.privacy.ledger.key import check_name
+from jam_dagster.privacy.ledger.balance import (
+    Balance,
+    balance_of,
+    known_balance,
+)
+from jam_dagster.privacy.ledger.bindings import bind, check_binding, check_sources, rebind
+from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
+from jam_dagster.privacy.ledger.journal import (
+    AccessKind,
+    Event,
+    Kind,
+    append,
+    append_access,
+    check_not_moved,
+    events,
+    instant,
+    of_release,
+    read,
+)
+from jam_dagster.privacy.ledger.key import ReleaseKey, check_digest, check_name, key_fields
 from jam_dagster.privacy.ledger.keys import LedgerKeys
 from jam_dagster.privacy.ledger.move import move_journal
-from jam_dagster.privacy.ledger.officer import OfficerEntries
-from jam_dagster.privacy.ledger.runs import RunEntries
+from jam_dagster.privacy.ledger.opening import Opening, check_granted, plan_opening, share_units
+from jam_dagster.privacy.ledger.policy import Policy
+from jam_dagster.privacy.ledger.reader import LedgerReader, issued, last_run
+from jam_dagster.privacy.ledger.reservation import Release
+from jam_dagster.privacy.ledger.state import share_states
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 
-class Ledger(OfficerEntries, RunEntries):
+class Ledger(LedgerReader):
     """The budgets of protected datasets and the journal of their use.
 
     Constructing the object reads and writes nothing; only `grant` creates a ledger. The object can
@@ -50,6 +96,11 @@ class Ledger(OfficerEntries, RunEntries):
     >>> release.account("mechanism").charge("round-000/select", 1e-4)
     >>> release.close("done")
     """
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[sa.Connection, str]]:
+        with self._backend.writing() as connection:
+            yield connection, ledger_time(connection, self._clock)
 
     def upgrade(self) -> None:
         """Upgrade a ledger of an earlier version; no event is rewritten.
@@ -112,3 +163,539 @@ class Ledger(OfficerEntries, RunEntries):
     def keys(self) -> LedgerKeys:
         """The public keys by which certificates may be signed."""
         return LedgerKeys(self._backend)
+
+    def grant(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        policy: Policy | None = None,
+        attempts: int | None = None,
+        sources: str | None = None,
+        approval: ApprovalName | None = None,
+        reason: str = "",
+    ) -> Balance:
+        """Grant a protected dataset its whole budget, or replace the budget it has.
+
+        An unchanged grant writes nothing, unless the last entry's time lies in the future: then a
+        grant with a reason corrects the ledger's time. A ledger of an earlier revision is upgraded.
+
+        Parameters
+        ----------
+        dataset : str
+            Identity of the protected dataset.
+        epsilon, delta : float
+            The budget of all releases together, per period if it renews.
+        policy : Policy, optional
+            How the budget counts, and whether the number of records is public; by default what is
+            granted, at first `Policy`.
+        attempts : int, optional
+            How many attempts to open private data may fail, per period if the budget renews,
+            before an operator must acknowledge them.
+        sources : str, optional
+            Digests of queries, assets, folders and URLs, as a refusal shows them, separated by
+            commas: partitions that are disjoint, or releases whose number of records is public, may
+            read what these are of.
+        approval : {"none", "required"}, optional
+            Whether releases wait for `approve` before they reserve. `attempts`, `sources` and
+            `approval` keep their granted value if they are not given; at first 3, "" and "none".
+        reason : str
+            Written in the journal, beside the user's name.
+
+        Raises
+        ------
+        SpecificationError
+            If a value is out of range.
+        BudgetError
+            If the new budget, counted by its policy, is less than what is spent and reserved, the
+            clock is behind the last entry and no reason is given, or the ledger cannot be written.
+        """
+        check_name(dataset, "the protected dataset")
+        check_name(reason, "the reason", required=False)
+        check_attempts(attempts)
+        check_sources(sources or "")
+        granted = units_down(Budget(epsilon, delta).rho)
+        waits = None if approval is None else check_approval(approval)
+        self._backend.create()
+        self._backend.upgrade()
+        with self._writing() as (connection, at):
+            late = clock_fault(connection, self._clock, self.location)
+            before = balance_of(connection, dataset, at)
+            # A first grant may come from a machine with an unchecked clock.
+            put_right = bool(late and reason and before is not None)
+            if put_right:
+                at = instant(self._clock())
+            if policy is None:
+                policy = Policy() if before is None else before.policy
+            if before is not None:
+                attempts = before.attempts if attempts is None else attempts
+                sources = before.sources if sources is None else sources
+                waits = before.approval if waits is None else waits
+                same = (before.epsilon, before.delta, before.policy) == (epsilon, delta, policy)
+                opened = (before.attempts, before.sources, before.approval)
+                if same and opened == (attempts, sources, waits) and not put_right:
+                    return before
+                check_granted(connection, self.location, before, granted, policy, delta, at)
+            if late and not put_right:
+                raise BudgetError(late)
+            append(
+                connection,
+                Kind.GRANTED,
+                dataset,
+                at=at,
+                units=granted,
+                epsilon=float(epsilon),
+                delta=float(delta),
+                **vars(policy),
+                attempts=attempts,
+                sources=sources or "",
+                approval=waits or "",
+                reason=reason,
+            )
+            return known_balance(connection, self.location, dataset, at)
+
+    def approve(self, key: ReleaseKey, *, epsilon: float | None = None, reason: str = "") -> Event:
+        """Approve a release, so that it may reserve where the dataset's grant requires approval.
+
+        Approving the same key again, with the same limit, writes nothing.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The exact release; the partition `ALL_PARTITIONS` stands for every partition.
+        epsilon : float, optional
+            The most that it may reserve, at the delta of the dataset's grant; by default the
+            amount in the specification.
+        reason : str
+            Written in the journal, beside the user's name.
+
+        Raises
+        ------
+        SpecificationError
+            If epsilon is out of range.
+        BudgetError
+            If the dataset has no budget, or its releases need no approval.
+        """
+        check_name(reason, "the reason", required=False)
+        with self._writing() as (connection, at):
+            balance = known_balance(connection, self.location, key.dataset, at)
+            if balance.approval != REQUIRED:
+                raise BudgetError(
+                    f"releases of dataset {key.dataset!r} need no approval. To let them wait for "
+                    "it, grant the dataset its budget with `--approval required`"
+                )
+            limit = 0 if epsilon is None else units_down(Budget(epsilon, balance.delta).rho)
+            before = approvals_of(connection, key.dataset).standing(key)
+            if before is not None and before.units == limit:
+                return before
+            details: dict[str, Any] = {"at": at, "units": limit, "epsilon": epsilon}
+            return append(connection, Kind.APPROVED, **key_fields(key), **details, reason=reason)
+
+    def withdraw_approval(self, key: ReleaseKey, *, reason: str = "") -> Event:
+        """Withdraw an approval before its release has reserved.
+
+        Parameters
+        ----------
+        key, reason
+            As for `approve`.
+
+        Raises
+        ------
+        BudgetError
+            If this exact key is not approved, or has reserved already.
+        """
+        check_name(reason, "the reason", required=False)
+        with self._writing() as (connection, at):
+            if approvals_of(connection, key.dataset).standing(key) is None:
+                raise BudgetError(
+                    f"{key} of dataset {key.dataset!r} is not approved under the specification "
+                    f"{key.specification}: there is nothing to withdraw"
+                )
+            if has_reserved(connection, key):
+                raise BudgetError(
+                    f"{key} of dataset {key.dataset!r} has reserved its budget, so its approval "
+                    "cannot be withdrawn; end it with `jam-dagster ledger close`"
+                )
+            details = {"at": at, "reason": reason}
+            return append(connection, Kind.APPROVAL_WITHDRAWN, **key_fields(key), **details)
+
+    def withdraw(self, key: ReleaseKey, digest: str, *, reason: str = "") -> Event:
+        """Withdraw a certificate, together with all other certificates of its release.
+
+        Withdrawing the same certificate twice writes nothing.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The release of the certificate.
+        digest : str
+            The certificate's digest, 64 hexadecimal digits.
+        reason : str
+            Written in the journal; the verification of the certificate shows the reason.
+
+        Raises
+        ------
+        SpecificationError
+            If the digest is malformed.
+        BudgetError
+            If the ledger knows no such release, or cannot be written.
+        """
+        check_digest(digest, "the certificate's digest")
+        check_name(reason, "the reason", required=False)
+        with self._writing() as (connection, at):
+            if not share_states(connection, key):
+                raise BudgetError(
+                    f"the ledger {self.location} knows no {key} of dataset {key.dataset!r} under "
+                    "this specification: name the ledger that was charged for it"
+                )
+            withdrawn = events.c.kind == Kind.WITHDRAWN.value
+            for event in read(connection, of_release(key), withdrawn, events.c.digest == digest):
+                return event
+            details = {"at": at, "reason": reason}
+            return append(connection, Kind.WITHDRAWN, **key_fields(key), digest=digest, **details)
+
+    def rebind(self, dataset: str, *, reason: str, partition: str = "") -> int:
+        """Drop the source bindings of a partition's releases, as after a file has moved.
+
+        The next run of each release binds it again. If none is bound, nothing is written.
+
+        Parameters
+        ----------
+        dataset : str
+            The protected dataset.
+        reason : str
+            Written in the journal.
+        partition : str
+            The slice of the data, if it is partitioned.
+
+        Returns
+        -------
+        int
+            How many releases were bound.
+
+        Raises
+        ------
+        SpecificationError
+            If there is no reason, or a name is invalid.
+        BudgetError
+            If the dataset has no budget, or the ledger cannot be written.
+        """
+        check_name(dataset, "the protected dataset")
+        check_name(partition, "the partition", required=False)
+        check_name(reason, "the reason")
+        with self._writing() as (connection, at):
+            known_balance(connection, self.location, dataset, at)
+            return rebind(connection, dataset, partition, at=at, reason=reason)
+
+    def acknowledge(self, dataset: str, *, reason: str) -> int:
+        """Let a dataset be opened again after attempts that did not end well.
+
+        If no attempt counts, nothing is written.
+
+        Parameters
+        ----------
+        dataset : str
+            The protected dataset.
+        reason : str
+            Written in the journal of attempts.
+
+        Returns
+        -------
+        int
+            How many attempts counted; running ones end as before.
+
+        Raises
+        ------
+        SpecificationError
+            If there is no reason, or a dataset cannot have that name.
+        BudgetError
+            If the dataset has no budget, or the ledger cannot be written.
+        """
+        check_name(dataset, "the protected dataset")
+        check_name(reason, "the reason")
+        with self._writing() as (connection, at):
+            balance = known_balance(connection, self.location, dataset, at)
+            counted = len(open_attempts(connection, balance, at))
+            if counted:
+                append_access(connection, AccessKind.ACKNOWLEDGED, dataset, at=at, reason=reason)
+            return counted
+
+    def open_release(
+        self,
+        key: ReleaseKey,
+        shares: Mapping[str, float],
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+        source: str = "",
+        run_id: str = "",
+        takes_over: Collection[ReleaseKey] = (),
+    ) -> Release:
+        """Reserve the whole price of a release, or return its earlier reservation.
+
+        A release that was closed without a charge is opened again, unless it published the number
+        of records. An uncharged reservation of the same release under another specification is
+        returned and closed, with the same exception, so that correcting a mistake costs nothing;
+        charged amounts are never touched.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The release. The reservation of a key that was opened before is returned, free.
+        shares : mapping of str to float
+            Rho to reserve for each part of the release, such as ``"mechanism"`` and
+            ``"evaluation"``; a reservation is a budget and is rounded down.
+        neighbours : Neighbours
+            The neighbours that the release protects: the same for all releases of a dataset.
+        source : str
+            The `source_binding` of the table it reads, to which a new reservation is bound; empty
+            if the source is not given.
+        run_id : str
+            Written in the journal, beside the user's name.
+        takes_over : collection of ReleaseKey
+            Other releases of the dataset whose uncharged reservations are returned and closed too.
+
+        Raises
+        ------
+        SpecificationError
+            If a share is not a positive amount, or the release was opened with other shares.
+        BudgetExceededError
+            If the shares do not fit into the remaining budget; nothing is reserved.
+        SourceBindingError
+            If the release is bound to another source; or if single records are protected under
+            replace-one neighbours, and other releases of its dataset and partition are bound to
+            another one, or no grant says that the number of records is public.
+        NotApprovedError
+            If releases of the dataset wait for approval, and this one is not approved.
+        BudgetError
+            If there is no ledger, or the dataset has no budget, with the command that grants one;
+            if its releases protect other neighbours, so that amounts of rho do not add up; or if
+            the clock is behind the last entry.
+        """
+        units = share_units(shares)
+        check_name(run_id, "the run id", required=False)
+        with self._backend.writing() as connection:
+            at, opening = self._plan(connection, key, units, neighbours, source, takes_over)
+            opening.write(connection, key, at=at, run_id=run_id)
+        reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
+        return Release(self._backend, key, reserved, run_id, self._clock)
+
+    def check(
+        self,
+        key: ReleaseKey,
+        shares: Mapping[str, float],
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+        source: str = "",
+        takes_over: Collection[ReleaseKey] = (),
+    ) -> None:
+        """Raise the errors of `open_release`, and write nothing.
+
+        Raises
+        ------
+        SpecificationError, BudgetError, BudgetExceededError, SourceBindingError
+            As for `open_release`.
+        """
+        units = share_units(shares)
+        with self._backend.reading() as connection:
+            self._plan(connection, key, units, neighbours, source, takes_over)
+
+    def _plan(
+        self,
+        connection: sa.Connection,
+        key: ReleaseKey,
+        units: Mapping[str, int],
+        neighbours: Neighbours,
+        source: str,
+        takes_over: Collection[ReleaseKey],
+    ) -> tuple[str, Opening]:
+        at = ledger_time(connection, self._clock)
+        opening = plan_opening(
+            connection, self.location, key, units, at, neighbours, source, takes_over
+        )
+        late = clock_fault(connection, self._clock, self.location)
+        # An existing reservation keeps its period, whatever the time.
+        if late and not opening.there:
+            raise BudgetError(late)
+        return at, opening
+
+    @contextmanager
+    def claim(self, key: ReleaseKey) -> Iterator[None]:
+        """Let one run at a time draw for a release.
+
+        A killed run releases its claim at once, or with the last process that it has forked.
+
+        Two concurrent runs could not overspend the reservation, but each would take the other's
+        draws for lost, and neither would end with a whole transcript.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The release.
+
+        Raises
+        ------
+        BudgetError
+            If another run holds it, or the ledger cannot be reached.
+        """
+        with self._backend.claim(key.digest) as taken:
+            if not taken:
+                raise BudgetError(
+                    f"another run is drawing for {key} of dataset {key.dataset!r}. Wait until it "
+                    "has ended and run again: its paid draws are then reused without a charge"
+                )
+            yield
+
+    @contextmanager
+    def opening(
+        self,
+        key: ReleaseKey,
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+        source: str = "",
+        run_id: str = "",
+    ) -> Iterator[str]:
+        """Journal an attempt to open the private data of a release; it counts until it ends well.
+
+        On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
+        kill leaves it open. So does the end of an opening that neither pays nor journals the public
+        number of records: that it ended well is an answer, and nothing pays for it. Once the
+        granted number of attempts is open, the dataset stays closed until `acknowledge`. Running
+        attempts count as well.
+
+        A release that is bound to no source, as after `rebind`, is bound with the attempt: a run
+        that is refused before it opens anything binds nothing. One that has ended draws nothing
+        more, so its repeat binds it once it ended well: a repeat that is refused binds nothing.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The release.
+        neighbours, source
+            As for `open_release`.
+        run_id : str
+            Written in the journal of attempts, beside the user's name.
+
+        Yields
+        ------
+        str
+            The attempt's random name.
+
+        Raises
+        ------
+        AttemptsError
+            If too many attempts have not ended well; nothing is written then.
+        SourceBindingError
+            As for `open_release`; nothing is written then. At the end, if another run has bound an
+            ended release to another source meanwhile.
+        BudgetError
+            If the dataset has no budget, or the ledger cannot be written.
+        """
+        check_name(run_id, "the run id", required=False)
+        with self._writing() as (connection, at):
+            balance = known_balance(connection, self.location, key.dataset, at)
+            attempt = begin_attempt(connection, self.location, balance, key, at=at, run_id=run_id)
+            # Another run may have bound it since the reservation was found.
+            unbound = self._is_unbound(connection, balance, key, source, neighbours)
+            shares = share_states(connection, key).values()
+            ended = bool(shares) and all(share.closed for share in shares)
+            if unbound and not ended:
+                bind(connection, key, source, at=at, run_id=run_id)
+            before = payments(connection, key)
+        yield attempt.attempt
+        with self._writing() as (connection, at):
+            if ended and self._is_unbound(connection, balance, key, source, neighbours):
+                bind(connection, key, source, at=at, run_id=run_id)
+            if payments(connection, key) > before:
+                end_attempt(connection, attempt, at=at)
+
+    def _is_unbound(
+        self,
+        connection: sa.Connection,
+        balance: Balance,
+        key: ReleaseKey,
+        source: str,
+        neighbours: Neighbours,
+    ) -> bool:
+        """Return whether a release must be bound to a source; raise if it must not read it."""
+        return check_binding(
+            connection,
+            self.location,
+            balance,
+            key,
+            source,
+            neighbours,
+            there=True,
+            superseded=(),
+        )
+
+    def ran(self, key: ReleaseKey, digest: str, *, run_id: str = "") -> None:
+        """Journal the digest of a run that this process made from its draws, unless it is the last.
+
+        A run that is made again on another machine may have another model; the last one counts.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            A release that was reserved here.
+        digest : str
+            See `jam_dagster.certificates.run_digest`; empty over a domain from private data, where
+            a plain digest would let readers of the ledger distinguish neighbours.
+        run_id : str
+            Written in the journal, beside the user's name.
+
+        Raises
+        ------
+        BudgetError
+            If the release was never opened here, or the ledger cannot be written.
+        """
+        check_name(run_id, "the run id", required=False)
+        with self._writing() as (connection, at):
+            self._check_reserved(connection, key, "run it")
+            if last_run(connection, key) != digest:
+                append(
+                    connection,
+                    Kind.RAN,
+                    **key_fields(key),
+                    digest=digest,
+                    at=at,
+                    run_id=run_id,
+                )
+
+    def _check_reserved(self, connection: sa.Connection, key: ReleaseKey, what: str) -> None:
+        if not share_states(connection, key):
+            raise BudgetError(
+                f"{key} was never reserved in the ledger {self.location}: {what} with the ledger"
+                " that it was charged to"
+            )
+
+    def certify(self, key: ReleaseKey, digest: str, *, run_id: str) -> None:
+        """Journal that a certificate was issued for a release, once for each digest.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            A release that was reserved here.
+        digest : str
+            The certificate's digest; see `jam_dagster.certificates.Certificate.digest`.
+        run_id : str
+            Written in the journal, beside the user's name. A run id without a random
+            part lets the entry's hash reveal its time.
+
+        Raises
+        ------
+        BudgetError
+            If the release was never opened here, or the ledger cannot be written.
+        """
+        check_name(run_id, "the run id")
+        with self._writing() as (connection, at):
+            self._check_reserved(connection, key, "issue its certificate")
+            if not issued(connection, key, digest):
+                append(
+                    connection,
+                    Kind.CERTIFIED,
+                    **key_fields(key),
+                    digest=digest,
+                    at=at,
+                    run_id=run_id,
+                )

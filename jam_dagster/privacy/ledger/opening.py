@@ -19,7 +19,7 @@ from jam_dagster.privacy.accounting import (
 )
 from jam_dagster.privacy.ledger.approval import check_approved
 from jam_dagster.privacy.ledger.backend import close_command, grant_command
-from jam_dagster.privacy.ledger.balance import Balance, holdings, known_balance
+from jam_dagster.privacy.ledger.balance import Balance, holdings, known_balance, used_under
 from jam_dagster.privacy.ledger.bindings import check_binding
 from jam_dagster.privacy.ledger.journal import (
     Event,
@@ -32,7 +32,7 @@ from jam_dagster.privacy.ledger.journal import (
     read,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
-from jam_dagster.privacy.ledger.policy import Holding, mixture_fault
+from jam_dagster.privacy.ledger.policy import Holding, Policy, mixture_fault
 from jam_dagster.privacy.ledger.reservation import close_share, counted
 from jam_dagster.privacy.ledger.state import ShareState, states_of
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -254,6 +254,30 @@ def _check_fit(
         f"{key.dataset!r}{period}{changed if spent_before else ''}. Ask for less, or raise the "
         f"budget: {grant_command(location, key.dataset)}{or_close(connection, balance, location)}"
     )
+
+
+def check_granted(
+    connection: sa.Connection,
+    location: str,
+    before: Balance,
+    granted: int,
+    policy: Policy,
+    delta: float,
+    at: str,
+) -> None:
+    """Raise BudgetError unless a new budget covers what is spent and reserved of the old."""
+    if fault := mixture_fault(policy, holdings(connection, before.dataset)):
+        raise BudgetError(f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}")
+    used = used_under(connection, before.dataset, policy, at)
+    if granted < used.spent + used.reserved:
+        raise BudgetError(
+            f"the budget of dataset {before.dataset!r} cannot be lowered to "
+            f"{describe_rho(rho_within(granted), delta)}: "
+            f"{describe_rho(rho_within(used.spent), delta)} is spent and "
+            f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
+            f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
+            f"{or_close(connection, before, location)}"
+        )
 
 
 def or_close(connection: sa.Connection, balance: Balance, location: str) -> str:

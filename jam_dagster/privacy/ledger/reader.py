@@ -69,11 +69,6 @@ class LedgerReader:
         return self._backend.path if isinstance(self._backend, LedgerFile) else None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no budget was ever granted here; also true if there is no ledger."""
-        return not self.datasets()
-
-    @property
     def moved_to(self) -> str:
         """The place the ledger has moved to, without a password; empty if it has not moved."""
         if not self.exists:

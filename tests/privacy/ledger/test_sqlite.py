@@ -20,7 +20,7 @@ SHARES = {"mechanism": 0.001}
 
 def test_reading_makes_no_file(path):
     ledger = Ledger(path)
-    assert ledger.is_empty
+    assert not ledger.datasets()
     assert not ledger.exists
     assert ledger.datasets() == ()
     assert ledger.release(KEY) is None
@@ -41,7 +41,7 @@ def test_granting_makes_the_folder_too(path):
     ledger = Ledger(path.parent / "safe" / "ledger.db")
     assert ledger.grant("people", epsilon=1, delta=1e-9).spent == 0.0
     assert (path.parent / "safe").stat().st_mode & 0o777 == 0o700
-    assert not ledger.is_empty
+    assert ledger.datasets()
 
 
 @pytest.mark.parametrize(

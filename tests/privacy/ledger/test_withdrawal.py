@@ -8,9 +8,8 @@ import pytest
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger, ReleaseKey
-from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.journal import append, withdrawal_of
 from jam_dagster.privacy.ledger.key import key_fields
-from jam_dagster.privacy.ledger.withdrawal import withdrawal_of
 
 DIGEST = "ab" * 32
 

@@ -7,11 +7,12 @@ import re
 import pytest
 
 from jam_dagster.common import palette
-from jam_dagster.reports.plan_plots import ErrorAtEpsilon, error_against_epsilon, error_axis
+from jam_dagster.planning.page import error_against_epsilon, error_axis
+from jam_dagster.planning.simulation import Estimate
 from jam_dagster.reports.plot_style import svg
 from tests.reports.test_plots import rows_of, texts
 
-POINTS = [ErrorAtEpsilon(0.5, 0.3, 0.02), ErrorAtEpsilon(1.0, 0.2, 0.01)]
+POINTS = {0.5: Estimate(0.3, 0.02), 1.0: Estimate(0.2, 0.01)}
 
 
 def test_points_bars_and_line_are_there() -> None:
@@ -28,7 +29,7 @@ def test_points_bars_and_line_are_there() -> None:
 
 
 def test_the_axis_follows_the_errors() -> None:
-    few = [ErrorAtEpsilon(0.5, 0.3, 2.0), *POINTS[1:]]
+    few = POINTS | {0.5: Estimate(0.3, 2.0)}
     for points, top, title in (
         (POINTS, 0.32, "mean workload error"),
         (few, 0.45, "mean workload error (longer bars are cut)"),
@@ -42,7 +43,7 @@ def test_the_axis_follows_the_errors() -> None:
     assert error_axis(few, 0.25).alternative == cut
     # The line of the public half is on the axis, too.
     assert error_axis(POINTS, 0.4).top == pytest.approx(0.4)
-    assert error_axis([ErrorAtEpsilon(1.0, 0.0, 0.0)], 0.0).top == 1.0
+    assert error_axis({1.0: Estimate(0.0, None)}, 0.0).top == 1.0
 
 
 def test_words_have_the_colours_of_words() -> None:

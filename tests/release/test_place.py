@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import DirectoryStore, Ledger
 from jam_dagster.release import Engine
-from jam_dagster.release.file_place import FilePlace, LocalShelf, Secrets
 from jam_dagster.release.funding import LedgerFunding
-from jam_dagster.release.place import archive_name
+from jam_dagster.release.place import FilePlace, LocalShelf, Secrets, archive_name
 from jam_dagster.release.public_side import public_codes, public_records
 from jam_dagster.release.run import RUN_FILE, ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables import FrameSource, SqlSource
