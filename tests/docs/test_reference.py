@@ -31,6 +31,7 @@ from docs_build.release_file import (
 from jam_dagster.mechanisms import Mechanism, mechanism_class
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
+from jam_dagster.tables import CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain import domain_file
 from jam_dagster.tables.sources.base import SOURCES
 from jam_dagster.tables.sources.previous_release import PREVIOUS_RELEASE, PreviousRelease
@@ -101,8 +102,8 @@ def test_every_key_of_the_domain_file_is_on_its_page() -> None:
     numbers = page.split("## Attributes with numbers")[1].split("\n## ")[0]
     for part, keys in (
         (page, domain_file._DOMAIN_KEYS),
-        (categories, domain_file._CATEGORICAL_KEYS),
-        (numbers, domain_file._NUMERIC_KEYS),
+        (categories, CategoricalAttribute.keys),
+        (numbers, NumericAttribute.keys),
     ):
         for key in keys:
             assert f"| `{key}` |" in part, key
