@@ -26,7 +26,7 @@ class CellGroup:
 
 def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[CellGroup]:
     """Gather the cells of an attribute into at most about `limit` groups, in the domain's order."""
-    values = attribute.values_count
+    values = attribute.size - attribute.nullable
     if isinstance(attribute, BinnedAttribute):
         groups = _neighbours(attribute, values, limit)
     elif values <= limit:

@@ -120,7 +120,8 @@ class CheckedTable:
             if self.counted is not None:
                 counts = self.counted.cells.get(attribute.name, counts).astype(np.float64)
             elif attribute.name in self.once:
-                counts = attribute.listed_counts(self.synthetic[attribute.name]).astype(np.float64)
+                codes = attribute.listed_codes(self.synthetic[attribute.name])
+                counts = np.bincount(codes[codes >= 0], minlength=attribute.size).astype(np.float64)
             agreements[attribute.name] = one_way_agreement(
                 released,
                 model=self.model.marginal((attribute.name,)),

@@ -20,6 +20,7 @@ import pandas as pd
 from jam_dagster.common.validation import as_boolean, as_text
 from jam_dagster.tables.domain.values import (
     NULL_LABEL,
+    Mask,
     Unreadable,
     Value,
     check_name,
@@ -92,22 +93,15 @@ class Attribute(ABC):
         check_name(self.name)
         check_unreadable(self.name, self.unreadable, self.nullable)
 
-    # Cells.
-
     @property
     @abstractmethod
-    def values_count(self) -> int:
-        """Number of cells, the null cell not counted."""
-
-    @property
     def size(self) -> int:
         """Number of cells, the null cell included."""
-        return self.values_count + self.nullable
 
     @property
     def null_code(self) -> int | None:
         """Code of the null cell, the last; None where the attribute is not nullable."""
-        return self.values_count if self.nullable else None
+        return self.size - 1 if self.nullable else None
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -131,8 +125,6 @@ class Attribute(ABC):
     def catch_all_cells(self) -> list[CatchAll]:
         """The cells that also count values which the domain does not hold."""
         return [] if self.null_code is None else [CatchAll("missing", self.null_code)]
-
-    # What the kind says of itself.
 
     @property
     def ordered(self) -> bool:
@@ -167,8 +159,6 @@ class Attribute(ABC):
         """Return the attribute with bounds that hold a period, if its values are dates."""
         return self
 
-    # Words.
-
     @property
     @abstractmethod
     def kind_text(self) -> str:
@@ -189,8 +179,6 @@ class Attribute(ABC):
 
     @abstractmethod
     def _described(self) -> str: ...
-
-    # The domain file.
 
     @classmethod
     @abstractmethod
@@ -236,15 +224,11 @@ class Attribute(ABC):
     def conditions(self, codes: list[int]) -> list[Any]:
         """Return items that `condition_codes` turns into the codes."""
 
-    # Encoding and decoding.
-
     def check_column(self, column: pd.Series[Any]) -> None:  # noqa: B027  # any text is a value
         """Raise DomainError if a column has a dtype that the attribute cannot hold."""
 
     @abstractmethod
-    def codes_in(
-        self, column: pd.Series[Any]
-    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    def codes_in(self, column: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], Mask]:
         """Return the code of each cell, any if it is missing, and which cells are missing.
 
         Each cell is encoded by itself. Errors quote values.
@@ -258,17 +242,9 @@ class Attribute(ABC):
         synthetic table must not, or it could not find them.
         """
 
-    def listed_counts(self, column: pd.Series[Any]) -> npt.NDArray[np.int64]:
-        """Count the cells, shape ``(size,)``; values outside the attribute are not counted."""
-        codes = self.listed_codes(column)
-        counts: npt.NDArray[np.int64] = np.bincount(codes[codes >= 0], minlength=self.size)
-        return counts
-
     @abstractmethod
-    def column_of(self, points: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+    def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         """Return the values of codes, or of what was drawn in bins, missing where `null` is."""
-
-    # Counting in a database.
 
     @abstractmethod
     def refused_as(self, kind: Kind) -> str | None:
@@ -281,8 +257,6 @@ class Attribute(ABC):
         `made` is the `Expressions` of `ibis_codes.py`.
         """
 
-    # Drafting.
-
     def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
         """Yield what a person should look at in a public column, which has these codes; or ""."""
         yield from ()
@@ -293,12 +267,12 @@ def dtype_in(what: str, entry: Mapping[str, Any]) -> str | None:
     return None if entry.get("dtype") is None else as_text(what, "dtype", entry["dtype"])
 
 
-def of_rows(rows: npt.NDArray[np.bool_]) -> str:
+def of_rows(rows: Mask) -> str:
     """Return how many rows are chosen, for an error."""
     return f" in {int(rows.sum()):,} of {len(rows):,} rows"
 
 
-def examples(column: pd.Series[Any], rows: npt.NDArray[np.bool_]) -> str:
+def examples(column: pd.Series[Any], rows: Mask) -> str:
     """Return the number of wrong rows and examples of their values."""
     values = list(dict.fromkeys(map(repr, column[rows].tolist())))
     more = ", ..." if len(values) > _EXAMPLES else ""

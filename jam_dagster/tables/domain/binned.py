@@ -13,57 +13,27 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jam_dagster.common.validation import is_integer
 from jam_dagster.errors import DomainError, OutsideDomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import (
-    OUTSIDE,
-    Attribute,
-    CatchAll,
-    examples,
-)
+from jam_dagster.tables.domain.attributes import OUTSIDE, Attribute, CatchAll, examples
 from jam_dagster.tables.domain.entries import (
     Entries,
     entries_in,
     entries_to,
+    nearest_in,
     plain_edge,
     plain_entry,
 )
 from jam_dagster.tables.domain.intervals import bins_in, intervals
-from jam_dagster.tables.domain.values import LARGEST_INTEGER
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, Mask, Numbers, Units
 from jam_dagster.tables.sources.columns import missing_in
 
 LARGEST_EDGE = 2**63 - 1024
 """The largest float that is an integer of 64 bits."""
 
-_MAX_BINS = 1_000_000
-
 
 @dataclass(frozen=True)
 class BinnedAttribute(Attribute):
-    """What attributes of numbers, and of dates and times, have in common: numbers in bins.
-
-    Parameters
-    ----------
-    name, nullable, dtype, unreadable
-        As in `Attribute`.
-    edges
-        k + 1 increasing numbers for k bins ``[e0, e1), [e1, e2), ..., [e_{k-1}, e_k]``: only the
-        last is closed.
-    clip
-        Whether a value outside the bounds is encoded in the first or the last bin (infinity
-        too), and a fraction of an `integer` attribute in the bin it falls in. Otherwise both are
-        errors.
-    within
-        What the numbers of a bin are like, from public data: entries ``(first, last, weight)``.
-        A number is drawn uniformly from `first` to `last` of an entry of its bin, which is chosen
-        by weight; in a bin without an entry, from the whole bin.
-
-    Raises
-    ------
-    DomainError
-        Edges that do not increase or are not finite, a bin without an allowed value, or an entry
-        of `within` that does not lie in one bin.
-    """
+    """Numbers in bins, of any kind; `NumericAttribute` explains the parameters."""
 
     edges: tuple[float, ...]
     _: KW_ONLY
@@ -94,10 +64,8 @@ class BinnedAttribute(Attribute):
         bins = self._bins_of(first)
         wrong = (first < low[bins]) | (last > high[bins]) | (first > last)
         for ends in (first, last):
-            if self.scale is not None:
-                wrong |= self.from_grid(np.rint(ends * self.scale)) != ends
-            elif str(self.dtype).lower() == "float32":
-                wrong |= ends.astype(np.float32) != ends
+            points = ends if self.scale is None else np.rint(ends * self.scale)
+            wrong |= self.from_grid(points) != ends
         if wrong.any():
             entry = within[int(np.flatnonzero(wrong)[0])]
             raise DomainError(
@@ -108,8 +76,6 @@ class BinnedAttribute(Attribute):
     @abstractmethod
     def _check_dtype(self) -> None:
         """Set the default dtype, or raise DomainError if the dtype cannot hold the values."""
-
-    # Numbers, and how they are written.
 
     @property
     @abstractmethod
@@ -146,14 +112,14 @@ class BinnedAttribute(Attribute):
         """What the two attributes of an order have in common."""
 
     @abstractmethod
-    def read_numbers(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    def read_numbers(self, column: pd.Series[Any]) -> Numbers:
         """Return the number of each cell, NaN where it is missing or has none, shape (rows,)."""
 
-    def checked_numbers(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    def checked_numbers(self, column: pd.Series[Any]) -> Numbers:
         """Return the same of a table that is checked, whose cells may be anything."""
         return self.read_numbers(column)
 
-    def numbers_in(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    def numbers_in(self, column: pd.Series[Any]) -> Numbers:
         """Return the numbers of cells, NaN where they are missing; others may be errors."""
         numbers = self.read_numbers(column)
         if self.unreadable == "missing":
@@ -168,20 +134,18 @@ class BinnedAttribute(Attribute):
             )
         return numbers
 
-    # Bins.
-
     @property
     def bins(self) -> int:
         """Number of bins, the null cell not counted."""
         return len(self.edges) - 1
 
     @cached_property
-    def edge_array(self) -> npt.NDArray[np.float64]:
+    def edge_array(self) -> Numbers:
         """The edges, shape (bins + 1,)."""
         return np.asarray(self.edges, dtype=np.float64)
 
     @cached_property
-    def bin_limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def bin_limits(self) -> tuple[Numbers, Numbers]:
         """Smallest and largest value that each bin can decode to, two arrays of shape (bins,)."""
         first, last = self.grid_limits
         low = self.from_grid(first)
@@ -189,7 +153,7 @@ class BinnedAttribute(Attribute):
         return low, np.where(first > last, low - 1.0, self.from_grid(last))
 
     @cached_property
-    def grid_limits(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def grid_limits(self) -> tuple[Units, Units]:
         """First and last multiple of ``1 / scale`` in each bin, as integers, shape (bins,)."""
         if self.scale is None:
             raise ValueError("an attribute without decimals has no grid")
@@ -206,7 +170,7 @@ class BinnedAttribute(Attribute):
             last[-1] = first[-1]
         return first[:-1], last
 
-    def from_grid(self, points: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def from_grid(self, points: npt.NDArray[Any]) -> Numbers:
         """Return the values of multiples of ``1 / scale``, rounded as the dtype rounds them."""
         values = points / np.float64(self.scale or 1)
         if str(self.dtype).lower() == "float32":
@@ -218,12 +182,12 @@ class BinnedAttribute(Attribute):
         """The entries of `within`, each in its bin."""
         return self.within
 
-    def _bins_of(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    def _bins_of(self, numbers: Numbers) -> npt.NDArray[np.intp]:
         bins = np.searchsorted(self.edge_array, numbers, side="right") - 1
         return np.clip(bins, 0, self.bins - 1)
 
     @cached_property
-    def entries(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    def entries(self) -> tuple[npt.NDArray[np.intp], Numbers]:
         """The bins and the ``(first, last, weight)`` of all entries, in the order of the bins.
 
         A bin that `within` says nothing of has one from its smallest to its largest value.
@@ -249,33 +213,17 @@ class BinnedAttribute(Attribute):
         """The least and the largest number that each bin is decoded to, shape (bins,)."""
         return self.entry_limits
 
-    def at_hours(
-        self, counts: npt.NDArray[np.int64], hours: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.int64]:
+    def at_hours(self, counts: Units, hours: Numbers) -> Units:
         """Return numbers that were drawn, at other hours of their days, if these are known."""
         return counts
 
-    def at_drawn_times(
-        self, points: npt.NDArray[np.int64], rng: np.random.Generator
-    ) -> npt.NDArray[np.int64]:
+    def at_drawn_times(self, points: Units, rng: np.random.Generator) -> Units:
         """Return numbers that were drawn, at times of day that are drawn."""
         return points
 
-    def nearest(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def nearest(self, numbers: Numbers) -> Numbers:
         """Return for numbers within the bounds the nearest ones that codes are decoded to."""
-        _, entries = self.entries
-        # Those of a bin may stand in any order, and one within another.
-        entries = entries[np.argsort(entries[:, 0], kind="stable")]
-        first, last = entries[:, 0], np.maximum.accumulate(entries[:, 1])
-        after = np.searchsorted(first, numbers, side="right")
-        ends = last[np.maximum(after - 1, 0)]
-        begins = first[np.minimum(after, len(first) - 1)]
-        lower = np.where(after > 0, np.minimum(numbers, ends), first[0])
-        higher = np.where(numbers <= lower, lower, begins)
-        closer: npt.NDArray[np.float64] = np.where(
-            np.abs(higher - numbers) < np.abs(lower - numbers), higher, lower
-        )
-        return closer
+        return nearest_in(self.entries[1], numbers)
 
     def _check_bins(self) -> None:
         scale = self.scale
@@ -310,8 +258,8 @@ class BinnedAttribute(Attribute):
                 )
 
     @property
-    def values_count(self) -> int:
-        return self.bins
+    def size(self) -> int:
+        return self.bins + self.nullable
 
     def _labels(self) -> Iterator[str]:
         pairs = zip(*self.entry_limits, strict=True)
@@ -324,8 +272,6 @@ class BinnedAttribute(Attribute):
         bounds = (0, self.bins - 1) if self.clip and self.bins > 2 else ()
         return [*(CatchAll("bound", code) for code in bounds), *super().catch_all_cells]
 
-    # Words.
-
     @property
     def outside_text(self) -> str:
         null = ", other texts to null" if self.unreadable == "missing" else ""
@@ -336,8 +282,6 @@ class BinnedAttribute(Attribute):
 
     def _described(self) -> str:
         return f"{self.kind_text} from {self.values_text(0)}"
-
-    # The domain file.
 
     @staticmethod
     def shared(what: str, entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -373,11 +317,7 @@ class BinnedAttribute(Attribute):
     def conditions(self, codes: list[int]) -> list[Any]:
         return [*intervals(codes, self.bin_limits[0], self.written)]
 
-    # Encoding.
-
-    def codes_in(
-        self, column: pd.Series[Any]
-    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    def codes_in(self, column: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], Mask]:
         values = self.numbers_in(column)
         null = np.isnan(values)
         if not self.clip:
@@ -398,22 +338,12 @@ class BinnedAttribute(Attribute):
                         " `outside: clip` to round down"
                     )
         # NaN sorts last; the caller sets its code.
-        codes = np.searchsorted(self.edge_array, values, side="right") - 1
-        return np.clip(codes, 0, self.bins - 1), null
+        return self._bins_of(values), null
 
-    def listed_codes(self, column: pd.Series[Any]) -> npt.NDArray[np.int64]:
+    def listed_codes(self, column: pd.Series[Any]) -> Units:
         numbers = self.checked_numbers(column)
         codes = np.searchsorted(self.edge_array, numbers, side="right").astype(np.int64) - 1
         codes[numbers == self.edges[-1]] = self.bins - 1
         codes[~(numbers >= self.edges[0]) | (numbers > self.edges[-1])] = OUTSIDE
         codes[column.isna().to_numpy()] = OUTSIDE if self.null_code is None else self.null_code
         return codes
-
-
-def checked_bins(what: str, bins: object) -> int:
-    """Return a number of bins of a domain file, or raise SpecificationError."""
-    if not is_integer(bins) or not 1 <= bins <= _MAX_BINS:
-        raise SpecificationError(
-            f"{what}: bins must be an integer from 1 to {_MAX_BINS:,}, got {bins!r}"
-        )
-    return bins

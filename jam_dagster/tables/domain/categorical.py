@@ -32,6 +32,7 @@ from jam_dagster.tables.domain.values import (
     DTYPES_OF_KIND,
     LARGEST_INTEGER,
     SPELLED,
+    Mask,
     Value,
     check_dtype,
     exact_number,
@@ -117,8 +118,8 @@ class CategoricalAttribute(Attribute):
             )
 
     @property
-    def values_count(self) -> int:
-        return len(self.values)
+    def size(self) -> int:
+        return len(self.values) + self.nullable
 
     def _labels(self) -> Iterator[str]:
         return map(text_of, self.values)
@@ -184,8 +185,6 @@ class CategoricalAttribute(Attribute):
             code = self._spelled_truths.get(text_of(value).lower())
         return self.other_code if code is None else code
 
-    # Words.
-
     @property
     def kind_text(self) -> str:
         return "ordered category" if self.ordered else "category"
@@ -205,8 +204,6 @@ class CategoricalAttribute(Attribute):
         if len(labels) > LISTED_VALUES:
             return f"one of {len(labels)} values: {', '.join(labels[:LISTED_VALUES])}, ..."
         return f"one of {', '.join(labels)}"
-
-    # The domain file.
 
     @classmethod
     def from_entry(cls, name: str, entry: Mapping[str, Any]) -> CategoricalAttribute:
@@ -234,11 +231,7 @@ class CategoricalAttribute(Attribute):
     def conditions(self, codes: list[int]) -> list[Any]:
         return [self.values[code] for code in codes]
 
-    # Encoding and decoding.
-
-    def codes_in(
-        self, column: pd.Series[Any]
-    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    def codes_in(self, column: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], Mask]:
         null = missing_in(column)
         other = self.other_code
 
@@ -276,7 +269,7 @@ class CategoricalAttribute(Attribute):
         null = OUTSIDE if self.null_code is None else self.null_code
         return np.array([*codes, null], dtype=np.int64)[places]
 
-    def column_of(self, points: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+    def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         dtype = dtype_of(str(self.dtype))
         values: Any = [*self.values, *([None] if self.nullable else [])]
         if dtype == "category":
@@ -284,8 +277,6 @@ class CategoricalAttribute(Attribute):
         taken: Any = pd.array(values, dtype=dtype).take(points.astype(np.intp))
         column: pd.Series[Any] = pd.Series(taken, dtype=dtype)
         return column
-
-    # Counting in a database.
 
     def refused_as(self, kind: Kind) -> str | None:
         numbers = [one for one in self.values if not isinstance(one, str | bool)]
@@ -327,8 +318,6 @@ class CategoricalAttribute(Attribute):
             with suppress(ValueError, OverflowError, TypeError):
                 found.append(float(one))  # type: ignore[arg-type]
         return [one for one in dict.fromkeys(found) if not math.isnan(one)]
-
-    # Drafting.
 
     def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
         if self.other is not None:

@@ -8,9 +8,11 @@ from contextlib import suppress
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.values import short_number
+from jam_dagster.tables.domain.values import Numbers, short_number
 
 Entries = tuple[tuple[float, float, float], ...]
 
@@ -54,3 +56,17 @@ def entries_to(entries: Entries, written: Callable[[float], Any]) -> list[list[A
         [*map(written, one[:1] if one[0] == one[1] else one[:2]), short_number(one[2])]
         for one in entries
     ]
+
+
+def nearest_in(entries: Numbers, numbers: Numbers) -> Numbers:
+    """Return for numbers the nearest ones that lie in an entry."""
+    # Those of a bin may stand in any order, and one within another.
+    entries = entries[np.argsort(entries[:, 0], kind="stable")]
+    first, last = entries[:, 0], np.maximum.accumulate(entries[:, 1])
+    after = np.searchsorted(first, numbers, side="right")
+    ends = last[np.maximum(after - 1, 0)]
+    begins = first[np.minimum(after, len(first) - 1)]
+    lower = np.where(after > 0, np.minimum(numbers, ends), first[0])
+    higher = np.where(numbers <= lower, lower, begins)
+    closer: Numbers = np.where(np.abs(higher - numbers) < np.abs(lower - numbers), higher, lower)
+    return closer

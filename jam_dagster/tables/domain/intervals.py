@@ -12,6 +12,8 @@ import numpy.typing as npt
 from jam_dagster.common.validation import as_list, check_keys, is_integer
 from jam_dagster.errors import DomainError, SpecificationError
 
+_MAX_BINS = 1_000_000
+
 
 def bins_in(
     what: str,
@@ -55,3 +57,12 @@ def intervals(
         if bins[-1] + 1 < len(low):
             interval["below"] = written(float(low[bins[-1] + 1]))
         yield interval
+
+
+def checked_bins(what: str, bins: object) -> int:
+    """Return a number of bins of a domain file, or raise SpecificationError."""
+    if not is_integer(bins) or not 1 <= bins <= _MAX_BINS:
+        raise SpecificationError(
+            f"{what}: bins must be an integer from 1 to {_MAX_BINS:,}, got {bins!r}"
+        )
+    return bins

@@ -23,14 +23,17 @@ from pandas.api.types import (
 from jam_dagster.common.validation import as_boolean, as_integer, as_list, as_number
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import NUMBERS, Kind
-from jam_dagster.tables.domain.binned import BinnedAttribute, checked_bins
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.column_notes import LOOKED_AT, period_notes, rewritten
+from jam_dagster.tables.domain.intervals import checked_bins
 from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
     DTYPES_OF_ANY,
     DTYPES_OF_KIND,
+    Mask,
+    Numbers,
     check_dtype,
     inferred_dtype,
     short_number,
@@ -47,8 +50,11 @@ class NumericAttribute(BinnedAttribute):
 
     Parameters
     ----------
-    name, edges, nullable, clip, unreadable, within
-        As in `BinnedAttribute`.
+    name, nullable, unreadable
+        As in `Attribute`.
+    edges
+        k + 1 increasing numbers for k bins ``[e0, e1), [e1, e2), ..., [e_{k-1}, e_k]``: only the
+        last is closed.
     integer
         Whether the values are integers. Then every bin must hold one.
     decimals
@@ -57,6 +63,14 @@ class NumericAttribute(BinnedAttribute):
     dtype
         The pandas dtype to decode to; None: "int64" or "float64", or "Int64" for integers with
         nulls; texts where there is a format.
+    clip
+        Whether a value outside the bounds is encoded in the first or the last bin (infinity
+        too), and a fraction of an `integer` attribute in the bin it falls in. Otherwise both are
+        errors.
+    within
+        What the numbers of a bin are like, from public data: entries ``(first, last, weight)``.
+        A number is drawn uniformly from `first` to `last` of an entry of its bin, which is chosen
+        by weight; in a bin without an entry, from the whole bin.
     format
         How texts write the numbers (see `NumberFormat`), such as "$#,##0.00" or "0%"; None: as
         Python does. Without `integer` and `decimals` the numbers have its decimals.
@@ -64,7 +78,9 @@ class NumericAttribute(BinnedAttribute):
     Raises
     ------
     DomainError
-        As for `BinnedAttribute`, and for a format or a dtype that cannot hold the values.
+        Edges that do not increase or are not finite, a bin without an allowed value, a dtype
+        that cannot hold the values, an entry of `within` that does not lie in one bin, or
+        `unreadable` is "missing" and the attribute is not nullable.
     """
 
     integer: bool = False
@@ -143,10 +159,10 @@ class NumericAttribute(BinnedAttribute):
         return f"{self.edges[0]:.10g}", f"{self.edges[-1]:.10g}"
 
     @cached_property
-    def bin_limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def bin_limits(self) -> tuple[Numbers, Numbers]:
         return super().bin_limits if self.scale is not None else self._float_limits()
 
-    def _float_limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _float_limits(self) -> tuple[Numbers, Numbers]:
         edges = self.edge_array
         if str(self.dtype).lower() == "float64":
             high = np.nextafter(edges[1:], -np.inf)
@@ -167,8 +183,6 @@ class NumericAttribute(BinnedAttribute):
         closing = [")"] * (self.bins - 1) + ["]"]
         bins = zip(texts, texts[1:], closing, strict=False)
         return (f"[{low}, {high}{close}" for low, high, close in bins)
-
-    # The domain file.
 
     @classmethod
     def from_entry(cls, name: str, entry: Mapping[str, Any]) -> NumericAttribute:
@@ -205,8 +219,6 @@ class NumericAttribute(BinnedAttribute):
         form = super().canonical_form() | {"integer": self.integer, "decimals": self.decimals}
         return form | ({"format": self.format} if self.format else {})
 
-    # Encoding and decoding.
-
     def check_column(self, column: pd.Series[Any]) -> None:
         dtype = column.dtype
         number = is_numeric_dtype(dtype) and not is_bool_dtype(dtype)
@@ -217,22 +229,22 @@ class NumericAttribute(BinnedAttribute):
                 " declare values"
             )
 
-    def read_numbers(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    def read_numbers(self, column: pd.Series[Any]) -> Numbers:
         return numbers_of(column, self.number_format)
 
-    def checked_numbers(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    def checked_numbers(self, column: pd.Series[Any]) -> Numbers:
         # pandas makes no numbers of decimals among which some are missing.
         if self.format or isinstance(column.dtype, pd.ArrowDtype):
             return self.read_numbers(column)
         numbers = pd.to_numeric(column, errors="coerce")
         return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
-    def numbers_in(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    def numbers_in(self, column: pd.Series[Any]) -> Numbers:
         if _is_text(column):
             return super().numbers_in(column)
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
-    def column_of(self, points: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+    def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         dtype: Any = dtype_of(str(self.dtype))
         if self.number_format is not None:
             distinct, places = np.unique(points, return_inverse=True)
@@ -254,8 +266,6 @@ class NumericAttribute(BinnedAttribute):
             column[null] = pd.NA if dtype[0].isupper() else np.nan
         return column
 
-    # Counting in a database.
-
     def refused_as(self, kind: Kind) -> str | None:
         return None if kind in NUMBERS else "the domain has numbers"
 
@@ -269,8 +279,6 @@ class NumericAttribute(BinnedAttribute):
                 # Within the bounds, where an integer of 64 bits holds it.
                 outside.append(numbers != numbers.floor().cast("float64"))
         return outside, made.step(numbers, inner, 0, self.bins - 1)
-
-    # Drafting.
 
     def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
         if form := self.number_format:

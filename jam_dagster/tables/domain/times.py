@@ -18,7 +18,7 @@ from pandas.api.types import is_numeric_dtype
 from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Kind
-from jam_dagster.tables.domain.binned import BinnedAttribute, checked_bins
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS, Clock, Unit
 from jam_dagster.tables.domain.column_notes import (
     CLIPPED_DATES,
@@ -28,9 +28,10 @@ from jam_dagster.tables.domain.column_notes import (
 )
 from jam_dagster.tables.domain.date_order import has_fractions, other_order
 from jam_dagster.tables.domain.entries import Entries, entries_in, entries_to, plain_entry
+from jam_dagster.tables.domain.intervals import checked_bins
 from jam_dagster.tables.domain.text_dtype import dtype_of
-from jam_dagster.tables.domain.unit_starts import unit_starts
-from jam_dagster.tables.domain.values import short_number
+from jam_dagster.tables.domain.unit_starts import UnitStarts
+from jam_dagster.tables.domain.values import Mask, Numbers, Units, short_number
 from jam_dagster.tables.sources.columns import each_value
 
 _MOST_ENTRIES = 1_000_000
@@ -54,7 +55,7 @@ class TimeAttribute(BinnedAttribute):
     Parameters
     ----------
     name, nullable, clip, unreadable
-        As in `BinnedAttribute`.
+        As in `NumericAttribute`.
     edges
         The first unit of each bin, and the last unit of the last one.
     unit
@@ -72,7 +73,7 @@ class TimeAttribute(BinnedAttribute):
         "time64[us][pyarrow]" for times of day, "timedelta64[us]" for durations, or "str". None:
         texts where there is a format, else timestamps.
     within
-        As in `BinnedAttribute`; with `every`, units from the beginning of any bin, counted from 0.
+        As in `NumericAttribute`; with `every`, units from the beginning of any bin, counted from 0.
     of_day
         What times of day are like, with `unit` shorter than a day and `every` longer than it:
         entries as those of `within`, in units from midnight. A decoded timestamp has its day by its
@@ -84,7 +85,7 @@ class TimeAttribute(BinnedAttribute):
     Raises
     ------
     DomainError
-        As for `BinnedAttribute`, and for a unit, a zone, a format or a dtype that do not fit.
+        As for `NumericAttribute`, and for a unit, a zone, a format or a dtype that do not fit.
     """
 
     unit: Unit = "day"
@@ -155,7 +156,7 @@ class TimeAttribute(BinnedAttribute):
         _ = self._days
 
     @cached_property
-    def _days(self) -> npt.NDArray[np.int64]:
+    def _days(self) -> Units:
         """The first unit of each day, and the end of the last one."""
         first, last = (self.clock.count_of_longer("day", self.edges[place]) for place in (0, -1))
         if last - first >= _MOST_DAYS and self.every != "day":
@@ -174,7 +175,7 @@ class TimeAttribute(BinnedAttribute):
     def _check_dtype(self) -> None:
         object.__setattr__(self, "dtype", self.clock.dtype)
 
-    def _starts(self, edges: npt.NDArray[np.float64]) -> list[int]:
+    def _starts(self, edges: Numbers) -> list[int]:
         """Return the first unit of each longer unit from the first to the last edge."""
         every = self.every or self.unit
         first, last = (self.clock.count_of_longer(every, edges[place]) for place in (0, -1))
@@ -214,9 +215,7 @@ class TimeAttribute(BinnedAttribute):
     def text(self, number: float) -> str:
         return str(self.written(number))
 
-    def at_times(
-        self, counts: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
+    def at_times(self, counts: Units, times: Units) -> Units:
         """Return the units of the same days at times of day, moved to their bins.
 
         Parameters
@@ -240,10 +239,10 @@ class TimeAttribute(BinnedAttribute):
         moved[odd] = by_clock[places.ravel()]
         low, high = (limits.astype(np.int64) for limits in self.bin_limits)
         bins = self._bins_of(counts.astype(np.float64))
-        within: npt.NDArray[np.int64] = np.clip(moved, low[bins], high[bins])
+        within: Units = np.clip(moved, low[bins], high[bins])
         return within
 
-    def nearest(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def nearest(self, numbers: Numbers) -> Numbers:
         # NaN of a day that has none.
         near = super().nearest(numbers)
         if not self.of_day:
@@ -256,7 +255,7 @@ class TimeAttribute(BinnedAttribute):
         return np.where(near == numbers, moved, np.nan)
 
     @cached_property
-    def _nearest_time(self) -> npt.NDArray[np.int64]:
+    def _nearest_time(self) -> Units:
         """For each unit of a day the nearest one of `of_day`."""
         taken = np.unique(
             np.concatenate([np.arange(first, last + 1) for first, last, _ in self.of_day])
@@ -267,9 +266,7 @@ class TimeAttribute(BinnedAttribute):
         closer = np.abs(taken[before] - every) < np.abs(taken[after] - every)
         return np.where(closer, taken[before], taken[after])
 
-    def at_hours(
-        self, counts: npt.NDArray[np.int64], hours: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.int64]:
+    def at_hours(self, counts: Units, hours: Numbers) -> Units:
         """Return the units of the same days at other hours, where these are known.
 
         Parameters
@@ -294,9 +291,7 @@ class TimeAttribute(BinnedAttribute):
         least, largest = (np.full(len(low), one) for one in (first.min(), last.max()))
         return self.at_times(low, least), self.at_times(high, largest)
 
-    def at_drawn_times(
-        self, points: npt.NDArray[np.int64], rng: np.random.Generator
-    ) -> npt.NDArray[np.int64]:
+    def at_drawn_times(self, points: Units, rng: np.random.Generator) -> Units:
         if not self.of_day:
             return points
         first, last, weights = np.array(self.of_day).T
@@ -325,8 +320,6 @@ class TimeAttribute(BinnedAttribute):
         low, high = min(low, begin), math.floor(max(high, end))
         edges = (low, high) if self.every else equal_unit_edges(low, high, int(high - low + 1))
         return replace(self, edges=edges)
-
-    # The domain file.
 
     @classmethod
     def from_entry(cls, name: str, entry: Mapping[str, Any]) -> TimeAttribute:
@@ -392,8 +385,6 @@ class TimeAttribute(BinnedAttribute):
             form["of_day"] = list(map(list, self.of_day))
         return form if self.hour_from is None else form | {"hour_from": self.hour_from}
 
-    # Encoding and decoding.
-
     def check_column(self, column: pd.Series[Any]) -> None:
         if is_numeric_dtype(column.dtype) and not self.format:
             raise DomainError(
@@ -401,10 +392,10 @@ class TimeAttribute(BinnedAttribute):
                 f" {column.dtype}: turn it into a date in the source, or declare numbers"
             )
 
-    def read_numbers(self, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    def read_numbers(self, column: pd.Series[Any]) -> Numbers:
         return each_value(column, self.clock.count_of, np.nan, np.float64)
 
-    def column_of(self, points: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+    def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         distinct, places = np.unique(points, return_inverse=True)
         dtype = dtype_of(str(self.dtype))
         values = self.clock.values_of(distinct.tolist())
@@ -413,8 +404,6 @@ class TimeAttribute(BinnedAttribute):
         column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(places), dtype=dtype)
         return column.where(~null, None) if null.any() else column
 
-    # Counting in a database.
-
     def refused_as(self, kind: Kind) -> str | None:
         clock = self.clock
         wanted = {"instant": ("timestamp", "instant"), "time": ("time",)}.get(clock.kind, ())
@@ -422,7 +411,7 @@ class TimeAttribute(BinnedAttribute):
             return "the domain has dates or times"
         if kind == "timestamp" and clock.zone and clock.counts_in_utc and not clock.texts_are_utc:
             return "hours of a zone need timestamps with a zone"
-        if not all(map(unit_starts(clock, kind).steps, self._firsts)):
+        if not all(map(UnitStarts(clock, kind).steps, self._firsts)):
             return f"the clock of {clock.zone} goes back over midnight"
         return None
 
@@ -434,7 +423,7 @@ class TimeAttribute(BinnedAttribute):
 
     def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
         # Values outside the range are none of Python's.
-        starts = unit_starts(self.clock, kind)
+        starts = UnitStarts(self.clock, kind)
         first, *inner, end = map(starts.start, self._firsts)
         outside = [~column.between(*map(made.literal, starts.range))]
         low = sum(start == -1 for start in inner)
@@ -446,8 +435,6 @@ class TimeAttribute(BinnedAttribute):
             outside += [] if isinstance(end, int) else [column >= made.literal(end)]
         bounds = [None if isinstance(one, int) else made.literal(one) for one in inner]
         return outside, made.step(column, bounds, low, high)
-
-    # Drafting.
 
     def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
         written, texts = self.format or "", isinstance(column.dtype, pd.StringDtype)

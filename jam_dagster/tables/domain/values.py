@@ -10,10 +10,14 @@ from numbers import Integral, Real
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from jam_dagster.errors import DomainError
 
 Value = str | int | float | bool
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.float64]
+Units = npt.NDArray[np.int64]
 
 NULL_LABEL = "(null)"
 
