@@ -578,8 +578,10 @@ class FolderPlace(FilePlace):
         A folder of research may be used again, for its content can be made again. The folder of a
         charged release holds draws that were paid for, and belongs to that release alone.
         """
+        # Looked for before the description, which is written first: another run may write both now.
+        name = self.folder.holds_output()
         if not self.folder.release.exists():
-            if (name := self.folder.holds_output()) is not None:
+            if name is not None:
                 raise InputError(
                     f"The release's folder {self.folder.path} (--out) already holds {name}, which "
                     "is not of a release: name an empty or a new folder."

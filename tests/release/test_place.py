@@ -13,8 +13,15 @@ import sqlalchemy as sa
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import DirectoryStore, Ledger
 from jam_dagster.release import Engine
+from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.funding import LedgerFunding
-from jam_dagster.release.place import FilePlace, LocalShelf, Secrets, archive_name
+from jam_dagster.release.place import (
+    FilePlace,
+    FolderPlace,
+    LocalShelf,
+    Secrets,
+    archive_name,
+)
 from jam_dagster.release.public_side import public_codes, public_records
 from jam_dagster.release.run import RUN_FILE, ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables import FrameSource, SqlSource
@@ -169,3 +176,28 @@ def test_a_release_that_never_said_what_counted_it_goes_on_with_rows_and_says_no
     assert drawn(again)[0].digest == first.digest
     assert again.counted_by is None
     assert "counted_by" not in json.loads(described.read_text())
+
+
+def test_a_folder_that_another_run_begins_meanwhile_is_of_a_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its description is written before its domain, so it is looked for after it."""
+    looked = ReleaseFolder.holds_output
+
+    def begun_meanwhile(folder: ReleaseFolder) -> str | None:
+        folder.release.write_text('{"noise": "numpy", "key": null}')
+        folder.domain.write_text("attributes: {}\n")
+        return looked(folder)
+
+    monkeypatch.setattr(ReleaseFolder, "holds_output", begun_meanwhile)
+    (tmp_path / "out").mkdir()
+    place = FolderPlace(
+        ReleaseFolder(tmp_path / "out"),
+        specification(noise="numpy"),
+        DOMAIN,
+        specification(noise="numpy").key(DOMAIN),
+        ledger=None,
+        private_store=None,
+        siblings=None,
+    )
+    place.check_free(None)
