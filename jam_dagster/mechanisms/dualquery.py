@@ -1,4 +1,4 @@
-"""DualQuery: queries that are told apart best, and records that satisfy them.
+"""DualQuery: queries that distinguish best, and records that satisfy them.
 
 Gaboardi, Gallego Arias, Hsu, Roth, Wu: "Dual Query: Practical Private Query Release for High
 Dimensional Data", ICML 2014, Algorithm 1.

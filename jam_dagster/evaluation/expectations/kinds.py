@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Domain
 
 Rule = ImpossibleCombination | Constraint | PlannedColumn
-"""What a row may break."""
+"""A rule that a row may break."""
 
 
 # What a person asks of a table.

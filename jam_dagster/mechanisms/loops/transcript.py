@@ -34,7 +34,7 @@ _SAMPLING = frozenset({"search", "chunk_rows"})
 """What a transcript says of its rows only where they are not sampled alone and at once."""
 
 _OPTIONAL = _SAMPLING | {"solutions"}
-"""What a transcript lacks where there is none of it."""
+"""Parts that a transcript lacks if the run had none of them."""
 
 MOST_ROUNDS = 100_000
 """The most rounds of a run. Who verifies a release reads and fits each of them again."""

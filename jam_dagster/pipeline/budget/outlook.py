@@ -29,7 +29,7 @@ _ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
 
 @dataclass(frozen=True)
 class BudgetOutlook:
-    """What a dataset has left, and whether it pays for the releases to come.
+    """The remaining budget of a dataset, and whether it pays for the releases to come.
 
     If it is `low`, somebody should act: the partitions to come soon do not fit.
     """
