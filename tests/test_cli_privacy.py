@@ -14,7 +14,6 @@ import pytest
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.ledger import sqlite as ledger_file
-from jam_dagster.release import documents
 from jam_dagster.release import engine as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
 from tests.cli_bench import NOISY, QUICK, RELEASE, RESEARCH, Run, lines, run_process, synthesize
@@ -130,7 +129,7 @@ FAILING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "encoding the private table": _fail_in_encoding,
     "running the mechanism": lambda patch: patch.setattr(JamPgm, "run", _fail),
     "measuring the workload error": lambda patch: patch.setattr(steps, "workload_error", _fail),
-    "the report": lambda patch: patch.setattr(documents, "render_report", _fail),
+    "the report": lambda patch: patch.setattr(steps, "render_report", _fail),
 }
 
 
