@@ -9,6 +9,7 @@ import pandas as pd
 
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
+from jam_dagster.tables.codes.within_formula import draw_codes, put_by_formula
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.derived import formats_of, with_derived
 from jam_dagster.tables.sources.columns import numbers_of
@@ -17,10 +18,10 @@ from jam_dagster.tables.sources.columns import numbers_of
 def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) -> pd.DataFrame:
     """Decode codes to values; ``encode(decode(x)) == x``.
 
-    A number is drawn uniformly from its bin, or from what the attribute says of it in `within`
-    (among the integers, or the numbers with the declared decimals, that lie there), again where it
-    would break an order. Derived columns are computed from the others. Columns, their order and
-    their dtypes are the domain's.
+    A number is drawn uniformly from its bin (among the integers, or the numbers with the declared
+    decimals), or from what the attribute says of it in `within`, and again if it would break an
+    order or a formula. Derived columns are computed from the others. Columns, their order and their
+    dtypes are the domain's.
 
     Parameters
     ----------
@@ -36,24 +37,27 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
     DataFrame of as many rows as there are records, in their order.
     """
     domain = encoded.domain
-    ordered = {name for order in domain.orders for name in order.attributes}
+    together = {name for one in domain.orders for name in one.attributes}
+    together |= {name for one in domain.formulas for name in one.attributes}
+    codes_of = dict(zip(domain.names, encoded.columns, strict=True))
     columns: dict[str, pd.Series[Any]] = {}
     drawn: dict[str, DrawnNumbers] = {}
     timed: list[DrawnNumbers] = []
-    for attribute, codes in zip(domain.attributes, encoded.columns, strict=True):
-        null = codes == attribute.null_code
+    for attribute in domain.attributes:
+        codes = codes_of[attribute.name]
         if not isinstance(attribute, BinnedAttribute):
-            columns[attribute.name] = attribute.column_of(codes, null)
+            columns[attribute.name] = attribute.column_of(codes, codes == attribute.null_code)
             continue
-        # A number is also drawn for a missing value, so that other draws do not depend on it.
-        numbers = DrawnNumbers.draw(attribute, np.where(null, 0, codes).astype(np.intp), null, rng)
+        numbers = draw_codes(attribute, codes, rng)
         if attribute.hour_from is not None:
             timed.append(numbers)
-        elif attribute.name in ordered:
+        elif attribute.name in together:
             drawn[attribute.name] = numbers
         else:
             columns[attribute.name] = numbers.column
     put_in_order(drawn, domain.orders, rng)
+    for one in domain.formulas:
+        put_by_formula(domain, codes_of, one, drawn, rng)
     columns |= {name: numbers.column for name, numbers in drawn.items()}
     for numbers in timed:
         time = numbers.attribute

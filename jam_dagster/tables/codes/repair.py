@@ -9,8 +9,10 @@ import numpy.typing as npt
 
 from jam_dagster.tables.codes.repair_missing import place_missing
 from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.codes.within_formula import fit_formula
 from jam_dagster.tables.domain.constraints import Order
 from jam_dagster.tables.domain.domain import Clique, Domain
+from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.missing_where import MissingWhere
 
 _PASSES = 3
@@ -29,7 +31,8 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
     repair breaks a constraint or an impossible combination of the domain.
 
     A cell that is missing where it cannot be changes places with one of a row where it can be, so
-    that a column's share of missing cells stays what it was.
+    that a column's share of missing cells stays what it was. A number that no formula can give in
+    its bin moves to the bin in which the formula has it.
 
     A domain without repairs gives the same records.
     """
@@ -46,6 +49,9 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
         for one in domain.repairs:
             if isinstance(one, MissingWhere):
                 place_missing(domain, codes, one, rng)
+                continue
+            if isinstance(one, Formula):
+                codes[one.attribute] = fit_formula(domain, codes, one, rng)
                 continue
             kept_share = 1.0 if isinstance(one, Order) else _KEPT_SHARE
             _repair(domain, codes, *domain.broken_cells(one, drawn=True), kept_share, rng)

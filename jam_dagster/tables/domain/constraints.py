@@ -14,7 +14,7 @@
 
 As in SQL, a missing value breaks none but ``not_null`` and ``missing``. A domain's ``constraints``
 hold in every record: the model gives what breaks them no probability. Its ``repairs`` are the same
-of synthetic rows alone.
+of synthetic rows alone, and may be formulas (see `formula`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.entries import plain_entry
 from jam_dagster.tables.domain.expressions import column_text, syntax_of
+from jam_dagster.tables.domain.formula import Formula, formula_from
 from jam_dagster.tables.domain.impossible import (
     NamedValues,
     OrderedAttributes,
@@ -237,9 +238,11 @@ class NotNull:
 
 
 Constraint = Order | Combinations | NotNull | MissingWhere
+Repair = Constraint | Formula
+"""What synthetic rows are changed to keep."""
 
 
-def described(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> list[str]:
+def described(domain: OrderedAttributes, constraints: Sequence[Repair]) -> list[str]:
     """Return constraints in words, columns of which one thing holds in one line."""
     lines, never = [], ""
     for alike in _alike(constraints):
@@ -287,7 +290,7 @@ def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttribut
                 )
 
 
-def sorted_orders(constraints: Iterable[Constraint]) -> tuple[Order, ...]:
+def sorted_orders(constraints: Iterable[Repair]) -> tuple[Order, ...]:
     """Return orders, each after those on its lower attribute, or raise DomainError of a circle."""
     waiting = [one for one in constraints if isinstance(one, Order)]
     done: list[Order] = []
@@ -308,11 +311,9 @@ def sorted_orders(constraints: Iterable[Constraint]) -> tuple[Order, ...]:
 # The form in a domain file.
 
 
-def constraints_from(
-    domain: OrderedAttributes, key: str, written: object
-) -> tuple[Constraint, ...]:
-    """Return the constraints that stand under a key of a domain file."""
-    found: list[Constraint] = []
+def constraints_from(domain: OrderedAttributes, key: str, written: object) -> tuple[Repair, ...]:
+    """Return what a domain file has under the key `constraints` or `repairs`."""
+    found: list[Repair] = []
     values = NamedValues()
     for entry in as_list("the domain", key, written or []):
         if isinstance(entry, str):
@@ -330,10 +331,19 @@ def constraints_from(
         if isinstance(entry, Mapping) and "missing" in entry:
             found += missing_from(domain, what, entry, values)
             continue
+        if isinstance(entry, Mapping) and "formula" in entry:
+            check_keys(what, entry, ("formula",))
+            if key != "repairs":
+                raise DomainError(
+                    f"{what} is a formula, which no model keeps: move it to 'repairs', or derive"
+                    " the column"
+                )
+            found.append(formula_from(what, entry["formula"]))
+            continue
         if not isinstance(entry, Mapping) or len(entry) != 1:
             raise SpecificationError(
                 f"{what} must be an order, such as departure <= arrival, or have one of the keys"
-                f" 'combinations', 'not_null' and 'missing', got {entry!r}"
+                f" 'combinations', 'not_null', 'missing' and 'formula', got {entry!r}"
             )
         check_keys(what, entry, ("combinations", "not_null", "missing"))
         if "not_null" in entry:
@@ -342,7 +352,7 @@ def constraints_from(
         else:
             entries = as_list(what, "combinations", entry["combinations"])
             found.append(_combinations(domain, entries, values))
-    paired = sum(isinstance(one, Order | Combinations) for one in found)
+    paired = sum(isinstance(one, Order | Combinations | Formula) for one in found)
     if paired > _MOST_CONSTRAINTS or len(found) - paired > _MOST_MISSING:
         raise DomainError(
             f"the domain has more than {_MOST_CONSTRAINTS:,} {key}, or more than {_MOST_MISSING:,}"
@@ -351,7 +361,7 @@ def constraints_from(
     return tuple(found)
 
 
-def constraints_to(domain: OrderedAttributes, constraints: Sequence[Constraint]) -> list[Any]:
+def constraints_to(domain: OrderedAttributes, constraints: Sequence[Repair]) -> list[Any]:
     """Return what a domain file has of constraints: the inverse of `constraints_from`."""
     entries: list[Any] = []
     for alike in _alike(constraints):
@@ -360,6 +370,8 @@ def constraints_to(domain: OrderedAttributes, constraints: Sequence[Constraint])
             entries.append(missing_to(domain, cast("list[MissingWhere]", alike)))
         elif isinstance(one, NotNull):
             entries.append({"not_null": [name for each in alike for name in each.attributes]})
+        elif isinstance(one, Formula):
+            entries.append({"formula": {one.attribute: one.expression}})
         elif isinstance(one, Order):
             text = one.describe(domain)
             apart = [[*map(short_number, entry)] for entry in one.apart]
@@ -371,10 +383,10 @@ def constraints_to(domain: OrderedAttributes, constraints: Sequence[Constraint])
     return entries
 
 
-def _alike(constraints: Sequence[Constraint]) -> list[list[Constraint]]:
+def _alike(constraints: Sequence[Repair]) -> list[list[Repair]]:
     """Return constraints in groups of neighbours that one entry of a domain file holds."""
 
-    def entry(numbered: tuple[int, Constraint]) -> tuple[Any, ...]:
+    def entry(numbered: tuple[int, Repair]) -> tuple[Any, ...]:
         place, one = numbered
         if isinstance(one, MissingWhere):
             return (MissingWhere, one.where, one.codes, one.exactly)

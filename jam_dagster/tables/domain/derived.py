@@ -132,13 +132,17 @@ class DerivedColumn:
 
 @dataclass(frozen=True)
 class PlannedColumn:
-    """A derived column ready to be computed: its name, what computes it, and its dtype."""
+    """A derived column ready to be computed: its name, what computes it, and its dtype.
+
+    With `if_known` it is an attribute, which follows from the other cells only if all are known.
+    """
 
     name: str
     tree: Any
     dtype: str
     values: Mapping[str, Value]
     described: str
+    if_known: bool = False
 
     @property
     def sources(self) -> set[str]:
@@ -149,6 +153,13 @@ class PlannedColumn:
         """Return the cells in rows."""
         found = evaluated(self.tree, rows)
         return looked_up(found, self.values) if self.values else found
+
+    def where_known(self, dtype: str) -> PlannedColumn:
+        """Return it as what an attribute of numbers is, in its dtype, if all cells are known."""
+        if self.dtype not in (DTYPES["integer"][0], DTYPES["number"][0]):
+            raise DomainError(f"the formula of {self.name!r} gives no number: correct it")
+        dtype = dtype if dtype in DTYPES["number"] else self.dtype
+        return replace(self, dtype=dtype, if_known=True)
 
 
 def planned(
@@ -192,14 +203,22 @@ def planned(
     return tuple(plan)
 
 
-def reproduces(expression: Value, column: pd.Series[Any], table: pd.DataFrame) -> bool:
-    """Return whether an expression over a table gives a column, missing cells included."""
+def reproduces(
+    expression: Value, column: pd.Series[Any], table: pd.DataFrame, *, gaps: bool = False
+) -> bool:
+    """Return whether an expression over a table gives a column, missing cells included.
+
+    With `gaps` one may be missing where the other is not.
+    """
     tree: Tree = parsed("", expression) if isinstance(expression, str) else expression
     rows = Rows(0, len(table), lambda name: read_cells(name, table[name]), _rng())
     found, wanted = evaluated(tree, rows), read_cells(str(column.name), column)
     kinds = {"integer": "number"}
     alike = kinds.get(found.kind, found.kind) == kinds.get(wanted.kind, wanted.kind)
-    same = (found.values == wanted.values) | wanted.missing if alike else np.array(False)
+    either = found.missing | wanted.missing if gaps else wanted.missing
+    same = (found.values == wanted.values) | either if alike else np.array(False)
+    if gaps:
+        return bool(same.all())
     # What no expression can read, such as integers beyond 2^53, is equal to nothing.
     known = wanted.missing == missing_in(column)
     return bool(same.all()) and bool((known & (found.missing == wanted.missing)).all())
@@ -219,7 +238,7 @@ def broken_rows(
     """Return the rows in which a derived column is not what the other cells make of it."""
 
     def read(name: str) -> Cells:
-        return _read(name, table[name], formats)
+        return formatted_cells(name, table[name], formats)
 
     rows = Rows(0, len(table), read, _rng())
     if isinstance(one.tree, Lookup):
@@ -227,8 +246,10 @@ def broken_rows(
     # Given its dtype first, which may round it.
     wanted = read_cells(one.name, typed(one.name, one.cells(rows), one.dtype))
     found = read_cells(one.name, table[one.name])
-    differs: npt.NDArray[np.bool_] = wanted.missing != found.missing
-    differs |= ~wanted.missing & (wanted.values != found.values)
+    known: npt.NDArray[np.bool_] = ~wanted.missing & ~found.missing
+    differs: npt.NDArray[np.bool_] = known & (wanted.values != found.values)
+    if not one.if_known:
+        differs |= wanted.missing != found.missing
     return differs
 
 
@@ -239,14 +260,15 @@ def formats_of(attributes: Iterable[Attribute]) -> dict[str, str]:
     return {name: written for name, written in formats.items() if "%" in written}
 
 
-def _read(name: str, column: pd.Series[Any], formats: Formats) -> Cells:
+def formatted_cells(name: str, column: pd.Series[Any], formats: Formats) -> Cells:
+    """Return the cells of a column, whose texts are dates if it has a format."""
     cells = read_cells(name, column)
     return replace(cells, format=formats[name]) if name in formats else cells
 
 
 def instants(column: pd.Series[Any], formats: Formats = _NONE) -> pd.Series[Any]:
     """Return the dates, timestamps or texts of a column as timestamps in their zone or UTC."""
-    cells = as_instants(_read(str(column.name), column, formats))
+    cells = as_instants(formatted_cells(str(column.name), column, formats))
     index = pd.DatetimeIndex(np.where(cells.missing, np.datetime64("NaT", "us"), cells.values))
     index = index if cells.zone is None else index.tz_localize("UTC").tz_convert(cells.zone)
     found: pd.Series[Any] = pd.Series(index, index=column.index, name=column.name)
@@ -325,7 +347,7 @@ def _computed(
         count = min(_ROWS, len(table) - start)
 
         def read(name: str, rows: slice = slice(start, start + count)) -> Cells:
-            return _read(name, columns[name].iloc[rows], formats)
+            return formatted_cells(name, columns[name].iloc[rows], formats)
 
         cells = one.cells(Rows(before + start, count, read, rng))
         if cells.kind == "text":

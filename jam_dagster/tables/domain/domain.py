@@ -24,6 +24,7 @@ from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
     Order,
+    Repair,
     check_constraints,
     constraints_to,
     described,
@@ -36,6 +37,7 @@ from jam_dagster.tables.domain.domain_file import (
     read_domain,
     save_domain,
 )
+from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of
 from jam_dagster.tables.domain.lookups import Lookup
 
@@ -68,7 +70,8 @@ class Domain:
     constraints
         What holds between the attributes of every record; a mechanism keeps the rest at zero.
     repairs
-        Constraints that synthetic rows are changed to keep, and that no record is held to.
+        Constraints and formulas that synthetic rows are changed to keep, and that no record is
+        held to.
 
     Raises
     ------
@@ -83,7 +86,7 @@ class Domain:
     derived: tuple[DerivedColumn, ...] = ()
     order: Clique = ()
     constraints: tuple[Constraint, ...] = ()
-    repairs: tuple[Constraint, ...] = ()
+    repairs: tuple[Repair, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -111,6 +114,8 @@ class Domain:
             checked = tuple(one.checked(self) for one in getattr(self, key))
             object.__setattr__(self, key, checked)
             for one in checked:
+                if isinstance(one, Formula):
+                    continue
                 cells = self.size(one.attributes)
                 masked += cells * (len(one.listed) if isinstance(one, Combinations) else 1)
                 if cells > _MAX_IMPOSSIBLE_CELLS:
@@ -126,6 +131,7 @@ class Domain:
         # A circle is found at once.
         _ = self.orders
         check_constraints(self.constraints, self)
+        self._check_formulas()
         for clique, mask in self.impossible_masks().items():
             if mask.all():
                 raise DomainError(
@@ -142,6 +148,19 @@ class Domain:
                 "the order of the columns must name each attribute and each derived column once:"
                 f" see {differ[0]}"
             )
+
+    def _check_formulas(self) -> None:
+        """Raise DomainError where decoding cannot keep a formula beside what else it keeps."""
+        ordered = {name for order in self.orders for name in order.attributes}
+        taken: set[str] = set()
+        for one in self.formulas:
+            for name in one.attributes:
+                if name in ordered or name in taken:
+                    other = "an order" if name in ordered else "another formula"
+                    raise DomainError(
+                        f"the formula of {one.attribute!r} and {other} are on {name!r}: remove one"
+                    )
+            taken.update(one.attributes)
 
     def _fitted(self, combination: ImpossibleCombination) -> ImpossibleCombination:
         clique = self.canonical(combination.attributes)
@@ -169,7 +188,14 @@ class Domain:
     @property
     def rules(self) -> tuple[Constraint | PlannedColumn, ...]:
         """The repairs, and the derived columns that others determine: what decoded rows keep."""
-        return (*self.repairs, *(one for one in self.plan if one.sources))
+        constraints = (one for one in self.repairs if not isinstance(one, Formula))
+        formulas = (one.planned(self) for one in self.formulas)
+        return (*constraints, *formulas, *(one for one in self.plan if one.sources))
+
+    @cached_property
+    def formulas(self) -> tuple[Formula, ...]:
+        """The repairs that are formulas."""
+        return tuple(one for one in self.repairs if isinstance(one, Formula))
 
     @cached_property
     def orders(self) -> tuple[Order, ...]:

@@ -23,12 +23,13 @@ from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS
 from jam_dagster.tables.domain.constraints import (
     Combinations,
-    Constraint,
     NotNull,
     Order,
+    Repair,
     sorted_orders,
 )
 from jam_dagster.tables.domain.determined_sums import LEAST_ROWS
+from jam_dagster.tables.domain.found_formulas import found_formulas
 from jam_dagster.tables.domain.found_missing import found_missing
 from jam_dagster.tables.domain.time_draft import shape_of
 
@@ -42,7 +43,7 @@ _MOST_PAIRED = 2**14
 _MOST_FOUND = 10
 
 
-def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Constraint, ...]:
+def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Repair, ...]:
     """Return what holds in every row of a public table, which is encoded as well.
 
     Of many orders and combinations, those that unrelated columns would break most often.
@@ -55,12 +56,15 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Const
         and one.null_code is not None
         and not (encoded.column(one.name) == one.null_code).any()
     ]
+    orders = _orders(table, encoded.domain.binned)
+    ordered = {name for one in orders for name in one.attributes}
     # Cells are filled first, then fitted to others.
     return (
         *never,
         *found_missing(encoded),
-        *_orders(table, encoded.domain.binned),
+        *orders,
         *_combinations(encoded),
+        *found_formulas(table, encoded.domain.binned, ordered),
     )
 
 
