@@ -49,6 +49,7 @@ _MOST_CHARACTERS = 2000
 _MOST_CONSTRAINTS = 100
 _MOST_APART = 1000
 _MOST_MISSING = 1000
+_MOST_FORMULAS = 20
 
 
 @dataclass(frozen=True)
@@ -358,6 +359,8 @@ def constraints_from(domain: OrderedAttributes, key: str, written: object) -> tu
             f"the domain has more than {_MOST_CONSTRAINTS:,} {key}, or more than {_MOST_MISSING:,}"
             " on missing values: declare fewer"
         )
+    if sum(isinstance(one, Formula) for one in found) > _MOST_FORMULAS:
+        raise DomainError(f"the domain has more than {_MOST_FORMULAS} formulas: declare fewer")
     return tuple(found)
 
 

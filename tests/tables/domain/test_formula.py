@@ -69,6 +69,8 @@ def test_one_cell_follows_from_one_rule():
         domain(TOTAL, twice, c={"bounds": [0, 200], "integer": True})
     with pytest.raises(DomainError, match="which no model keeps: move it to 'repairs'"):
         domain(TOTAL, key="constraints")
+    with pytest.raises(DomainError, match="more than 20 formulas"):
+        domain(*[TOTAL] * 21)
 
 
 @pytest.mark.parametrize("total", [1, 2])
