@@ -224,6 +224,21 @@ def reproduces(
     return bool(same.all()) and bool((known & (found.missing == wanted.missing)).all())
 
 
+def recomputed(
+    expression: str, column: pd.Series[Any], table: pd.DataFrame, formats: Formats = _NONE
+) -> pd.Series[Any]:
+    """Return a column as an expression over a table gives it, in the column's dtype."""
+
+    def read(name: str) -> Cells:
+        return formatted_cells(name, table[name], formats)
+
+    name = str(column.name)
+    cells = evaluated(parsed(name, expression), Rows(0, len(table), read, _rng()))
+    dtype: Any = column.dtype
+    found = typed(name, cells, DTYPES[cells.kind][0]).astype(dtype)
+    return pd.Series(found.array, index=column.index, name=name)
+
+
 def holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFrame) -> bool:
     """Return whether an expression gives a column in a sample and in the whole table."""
     try:

@@ -77,23 +77,14 @@ def determined(
     An expression reads modelled columns, and at least one of these stays. `formats` are those of
     columns whose texts are dates. The entry of a column of labels has the `values` of codes, too.
     """
-    rows = np.unique(np.linspace(0, len(table) - 1, _SAMPLE).astype(np.int64))
-    table = table.reset_index(drop=True)
-    table = table[[name for name in table.columns if _is_plain(table[name])]]
+    table, sample, distinct = _sampled(table)
     modelled = [name for name in modelled if name in table.columns]
-    sample = table.iloc[rows]
-    distinct = {str(name): int(sample[name].nunique()) for name in table.columns}
-    found: dict[str, Entry] = {}
     times = [name for name in modelled if name in formats or _is_time(sample[name])]
-    sources: list[str] = []
     # In few rows columns agree by chance.
     enough = len(table) >= LEAST_ROWS
-    # What has most values tells most of the others.
-    for name in sorted(times if enough else (), key=lambda one: -distinct[one]):
-        if name not in found:
-            sources.append(name)
-            rest = [one for one in distinct if one not in found and one not in sources]
-            found |= _parts(name, rest, sample, table, distinct, formats)
+    found: dict[str, Entry] = {}
+    if enough:
+        found |= _all_parts(times, sample, table, distinct, formats)
     clocks = dict(clock_sums(sample, table, [one for one in modelled if one not in found]))
     found |= clocks if enough else {}
     # A sum of what a clock gives may be what gives it.
@@ -111,6 +102,46 @@ def determined(
             elif name not in modelled and (key := _key(table[name])):
                 found[name] = key
     return {name: found[name] for name in distinct if name in found}
+
+
+def parts_of_dates(table: pd.DataFrame, formats: Formats = _NONE) -> dict[str, str]:
+    """Return the columns of a table that are a part of one of its dates in every row, with it.
+
+    Columns of dates are none of them. `formats` are as for `determined`.
+    """
+    table, sample, distinct = _sampled(table)
+    if len(table) < LEAST_ROWS:
+        return {}
+    times = [name for name in distinct if name in formats or _is_time(sample[name])]
+    found = _all_parts(times, sample, table, distinct, formats)
+    return {name: str(one) for name, one in found.items() if name not in times}
+
+
+def _sampled(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, int]]:
+    """Return the columns whose cells can be compared, a sample of them, and its distinct values."""
+    rows = np.unique(np.linspace(0, len(table) - 1, _SAMPLE).astype(np.int64))
+    table = table.reset_index(drop=True)
+    table = table[[name for name in table.columns if _is_plain(table[name])]]
+    sample = table.iloc[rows]
+    return table, sample, {str(name): int(sample[name].nunique()) for name in table.columns}
+
+
+def _all_parts(
+    times: Sequence[str],
+    sample: pd.DataFrame,
+    table: pd.DataFrame,
+    distinct: dict[str, int],
+    formats: Formats,
+) -> dict[str, Value]:
+    """Return the columns that are parts of dates; those with the most values come first."""
+    found: dict[str, Value] = {}
+    sources: list[str] = []
+    for name in sorted(times, key=lambda one: -distinct[one]):
+        if name not in found:
+            sources.append(name)
+            rest = [one for one in distinct if one not in found and one not in sources]
+            found |= _parts(name, rest, sample, table, distinct, formats)
+    return found
 
 
 def part_of(expression: Entry, time: str) -> tuple[str, str] | None:

@@ -9,10 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.clock import Clock
+from jam_dagster.tables.domain.derived import recomputed
+from jam_dagster.tables.domain.determined import parts_of_dates
 from jam_dagster.tables.domain.time_draft import seconds_in
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.columns import each_value, exact_column
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 _SHIFT = re.compile(r"(-?\d{1,6}) ?(day|week)s?", re.ASCII)
 _DAY_OF_MONTH = re.compile(r"%-?[dj]")
+# Clocks of a zone may move in between, so that the time of day in UTC stays and this one does not.
+_TIMES_OF_DAY = ("hour(", "minute(")
 # A month without a day moves to the month that its middle moves to.
 _MIDDLE_OF_MONTH = timedelta(days=14)
 
@@ -33,7 +38,8 @@ class ShiftedSource(ReadWhole):
     """A public table with its dates and timestamps moved by a number of days or weeks.
 
     All columns of dates move alike, so that the time between two of them stays. Whole weeks keep
-    the days of the week. Parts of dates in columns of their own, such as a year, do not move.
+    the days of the week. A column that is a part of a date in every row, such as its year, is that
+    part of the moved date; hours and minutes stay.
 
     Parameters
     ----------
@@ -74,8 +80,14 @@ class ShiftedSource(ReadWhole):
         if private:
             raise SpecificationError(SHIFTED_PRIVATE)
         table = self.source.read(private=False)
-        shifted = {name: _shifted(column, self._length) for name, column in table.items()}
-        return pd.DataFrame(shifted, index=table.index)
+        clocks = {name: found[0] for name in table if (found := _dates_in(table[name]))}
+        formats = {name: str(one.format) for name, one in clocks.items() if one.is_text}
+        moved = {name: _shifted(table[name], one, self._length) for name, one in clocks.items()}
+        shifted: pd.DataFrame = table.assign(**moved)
+        for name, expression in parts_of_dates(table, formats).items():
+            if name not in clocks and not expression.startswith(_TIMES_OF_DAY):
+                shifted[name] = recomputed(expression, table[name], shifted, formats)
+        return shifted
 
     @property
     def _length(self) -> timedelta:
@@ -130,10 +142,16 @@ def within_period(domain: Domain, first: date, last: date) -> Domain:
     return replace(domain, attributes=extended)
 
 
+def _dates_in(column: pd.Series[Any]) -> tuple[Clock, npt.NDArray[np.float64]] | None:
+    """Return how a public column of dates writes them, and their counts; None of another one."""
+    found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
+    return None if found is None or found[0].kind != "instant" else found
+
+
 def _days(column: pd.Series[Any]) -> tuple[date, date] | None:
     """Return the first and the last day of a public column of dates; None of another one."""
-    found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
-    if found is None or found[0].kind != "instant":
+    found = _dates_in(column)
+    if found is None:
         return None
     clock, counts = found
     return clock.moment(float(np.nanmin(counts))).date(), clock.moment(
@@ -147,7 +165,7 @@ SHIFTED_PRIVATE = (
 )
 
 
-def _shifted(column: pd.Series[Any], length: timedelta) -> pd.Series[Any]:
+def _shifted(column: pd.Series[Any], clock: Clock, length: timedelta) -> pd.Series[Any]:
     if isinstance(column.dtype, np.dtype) and column.dtype.kind == "M":
         return column + length
     if isinstance(column.dtype, pd.DatetimeTZDtype):
@@ -159,10 +177,6 @@ def _shifted(column: pd.Series[Any], length: timedelta) -> pd.Series[Any]:
             zone, ambiguous=first, nonexistent="shift_forward"
         )
         return local
-    found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
-    if found is None or found[0].kind != "instant":
-        return column
-    clock, _ = found
     monthly = clock.is_text and not _DAY_OF_MONTH.search(str(clock.format))
     if monthly:
         length += _MIDDLE_OF_MONTH

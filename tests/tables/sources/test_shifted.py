@@ -47,6 +47,38 @@ def test_texts_keep_their_format(before: list[str], after: list[str] | None) -> 
     assert found == [*expected * 10, None]
 
 
+def test_parts_of_a_date_move_with_it() -> None:
+    days = pd.date_range("2024-01-01", "2024-03-15").repeat(2)
+    at = days.strftime("%d.%m.%Y")
+    table = pd.DataFrame(
+        {
+            "at": at,
+            "month": days.month.astype("int32"),
+            "weekday": days.weekday,
+            "label": days.strftime("%b %Y"),
+            "hour": days.day % 24,
+            "near": [*days.day[:-1], 1],
+        }
+    )
+    moved = ShiftedSource(FrameSource(table, "public"), "9 days").read(private=False)
+    read = pd.to_datetime(moved["at"], format="%d.%m.%Y")
+    assert (read == days + pd.Timedelta(days=9)).all()
+    assert (read.dt.month == moved["month"]).all()
+    assert (read.dt.weekday == moved["weekday"]).all()
+    assert (read.dt.strftime("%b %Y") == moved["label"]).all()
+    assert moved.dtypes.equals(table.dtypes)
+    # One row says that it is not the day of the month.
+    pd.testing.assert_frame_equal(moved[["hour", "near"]], table[["hour", "near"]])
+
+
+def test_an_hour_stays_though_clocks_move() -> None:
+    at = pd.date_range("2024-03-01", periods=200, freq="7h", tz="UTC")
+    hours = at.tz_convert("America/New_York").hour
+    table = pd.DataFrame({"at": at.strftime("%Y-%m-%dT%H:%M:%SZ"), "hour": hours})
+    moved = ShiftedSource(FrameSource(table, "public"), "26 weeks").read(private=False)
+    assert moved["hour"].tolist() == hours.tolist()
+
+
 def test_dates_and_timestamps_keep_their_types() -> None:
     assert shifted([date(2024, 1, 1), None], "1 day") == [date(2024, 1, 2), None]
     moments = [datetime(2024, 1, 1, 5, 6, 7, 8), None]
