@@ -18,6 +18,7 @@ from typing import (
     Literal,
     Self,
     Union,
+    cast,
     get_args,
     get_origin,
 )
@@ -32,7 +33,7 @@ from jam_dagster.common.choices import (
     NoiseName,
     Relation,
 )
-from jam_dagster.common.section import Count, Number, Positive, Section, Whole
+from jam_dagster.common.section import Count, Number, Positive, Section, Whole, readable
 from jam_dagster.errors import SpecificationError
 
 if TYPE_CHECKING:
@@ -161,6 +162,37 @@ class PrivacySpec(Section):
         description="share of the mechanism's rho that measures the number of rows, where that is"
         " private: with `add_remove`, or more than one row a person",
     )
+    advantage: Annotated[Number | None, Option(Panel.BUDGET, shown="by epsilon")] = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="instead of epsilon: what an attacker may gain at most who decides from the"
+        " release whether a person's record is in it, such as 0.1 for ten points",
+        examples=[0.1],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_advantage(cls, given: Any) -> Any:
+        """Replace an advantage by the epsilon that it stands for."""
+        if not isinstance(given, dict) or given.get("advantage") is None:
+            return given
+        if given.get("epsilon") is not None:
+            raise SpecificationError(
+                "privacy.epsilon and privacy.advantage say the same thing: remove one"
+            )
+        from jam_dagster.privacy import epsilon_from_advantage
+
+        rest = {key: one for key, one in given.items() if key != "advantage"}
+        delta = given.get("delta") or cls.model_fields["delta"].default
+        try:
+            advantage, delta = (
+                float(cast("Any", readable(given["advantage"]))),
+                float(cast("Any", readable(delta))),
+            )
+            return rest | {"epsilon": epsilon_from_advantage(advantage, delta)}
+        except (ValueError, SpecificationError) as error:
+            raise SpecificationError(f"privacy.advantage: {error}") from None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -33,6 +33,7 @@ from jam_dagster.privacy import (
     Neighbours,
     NoiseCall,
     ReleaseKey,
+    describe_advantage,
     epsilon_from_rho,
     rho_within,
 )
@@ -424,6 +425,10 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
         f"This holds whatever else anybody knows, and whatever is computed from the release later.",
         "It was accounted for in zero-concentrated differential privacy: the amounts of rho of all "
         "draws add up, and rho is converted once, for the release as a whole.",
+        "An attacker who knows both of these tables, and decides from the release which one it was "
+        "made from, names one of them at most "
+        f"{describe_advantage(Budget(asked.epsilon, asked.delta))} more often if it was that one "
+        "than if it was not (sqrt(rho / 2), by Pinsker's inequality).",
     ]
     if certificate.neighbours.records_public:
         said.append(

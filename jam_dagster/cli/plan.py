@@ -255,14 +255,16 @@ def _print_lines(lines: Mapping[str, str]) -> None:
 
 def _known(known: Known) -> dict[str, str]:
     """Return what is known before the trials, in words."""
-    from jam_dagster.privacy import describe_rho
+    from jam_dagster.privacy import Budget, describe_advantage, describe_rho
 
     size, noise = known.size, known.noise
+    risk = describe_advantage(Budget(known.epsilon, known.delta))
     assumed = " (assumed)" if known.records_assumed else ""
     costly = "; ".join(f"{one.name} ({one.values:,} values) {one.share:.0%}" for one in size.costly)
     lines = {
         "Specification": known.specification,
         "Budget": describe_rho(sum(known.shares.values()), known.delta),
+        "Risk": f"an attacker gains at most {risk}",
         "Records": f"{known.records:,} private{assumed}, {known.public_records:,} public",
         "Candidates": f"{size.candidates:,} (the workload's {size.workload:,} marginals and all "
         "within them)",

@@ -11,7 +11,10 @@ from jam_dagster.common.choices import EVALUATION_SHARE, RECORDS_SHARE, NoiseNam
 from jam_dagster.privacy.account import Account, UnledgeredAccount
 from jam_dagster.privacy.accounting import (
     Budget,
+    advantage_from_rho,
+    describe_advantage,
     describe_rho,
+    epsilon_from_advantage,
     epsilon_from_rho,
     exponential_epsilon,
     gaussian_sigma,
@@ -75,7 +78,10 @@ __all__ = [
     "SeededNoise",
     "UnledgeredAccount",
     "Verification",
+    "advantage_from_rho",
+    "describe_advantage",
     "describe_rho",
+    "epsilon_from_advantage",
     "epsilon_from_rho",
     "exponential_epsilon",
     "gaussian_sigma",

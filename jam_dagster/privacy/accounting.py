@@ -33,6 +33,8 @@ UNITS_PER_RHO = 10**15
 MAX_RHO = 9_000.0
 """The largest amount of rho that is accepted; it fits a signed 64-bit count of units."""
 
+# More than the functions of floats may be wrong by, which round neither up nor down.
+_ROUNDING = 2.0**-40
 _PRECISION = Context(prec=60)
 # ln(alpha - 1) is searched between these; the optimum for any budget above one unit lies inside.
 _LOG_ORDER_RANGE = (-40.0, 46.0)
@@ -163,6 +165,85 @@ def rho_from_epsilon(epsilon: float, delta: float) -> float:
     return _float_below(bound)
 
 
+def advantage_from_rho(rho: float) -> float:
+    """Return what an attacker gains at most from the outcomes of a mechanism that costs `rho`.
+
+    The attacker knows two neighbouring tables, and decides from the outcome which one was used. The
+    advantage is the rate of decisions for one where it was used less that where the other one was.
+    It is at most the total variation between the outcomes, which follows from their divergence, at
+    most `rho` (Bun and Steinke 2016, Definition 1.1, at an order near 1)::
+
+        advantage <= sqrt(rho / 2)           (Pinsker)
+        advantage <= sqrt(1 - exp(-rho))     (Bretagnolle and Huber)
+
+    Parameters
+    ----------
+    rho : float
+        Amount of zCDP, 0 or more.
+
+    Returns
+    -------
+    float
+        The smaller bound, rounded up, between 0 and 1.
+
+    Raises
+    ------
+    SpecificationError
+        If `rho` is out of range.
+
+    Examples
+    --------
+    >>> round(advantage_from_rho(0.0149730577), 4)
+    0.0865
+    """
+    if _number(rho, "rho") == 0.0:
+        return 0.0
+    rho = check_rho(rho)
+    smaller = min(math.sqrt(rho / 2.0), math.sqrt(-math.expm1(-rho)))
+    return min(1.0, smaller * (1.0 + _ROUNDING))
+
+
+def epsilon_from_advantage(advantage: float, delta: float) -> float:
+    """Return an epsilon at which no attacker gains more than `advantage`.
+
+    Parameters
+    ----------
+    advantage : float
+        As `advantage_from_rho` returns it, in (0, 1).
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        The largest epsilon but for rounding: the budget's rho is worth at most `advantage`.
+
+    Raises
+    ------
+    SpecificationError
+        If a value is out of range, or `advantage` is too small for any budget.
+
+    Examples
+    --------
+    >>> round(epsilon_from_advantage(0.1, 1e-9), 3)
+    1.169
+    """
+    value = _number(advantage, "advantage")
+    if not 0.0 < value < 1.0:
+        raise SpecificationError(
+            f"an advantage is above 0 and below 1, such as 0.1 for ten points, got {advantage!r}"
+        )
+    value *= 1.0 - 2.0 * _ROUNDING
+    rho = max(2.0 * value**2, -math.log1p(-(value**2)))
+    epsilon = epsilon_from_rho(rho, delta) if rho * UNITS_PER_RHO >= 1.0 else 0.0
+    if epsilon == 0.0:
+        raise SpecificationError(
+            f"advantage {advantage!r} at delta {delta!r} leaves no epsilon: raise it, or lower"
+            " delta"
+        )
+    return epsilon * (1.0 - 4.0 * _ROUNDING)
+
+
 def units_up(rho: float) -> int:
     """Return a charge of `rho` in whole units of 1e-15 rho, rounded up, exactly."""
     return math.ceil(_exact(rho) * UNITS_PER_RHO)
@@ -286,6 +367,18 @@ class Budget:
         if aside:
             shares[EVALUATION] = rho_reserving(aside)
         return shares
+
+
+def describe_advantage(budget: Budget) -> str:
+    """Return what an attacker gains at most, in points of a hundred and words.
+
+    >>> describe_advantage(Budget(1.0, 1e-9))
+    '8.66 percentage points'
+    """
+    points = 100.0 * advantage_from_rho(budget.rho)
+    # Three figures, rounded up.
+    digits = max(0, 2 - math.floor(math.log10(points)))
+    return f"{math.ceil(points * 10**digits) / 10**digits:.{digits}f} percentage points"
 
 
 def describe_rho(rho: float, delta: float) -> str:

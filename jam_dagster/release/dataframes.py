@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from jam_dagster.certificates import Certificate, Finding
@@ -230,7 +230,8 @@ class FrameRelease:
 class ReleaseOptions(TypedDict, total=False):
     """The options of a release, by type; `jam_dagster.keys` says what each means."""
 
-    epsilon: Required[float]
+    epsilon: float
+    advantage: float | None
     delta: float
     domain: Domain | Mapping[str, Any] | str | os.PathLike[str] | None
     dataset: str | None
@@ -300,9 +301,9 @@ def synthesize(
     progress
         Whether to write a line a round, and every message, to standard error.
     **options
-        What the release is: ``epsilon``, which is needed, and the others of `ReleaseOptions`,
-        which the reference describes. The same release again is free, opens no private table, and
-        gives the same synthetic table.
+        What the release is: ``epsilon`` or ``advantage``, which is needed, and the others of
+        `ReleaseOptions`, which the reference describes. The same release again is free, opens no
+        private table, and gives the same synthetic table.
 
     Returns
     -------
@@ -384,7 +385,7 @@ def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) ->
     unknown = [name for name in options if name not in ReleaseOptions.__annotations__]
     if unknown:
         raise TypeError(f"synthesize() got an unexpected keyword argument {unknown[0]!r}")
-    if "epsilon" not in options:
+    if "epsilon" not in options and options.get("advantage") is None:
         raise TypeError("synthesize() needs the keyword argument 'epsilon'")
     asked = {name: one for name, one in options.items() if one is not None}
     if asked.get("noise", "exact") == "exact" and not (ledger and asked.get("dataset")):

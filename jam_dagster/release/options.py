@@ -83,6 +83,10 @@ def release_attributes(
         _drop(attributes, "workload", *({"cliques", "weights"} - set(given)))
     if "cliques" in given:
         _drop(attributes, "workload", *({"degree"} - set(given)))
+    if "epsilon" in given:
+        _drop(attributes, "privacy", *({"advantage"} - set(given)))
+    if "advantage" in given:
+        _drop(attributes, "privacy", *({"epsilon"} - set(given)))
     if given.get("noise") == "exact" and "seed" not in given:
         _drop(attributes, "privacy", "seed")
     if "mechanism" in given or "settings" in given:

@@ -115,7 +115,8 @@ class SynthesisRequest:
         """
         if definition is None:
             for name in ("private", "epsilon"):
-                if options.get(name) is None:
+                by_risk = name == "epsilon" and options.get("advantage") is not None
+                if options.get(name) is None and not by_risk:
                     raise SpecificationError(
                         f"A release needs {name}: give --{name}, or name a defs.yaml that has it."
                     )

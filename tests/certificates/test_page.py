@@ -129,5 +129,5 @@ def test_the_guarantee_says_who_is_protected(
     assert other.releasable
     guarantee = other.to_dict()["privacy"]["guarantee"]
     assert said in guarantee[0]
-    assert ("is exact, and public" in guarantee[2]) is neighbours.records_public
+    assert ("is exact, and public" in guarantee[3]) is neighbours.records_public
     assert said in render_certificate(other)

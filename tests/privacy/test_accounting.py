@@ -15,7 +15,9 @@ from jam_dagster.privacy.accounting import (
     MAX_RHO,
     UNITS_PER_RHO,
     Budget,
+    advantage_from_rho,
     describe_rho,
+    epsilon_from_advantage,
     epsilon_from_rho,
     exponential_epsilon,
     gaussian_sigma,
@@ -91,6 +93,35 @@ def test_conversions_are_inverse_and_round_toward_safety(epsilon, delta):
     rho = rho_from_epsilon(epsilon, delta)
     assert epsilon_from_rho(rho, delta) == pytest.approx(epsilon, rel=1e-12)
     assert rho_from_epsilon(epsilon_from_rho(rho, delta), delta) >= rho * (1 - 1e-12)
+
+
+@given(rho=rhos)
+def test_the_gaussian_mechanism_gives_no_attacker_more(rho):
+    """The total variation of N(0, 1) and N(m, 1) is erf(m / sqrt 8), and they differ by rho."""
+    exact = math.erf(math.sqrt(2 * rho) / math.sqrt(8))
+    bound = advantage_from_rho(rho)
+    assert exact <= bound <= 1
+    assert bound <= min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho))) * (1 + 1e-11)
+
+
+@given(epsilon=epsilons)
+def test_randomized_response_gives_no_attacker_more(epsilon):
+    """Its answer is true with odds exp(epsilon); its divergence, at most rho, is this."""
+    advantage = math.tanh(epsilon / 2)
+    assert advantage_from_rho(epsilon * advantage) >= advantage
+
+
+@given(advantage=st.floats(1e-3, 0.999), delta=st.floats(1e-15, 1e-6))
+def test_a_budget_by_risk_keeps_it(advantage, delta):
+    epsilon = epsilon_from_advantage(advantage, delta)
+    found = advantage_from_rho(rho_from_epsilon(epsilon, delta))
+    assert advantage * (1 - 1e-9) <= found <= advantage
+
+
+@pytest.mark.parametrize("advantage", [0, 1, -0.1, math.nan, 1e-12, True, "0.1"])
+def test_no_budget_has_such_a_risk(advantage):
+    with pytest.raises(SpecificationError, match="advantage"):
+        epsilon_from_advantage(advantage, 1e-9)
 
 
 @given(epsilon=epsilons, delta=deltas)

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from jam_dagster.errors import InputError
+from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import DefaultWorkload
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
 from jam_dagster.planning import PlanRequest
+from jam_dagster.privacy import advantage_from_rho
 from jam_dagster.release import (
     EvaluationSpec,
     MechanismSpec,
@@ -348,3 +349,33 @@ def test_a_release_is_reported_unless_not_wanted() -> None:
 )
 def test_the_partition_before(spec: PartitionsSpec, order: list[str]) -> None:
     assert [spec.before(one) for one in order] == [None, *order[:-1]]
+
+
+def test_a_budget_is_asked_for_by_its_risk(tmp_path: Path) -> None:
+    def spec(**privacy: object) -> ReleaseSpec:
+        path = written(tmp_path, privacy=privacy)
+        attributes = yaml.safe_load(path.read_text())["attributes"]
+        asked = ReleaseSpec.from_config(attributes, tmp_path)
+        by_option = release_spec(written(tmp_path, privacy={"epsilon": 1.0}), **privacy)
+        # An option replaces what a file says, its epsilon too.
+        assert by_option.privacy == asked.privacy
+        return asked
+
+    domain = Domain.load(SURVEY / "domain.yaml")
+    asked = spec(advantage=0.1)
+    assert 0.1 * (1 - 1e-9) <= advantage_from_rho(asked.budget.rho) <= 0.1
+    # The specification has the epsilon alone.
+    assert asked.digest(domain) == spec(epsilon=asked.privacy.epsilon).digest(domain)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "message"),
+    [
+        ({"advantage": 0.1, "epsilon": 1}, "say the same thing: remove one"),
+        ({"advantage": 10}, r"privacy\.advantage: an advantage is above 0"),
+        ({"advantage": 1e-12}, "leaves no epsilon"),
+    ],
+)
+def test_a_risk_that_no_budget_has_is_refused(privacy: dict[str, float], message: str) -> None:
+    with pytest.raises(SpecificationError, match=message):
+        PrivacySpec.of(privacy)
