@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from benchmarks.splits import Split, load_split
-from jam_dagster.evaluation import error_bounds, marginal_errors
+from jam_dagster.evaluation import error_bounds
+from jam_dagster.evaluation.workload_error import marginal_errors
 from jam_dagster.mechanisms import Aim
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload

@@ -33,7 +33,7 @@ from jam_dagster.tables import MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.benchmark.data import Split
-    from jam_dagster.mechanisms import OnRound
+    from jam_dagster.mechanisms.context import OnRound
 
 Row = dict[str, Any]
 Judged = MarginalSource | IndependentTable

@@ -12,7 +12,8 @@ from jam_dagster.cli.console import echo, group, source, stderr
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
-    from jam_dagster.benchmark import Grid, Outcome, Planned
+    from jam_dagster.benchmark import Grid
+    from jam_dagster.benchmark.running import Outcome, Planned
 
 
 TOLERANCE = 0.005

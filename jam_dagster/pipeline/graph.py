@@ -19,7 +19,8 @@ from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_
 from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition
 from jam_dagster.privacy import Budget, Neighbours
 from jam_dagster.release.spec import ReleaseSpec, check_names
-from jam_dagster.tables import AssetSource, Source, at_partition
+from jam_dagster.tables import AssetSource, Source
+from jam_dagster.tables.sources.partition_template import at_partition
 
 PRIVATE_STORE = "private_io_manager"
 RELEASABLE_STORE = "releasable_io_manager"

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.workload_error import table_errors
-from jam_dagster.mechanisms import sample_rows
+from jam_dagster.mechanisms.loops.rows import sample_rows
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import ResearchFunding
 from jam_dagster.release.place import Place

@@ -13,7 +13,7 @@ from typing import Literal, cast, get_args
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.privacy.ledger.forecast import Due
-from jam_dagster.tables import check_partition
+from jam_dagster.tables.sources.partition_template import check_partition
 
 Cadence = Literal["daily", "weekly", "monthly"]
 

@@ -1,4 +1,4 @@
-"""Plots of a release, as Vega-Lite charts; `svg` and `png` render them.
+"""Plots of a release, as Vega-Lite charts.
 
 Charts show public tables, synthetic tables and released measurements, so they may be released. Only
 `error_by_marginal` shows exact statistics of private data, and must not be.
@@ -20,7 +20,7 @@ from jam_dagster.reports.budget_over_rounds import LOST_DRAWS, NUMBER_OF_ROWS, S
 from jam_dagster.reports.cell_groups import CellGroup
 from jam_dagster.reports.comparisons import CellShares, one_way_shares, pair_cells
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.reports.plot_style import chart_of, coloured, png, styled, svg
+from jam_dagster.reports.plot_style import chart_of, coloured, styled
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
 
-
-__all__ = [
-    "bound_by_marginal",
-    "budget_over_rounds",
-    "choices_per_round",
-    "error_by_marginal",
-    "live_pair",
-    "one_way_comparison",
-    "png",
-    "svg",
-    "two_way_panels",
-]
 
 KIND_NAMES = {
     "supported": "measured, or part of one that was",

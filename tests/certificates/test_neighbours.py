@@ -13,18 +13,17 @@ import pytest
 
 from jam_dagster.certificates import (
     Certificate,
-    FileHash,
     Finding,
-    ReleaseTerms,
-    RequestedBudget,
     certify,
     held,
     released_files,
     table_csv,
     verify,
 )
+from jam_dagster.certificates.facts import FileHash, ReleaseTerms, RequestedBudget
 from jam_dagster.certificates.issue import sha256_of
-from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism, sampling_generator
+from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from jam_dagster.benchmark import SplitFiles
+from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.cli import app
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation import workload_error

@@ -20,12 +20,8 @@ from jam_dagster.errors import (
     LostDrawError,
     SpecificationError,
 )
-from jam_dagster.evaluation import (
-    WorkloadErrors,
-    marginal_errors,
-    workload_error,
-)
-from jam_dagster.evaluation.workload_error import table_errors
+from jam_dagster.evaluation import WorkloadErrors, workload_error
+from jam_dagster.evaluation.workload_error import marginal_errors, table_errors
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, UnledgeredAccount
 from jam_dagster.privacy.noise.seeded import SeededNoise
 from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks

@@ -13,8 +13,9 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 import jam_dagster
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import DomainSpec, SyntheticRelease
+from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.privacy import Protection
+from jam_dagster.release import DomainSpec
 from jam_dagster.tables import PrivacyUnit
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 

@@ -17,6 +17,7 @@ from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.documents import checks_of, counts_of, judged
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
+from jam_dagster.reports.plot_style import png
 from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -39,7 +40,7 @@ def error_metadata(
     if measured.restricted:
         metadata["note"] = RESTRICTED
         metadata["error_by_marginal"] = pictures(
-            {f"Error by marginal ({RESTRICTED})": plots.png(plots.error_by_marginal(measured))}
+            {f"Error by marginal ({RESTRICTED})": png(plots.error_by_marginal(measured))}
         )
     elif measured.synthetic is not None:
         metadata["sigma"] = measured.sigma

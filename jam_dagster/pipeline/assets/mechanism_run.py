@@ -22,6 +22,7 @@ from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.mechanism_text import chooses_source
+from jam_dagster.reports.plot_style import png
 from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import first_rows
 
@@ -71,10 +72,10 @@ def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         **shares,
         "rounds": rounds_table(transcript),
         "budget_over_rounds": pictures(
-            {"Budget over rounds": plots.png(plots.budget_over_rounds(transcript))}
+            {"Budget over rounds": png(plots.budget_over_rounds(transcript))}
         ),
         "choices_per_round": pictures(
-            {"Choices per round": plots.png(plots.choices_per_round(transcript))}
+            {"Choices per round": png(plots.choices_per_round(transcript))}
         ),
         # What is left of rounding is none.
         "rho_returned": max(0.0, round(transcript.rho_budget - transcript.rho_spent, 12)),
@@ -121,4 +122,4 @@ def _comparisons(
         )
         for name in order[:PICTURED_ATTRIBUTES]
     }
-    return pictures({name: plots.png(chart) for name, chart in charts.items()})
+    return pictures({name: png(chart) for name, chart in charts.items()})

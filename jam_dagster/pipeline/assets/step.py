@@ -24,9 +24,9 @@ from jam_dagster.pipeline.storage.store_resource import check_stores
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.release.engine import Engine, Progress, rows_line
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
-from jam_dagster.tables import AssetSource, Domain, Source, at_partition
+from jam_dagster.tables import AssetSource, Domain, Source
 from jam_dagster.tables.sources.identity import canonical, place_of
-from jam_dagster.tables.sources.partition_template import linked_file, template_of
+from jam_dagster.tables.sources.partition_template import at_partition, linked_file, template_of
 from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from jam_dagster.errors import (
     NotApprovedError,
 )
 from jam_dagster.pipeline.budget.alerts import AlertKind, BudgetAlert
-from jam_dagster.privacy import rho_within, units_down
+from jam_dagster.privacy import rho_within
+from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.forecast import HORIZON, forecast, renewal_after
 from jam_dagster.privacy.ledger.policy import ANOTHER
 from jam_dagster.release.funding import LedgerFunding

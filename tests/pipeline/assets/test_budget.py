@@ -7,15 +7,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from jam_dagster.pipeline import (
-    BudgetAlert,
-    DatasetBudget,
-    PartitionsSpec,
-    PrivacySpec,
-    build_budget_sensor,
-)
+from jam_dagster.pipeline import BudgetAlert, DatasetBudget, build_budget_sensor
 from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
+from jam_dagster.release import PartitionsSpec, PrivacySpec
 from tests.budgets import FIXED, PUBLIC_N
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
