@@ -22,7 +22,7 @@ from jam_dagster.pipeline.assets.mechanism_run import (
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
-from jam_dagster.pipeline.budget.outlook import alert_of_refusal, refusal_ends_run
+from jam_dagster.pipeline.budget.alerts import alert_of_refusal, refusal_ends_run
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.privacy.shares import MECHANISM
