@@ -62,7 +62,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         domain = inputs["domain"] if declared is None else declared
         if not domain.restricted:
             workload = spec.workload.build(domain)
-            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM])
+            spec.mechanism.build().check(domain, workload, graph.spec.shares[MECHANISM])
         spec.check_target(domain)
         metadata = _asked(graph, domain)
         with refusal_ends_run(context):
@@ -99,7 +99,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
 def _left(graph: ReleaseGraph, funding: LedgerFunding) -> tuple[bool, dict[str, Any]]:
     """Return whether the budget is about to end, and what the UI shows of what is left of it."""
     key, partitions = funding.key, graph.spec.partitions
-    balance, price = funding.ledger.balance(key.dataset), units_down(graph.budget.rho)
+    balance, price = funding.ledger.balance(key.dataset), units_down(graph.spec.budget.rho)
     text, low = f"{balance.remaining_epsilon:.4g} epsilon of the dataset is left.", False
     if partitions is not None:
         done = {key.partition} | {
@@ -133,9 +133,9 @@ def _asked(graph: ReleaseGraph, domain: Domain) -> dict[str, Any]:
         "epsilon": spec.privacy.epsilon,
         # As text: a plot over time of what never changes tells nothing.
         "delta": f"{spec.privacy.delta:g}",
-        "rho": graph.budget.rho,
+        "rho": graph.spec.budget.rho,
         "specification": spec.digest(domain),
-        "neighbours": graph.neighbours.describe(),
+        "neighbours": graph.spec.neighbours.describe(),
     }
 
 

@@ -33,7 +33,7 @@ PICTURED_ATTRIBUTES = 4
 def run_warnings(graph: ReleaseGraph, result: ReleaseRun) -> tuple[str, ...]:
     """Return the warnings about a run's settings."""
     # A warning may depend on the number of rows only where that is shown.
-    shown = graph.tells_data(MECHANISM_RUN) or graph.neighbours.records_public
+    shown = graph.tells_data(MECHANISM_RUN) or graph.spec.neighbours.records_public
     privacy, records = graph.spec.privacy, result.transcript.records
     return configuration_warnings(privacy.epsilon, privacy.delta, records if shown else 1)
 
@@ -93,7 +93,7 @@ def sample_metadata(
     metadata: dict[str, Any] = {"releasable": graph.spec.releasable}
     if not domain.restricted:
         metadata |= table_metadata(graph, name, domain)
-    if graph.tells_data(name) or graph.neighbours.records_public:
+    if graph.tells_data(name) or graph.spec.neighbours.records_public:
         # Seeded noise around a private number tells it to everyone who knows the seed.
         metadata["dagster/row_count"] = sample.codes.records
     if not graph.tells_data(name):

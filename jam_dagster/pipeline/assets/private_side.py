@@ -206,7 +206,7 @@ def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
     workload = graph.spec.workload.build(domain)
     graph.spec.check_target(domain)
     try:
-        mechanism.check(domain, workload, graph.shares[MECHANISM])
+        mechanism.check(domain, workload, graph.spec.shares[MECHANISM])
     except (EmptyCandidateSetError, SpecificationError) as error:
         if not domain.restricted:
             raise

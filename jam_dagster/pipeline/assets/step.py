@@ -126,7 +126,7 @@ class ReleaseStep:
             spec = spec.model_copy(update={"private": reads})
         progress = Progress(on_round=on_round, on_rows=on_rows, notify=context.log.warning)
         run_id = context.run.run_id
-        shares, protection = graph.shares, spec.privacy.protection
+        shares, protection = graph.spec.shares, spec.privacy.protection
         if not spec.exact:
             research = research_place(self._resource(PRIVATE_STORE), spec)
             free = ResearchFunding(shares, protection, spec.privacy.seed or 0, research, run_id)
@@ -160,7 +160,7 @@ class ReleaseStep:
         if isinstance(source, AssetSource) and partition:
             # The partition stands in no text of the source.
             identity = canonical(source=identity, partition=partition)
-        counted = graph.neighbours.records_public
+        counted = graph.spec.neighbours.records_public
         template = template_of(graph.spec.private, partition, counted=counted)
         return identity, template, linked_file(source)
 
