@@ -17,7 +17,7 @@ from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.accounting import exponential_epsilon
 from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
-from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
+from jam_dagster.privacy.outcome_store import choice_digest, values_digest
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from jam_dagster.pipeline.build import (
     build_release_checks,
     build_release_job,
     build_synthetic_release,
+    check_definitions,
 )
-from jam_dagster.pipeline.code_location import check_definitions
 from jam_dagster.pipeline.component import SyntheticRelease
 from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource

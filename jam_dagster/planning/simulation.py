@@ -18,7 +18,7 @@ from jam_dagster.mechanisms.loops.rows import sample_rows
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import ResearchFunding
 from jam_dagster.release.place import Place
-from jam_dagster.release.stopwatch import peak_memory_mb
+from jam_dagster.release.synthesize import peak_memory_mb
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload, marginal_blocks
 
 if TYPE_CHECKING:

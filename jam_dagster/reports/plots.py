@@ -17,8 +17,7 @@ from jam_dagster.common import palette
 from jam_dagster.common.shown_text import shown
 from jam_dagster.errors import InputError
 from jam_dagster.reports.budget_over_rounds import LOST_DRAWS, NUMBER_OF_ROWS, Spending, shown_uses
-from jam_dagster.reports.cell_groups import CellGroup
-from jam_dagster.reports.comparisons import CellShares, one_way_shares, pair_cells
+from jam_dagster.reports.comparisons import CellGroup, CellShares, one_way_shares, pair_cells
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.reports.plot_style import chart_of, marked, stacked_uses, styled
 

@@ -29,7 +29,14 @@ from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.privacy.noise.calls import COUNTS
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from jam_dagster.tables.sources.dialect import Dialect
-from tests.battery.mechanisms import QUICK_CASES, Case, aim, every_mechanism_that_samples, marked, tilt
+from tests.battery.mechanisms import (
+    QUICK_CASES,
+    Case,
+    aim,
+    every_mechanism_that_samples,
+    marked,
+    tilt,
+)
 
 RELATIONS = [Neighbours(relation, k) for relation in ("replace_one", "add_remove") for k in (1, 3)]
 

@@ -16,7 +16,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.evaluation import ErrorBounds, TableErrors, WorkloadErrors, released_marginal
 from jam_dagster.evaluation.bounds.table import ErrorBound
 from jam_dagster.reports import plots
-from jam_dagster.reports.cell_groups import cell_groups, gather
+from jam_dagster.reports.comparisons import cell_groups, gather
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.plot_style import png, specification, svg
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute

@@ -1,6 +1,7 @@
 """Base of the YAML models: errors list the allowed keys, and templates stand for any value."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -146,3 +147,13 @@ def error_location(context: dg.ComponentLoadContext, key: str = "") -> Iterator[
         file = next((file for file in files if file.is_file()), folder)
         what = f" - attributes.{at}" if at else ""
         raise type(error)(f"{file}{what}: {error}") from None
+
+
+def catalogue_entry(
+    description: str | None, *, tags: Sequence[str], produces: Sequence[str]
+) -> dg.ComponentTypeSpec:
+    """Return the entry of a component."""
+    shown: dict[str, Any] = {"description": description, "tags": list(tags)}
+    if "produces" in inspect.signature(dg.ComponentTypeSpec.__new__).parameters:
+        shown["produces"] = list(produces)
+    return dg.ComponentTypeSpec(**shown)

@@ -14,8 +14,12 @@ from dagster.components.scaffold.scaffold import scaffold_with
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.graph import LEDGER, PRIVATE_STORE, RELEASABLE_STORE
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource
-from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
-from jam_dagster.pipeline.yaml.configuration import Configured, described, error_location
+from jam_dagster.pipeline.yaml.configuration import (
+    Configured,
+    catalogue_entry,
+    described,
+    error_location,
+)
 from jam_dagster.pipeline.yaml.scaffold import ReleaseResourcesScaffolder
 
 
