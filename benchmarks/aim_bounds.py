@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from benchmarks.splits import Split, load_split
-from jam_dagster.evaluation import error_bounds, marginal_errors
+from jam_dagster.evaluation import error_bounds
+from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.mechanisms import Aim
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
@@ -39,7 +40,9 @@ def bounds_of_a_run(split: Split, epsilon: float, delta: float, seed: int) -> pd
     started = time.monotonic()
     found = error_bounds(made.transcript, split.domain, workload, released=made.model)
     seconds = time.monotonic() - started
-    errors = marginal_errors(split.private, made.model, workload.downward_closure())
+    closure = Workload.of(split.domain, workload.downward_closure())
+    (judged,) = table_errors(split.private, [made.model], closure)
+    errors = judged.per_marginal or {}
     fractions = found.fractions()
     rows = [(one.kind, fractions[one.clique], errors[one.clique]) for one in found.bounds]
     return pd.DataFrame(rows, columns=["kind", "bound", "error"]).assign(seconds=seconds)

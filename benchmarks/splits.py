@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jam_dagster.benchmark import SplitFiles
+from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.errors import SourceError
 from jam_dagster.tables import Domain, EncodedTable
 

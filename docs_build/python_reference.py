@@ -28,11 +28,9 @@ PACKAGES = {
 }
 """The page's name of every package or module whose names are public."""
 
-_MODELS = ("FittedModel", "MeasuredAnswers", "ProductMixture", "TiltedModel", "WeightedTable")
 IN_PARTS = {
     "jam_dagster.privacy.Ledger",
-    "jam_dagster.release.Engine",
-    *(f"jam_dagster.mechanisms.{name}" for name in _MODELS),
+    "jam_dagster.mechanisms.FittedModel",
 }
 """Classes whose methods stand in several files: their entries show inherited ones."""
 

@@ -17,7 +17,7 @@ HALVES = '''"""Halves: the independent attributes, by somebody else."""
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms import Independent
+from jam_dagster.mechanisms.independent import Independent
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import Planned, load_grid, plan
+from jam_dagster.benchmark import load_grid, plan
 from jam_dagster.benchmark.results import Row, to_parquet
+from jam_dagster.benchmark.running import Planned
 from jam_dagster.cli import app
 from tests.benchmark.conftest import data as data
 from tests.benchmark.conftest import grid_file as grid_file

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from jam_dagster.tables import ParquetSource, encode_parquet
+from jam_dagster.tables import ParquetSource
+from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.cli_bench import RESEARCH, Run, synthesize
 from tests.test_cli_privacy_unit import UNIT, persons

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.validation import as_boolean, as_integer, as_text, check_keys
 from jam_dagster.errors import InputError, SourceError, SpecificationError
@@ -244,25 +242,6 @@ def _published(name: str, data: Path | None, *, whole: bool) -> Split:
             raise SourceError(f"The split {name!r} has no {path.name} in {folder}.")
         tables.append(EncodedTable.from_frame(domain, pd.read_csv(path)))
     return Split(name, tables[0], tables[1] if parts[1:] else None)
-
-
-def write_split(
-    folder: Path, private: EncodedTable, public: EncodedTable, how: Mapping[str, Any]
-) -> None:
-    """Write a split and how it was made as the JAM authors do: codes, and the number of values.
-
-    A benchmark on the parent folder finds the split by its name.
-    """
-    if (folder / "domain.json").exists():
-        raise InputError(f"{folder} holds a split already: name another folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "split.json", json.dumps(how, indent=1).encode(), mode=OWNER_ONLY)
-    for name, table in (("priv", private), ("pub", public)):
-        codes = pd.DataFrame(dict(zip(table.domain.names, table.columns, strict=True)))
-        write_whole(folder / f"{name}.csv", codes.to_csv(index=False).encode(), mode=OWNER_ONLY)
-    sizes = json.dumps(table.domain.sizes, indent=1)
-    # Written last: if it exists, the split is whole.
-    write_whole(folder / "domain.json", sizes.encode())
 
 
 def _checked(split: Split) -> Split:

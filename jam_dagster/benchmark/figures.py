@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.benchmark.charts import Axis, chart_of_lines
-from jam_dagster.benchmark.line_styles import Line, line_styles
+from jam_dagster.benchmark.charts import Axis, Line, chart_of_lines, line_styles
 from jam_dagster.benchmark.measures import QUESTION, best_runs, levels, main_runs, means, sweep
 from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
 from jam_dagster.errors import InputError

@@ -3,17 +3,7 @@
 This package imports nothing heavy: rendering a page loads jinja2, a ledger loads SQLAlchemy.
 """
 
-from jam_dagster.certificates.certificate import Certificate, Condition
-from jam_dagster.certificates.facts import (
-    DomainFacts,
-    Entry,
-    FileHash,
-    PaidDraw,
-    ReleaseTerms,
-    RequestedBudget,
-    Sampling,
-    Standing,
-)
+from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.issue import certify, released_files
 from jam_dagster.certificates.page import render_certificate
 from jam_dagster.certificates.table import table_csv
@@ -21,16 +11,7 @@ from jam_dagster.certificates.verification import Finding, verify
 
 __all__ = [
     "Certificate",
-    "Condition",
-    "DomainFacts",
-    "Entry",
-    "FileHash",
     "Finding",
-    "PaidDraw",
-    "ReleaseTerms",
-    "RequestedBudget",
-    "Sampling",
-    "Standing",
     "certify",
     "released_files",
     "render_certificate",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.facts import COUNTED, RAN, STORED
-from jam_dagster.privacy import units_down, units_up
+from jam_dagster.privacy.accounting import units_down, units_up
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.facts import Entry, PaidDraw

@@ -22,7 +22,8 @@ from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, InputError, JamError
-from jam_dagster.mechanisms import Model, Transcript, load_model, release_rows
+from jam_dagster.mechanisms import Model, Transcript, load_model
+from jam_dagster.mechanisms.loops.rows import release_rows
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.tables import Domain, MarginalSource, PublicSources, Workload
 from jam_dagster.tables.codes.table import counts_or_codes

@@ -13,10 +13,11 @@ import numpy as np
 from jam_dagster.certificates.facts import COUNTED, RAN, STORED
 from jam_dagster.evaluation.workload_error import noisy_errors
 from jam_dagster.mechanisms.loops.transcript import subject_of
-from jam_dagster.privacy import exponential_epsilon, gaussian_sigma
+from jam_dagster.privacy import gaussian_sigma
+from jam_dagster.privacy.accounting import exponential_epsilon
 from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
-from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
+from jam_dagster.privacy.outcome_store import choice_digest, values_digest
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 if TYPE_CHECKING:

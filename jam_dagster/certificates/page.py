@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.privacy import Budget, epsilon_from_rho, rho_within, units_up
+from jam_dagster.privacy import Budget, epsilon_from_rho, rho_within
+from jam_dagster.privacy.accounting import units_up
 from jam_dagster.privacy.noise.calls import COUNTS
 from jam_dagster.privacy.shares import EVALUATION
 

@@ -20,9 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jam_dagster.common.worker_processes import isolated
-from jam_dagster.mechanisms import Model, Replay, TiltedModel, Transcript, WeightedTable
+from jam_dagster.mechanisms import Model, Replay, Transcript
 from jam_dagster.mechanisms.replay import ReplayError
 from jam_dagster.models.graphical import kernels
+from jam_dagster.models.tilted.model import TiltedModel
+from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 REFIT_TOLERANCE = 1e-6

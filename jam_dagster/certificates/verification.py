@@ -37,12 +37,13 @@ from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.certificates.table import RUN_ATTRIBUTE, digest_written, run_digest, table_digest
 from jam_dagster.common.files import read_text_bytes
 from jam_dagster.errors import JamError, SpecificationError
-from jam_dagster.mechanisms import MECHANISMS, release_rows
+from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.discovery import OWN_PACKAGE
-from jam_dagster.mechanisms.loops.rows import chunk_sizes
+from jam_dagster.mechanisms.loops.rows import chunk_sizes, release_rows
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.trust import same_package
-from jam_dagster.privacy import Budget, units_down
+from jam_dagster.privacy import Budget
+from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.key import fingerprint_of
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.tables import PublicSources

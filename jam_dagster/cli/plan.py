@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from jam_dagster.planning import Plan
-    from jam_dagster.planning.ledger_outlook import LedgerOutlook
-    from jam_dagster.planning.plan import Cost, Known
+    from jam_dagster.planning.plan import Cost, Known, LedgerOutlook
     from jam_dagster.planning.planner import Prepared
     from jam_dagster.planning.simulation import Estimate
 

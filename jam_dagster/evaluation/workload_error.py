@@ -15,7 +15,7 @@ is then ``(n + n') / n'``: far above 2 if n' is far too small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import NormalDist
@@ -388,30 +388,6 @@ def _mean_errors(
 ) -> np.ndarray:
     errors = _marginal_errors(private, judged, workload.cliques, records)
     return np.array([_weighted_mean(row, workload) for row in errors])
-
-
-def marginal_errors(
-    private: MarginalSource, table: MarginalSource, cliques: Iterable[Clique]
-) -> dict[Clique, float]:
-    """Return the exact ``||q(D) - q(S) n / |S| ||_1 / n`` of every marginal; restricted.
-
-    Parameters
-    ----------
-    private
-        The private table D of n records.
-    table
-        The table S to judge.
-    cliques
-        The marginals, attribute names in domain order.
-
-    Returns
-    -------
-    dict
-        An error for every clique, a fraction of the records, between 0 and 2.
-    """
-    wanted = tuple(dict.fromkeys(cliques))
-    (errors,) = _marginal_errors(private, (table,), wanted)
-    return dict(zip(wanted, errors.tolist(), strict=True))
 
 
 def table_errors(

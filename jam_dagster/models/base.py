@@ -1,10 +1,11 @@
-"""The protocol of models: marginals, sampled rows, and storage in a folder."""
+"""The base of models: marginals, sampled rows, and storage in a folder."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -20,26 +21,30 @@ LARGEST_TABLE_CELLS = 2**27
 """Cells of the largest table that a marginal may take to compute: a gibibyte of float64."""
 
 
-class Model(Protocol):
+class Model(ABC):
     """A fitted model, which answers marginals, samples rows, and is stored; a `MarginalSource`."""
 
-    @property
-    def domain(self) -> Domain:
-        """The attributes and their values."""
+    if TYPE_CHECKING:
 
-    @property
-    def total(self) -> float:
-        """The number of records of the model; marginals sum to it."""
+        @property
+        def domain(self) -> Domain:
+            """The attributes and their values."""
+
+        @property
+        def total(self) -> float:
+            """The number of records of the model; marginals sum to it."""
+
+        @property
+        def cliques(self) -> tuple[Clique, ...]:
+            """The marginals that the model was fitted to."""
 
     @property
     def records(self) -> int:
         """The total, rounded."""
+        return round(self.total)
 
     @property
-    def cliques(self) -> tuple[Clique, ...]:
-        """The marginals that the model was fitted to."""
-
-    @property
+    @abstractmethod
     def size_mb(self) -> float:
         """Size of the model's tables in megabytes, 8 bytes a number."""
 
@@ -52,19 +57,35 @@ class Model(Protocol):
     def marginal(
         self, names: Sequence[str], *, labelled: bool = False
     ) -> np.ndarray | pd.DataFrame:
-        """Return expected counts, float64, one axis an attribute, summing to the total.
+        """Return the model's marginal over `names`, in the order given.
 
-        If `labelled`, they are a column of a table; see `labelled_counts`.
+        Parameters
+        ----------
+        names
+            Distinct attributes, whether they were measured together or not.
+        labelled
+            Whether to return a table with the labels of the attributes' values.
+
+        Returns
+        -------
+        ndarray or DataFrame
+            Expected counts, float64, summing to `total`: an array with one axis an attribute, or,
+            if labelled, a DataFrame with one column, ``count``, and one level of its index an
+            attribute.
 
         Raises
         ------
         InputError
-            If an attribute is unknown or repeated, or the answer is too large.
+            If an attribute is unknown or repeated, or the answer is too large; see `marginals`.
         """
+        (answer,) = self.marginals([tuple(names)]).values()
+        return labelled_counts(self.domain, names, answer) if labelled else answer
 
+    @abstractmethod
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals, which share the work; see `marginal`."""
 
+    @abstractmethod
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Sample a table with marginals as close to the model's as whole rows allow.
 
@@ -74,6 +95,7 @@ class Model(Protocol):
             If `rows` is below 1, or the mechanism's `samples` is False.
         """
 
+    @abstractmethod
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder, ``model.json`` and arrays; `load_model` reads it."""
 

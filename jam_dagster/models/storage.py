@@ -10,23 +10,22 @@ import json
 import math
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
-from jam_dagster.models.base import labelled_counts
+from jam_dagster.models.base import Model
 from jam_dagster.tables import Clique, Domain, EncodedTable
 
 if TYPE_CHECKING:
-    import pandas as pd
     from upath import UPath
 
 DESCRIPTION = "model.json"
@@ -80,7 +79,7 @@ KINDS: dict[str, type[Any]] = {}
 """The class of each kind of model, so far as their modules are loaded."""
 
 
-class StoredModel(ABC):
+class StoredModel(Model):
     """A model that is stored in a folder: ``model.json``, and an archive of arrays."""
 
     kind: ClassVar[str] = ""
@@ -96,62 +95,6 @@ class StoredModel(ABC):
             known = KINDS.setdefault(cls.kind or GRAPHICAL, cls)
             if known.__qualname__ != cls.__qualname__:
                 raise TypeError(f"{known!r} and {cls!r} are models of the kind {cls.kind!r}")
-
-    if TYPE_CHECKING:
-
-        @property
-        def domain(self) -> Domain:
-            """The attributes and their values."""
-
-        @property
-        def total(self) -> float:
-            """The number of records of the model."""
-
-        @property
-        def cliques(self) -> tuple[Clique, ...]:
-            """The marginals that the model was fitted to."""
-
-    @property
-    def records(self) -> int:
-        """The total, rounded: makes the model a `MarginalSource`."""
-        return round(self.total)
-
-    @abstractmethod
-    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
-        """Return many marginals, which share the work; see `marginal`."""
-
-    @overload
-    def marginal(self, names: Sequence[str]) -> np.ndarray: ...
-
-    @overload
-    def marginal(self, names: Sequence[str], *, labelled: Literal[True]) -> pd.DataFrame: ...
-
-    def marginal(
-        self, names: Sequence[str], *, labelled: bool = False
-    ) -> np.ndarray | pd.DataFrame:
-        """Return the model's marginal over `names`, in the order given.
-
-        Parameters
-        ----------
-        names
-            Distinct attributes, whether they were measured together or not.
-        labelled
-            Whether to return a table with the labels of the attributes' values.
-
-        Returns
-        -------
-        ndarray or DataFrame
-            Expected counts, float64, summing to `total`: an array with one axis an attribute, or,
-            if labelled, a DataFrame with one column, ``count``, and one level of its index an
-            attribute.
-
-        Raises
-        ------
-        InputError
-            If an attribute is unknown or repeated, or the answer is too large; see `marginals`.
-        """
-        (answer,) = self.marginals([tuple(names)]).values()
-        return labelled_counts(self.domain, names, answer) if labelled else answer
 
     @abstractmethod
     def _stored(self) -> tuple[Facts, Arrays]:

@@ -1,45 +1,28 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
-from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, UnitSpec, WorkloadSpec
 from jam_dagster.pipeline.benchmark import Benchmark, build_benchmark
 from jam_dagster.pipeline.budget.alerts import BudgetAlert, build_budget_sensor
-from jam_dagster.pipeline.budget.labels import PrivacyLabel, check_privacy_labels
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.build import (
     build_release_assets,
     build_release_checks,
     build_release_job,
     build_synthetic_release,
+    check_definitions,
 )
-from jam_dagster.pipeline.code_location import check_definitions
 from jam_dagster.pipeline.component import SyntheticRelease
 from jam_dagster.pipeline.partitions import build_release_schedule
-from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource
 from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_resources
-from jam_dagster.release.partitions import PartitionsSpec
-from jam_dagster.release.sections import DomainSpec, MechanismSpec
-from jam_dagster.release.spec import ReleaseSpec
 
 __all__ = [
     "Benchmark",
     "BudgetAlert",
     "DatasetBudget",
-    "DomainSpec",
-    "EvaluationSpec",
     "LedgerResource",
-    "MechanismSpec",
-    "PartitionsSpec",
-    "PrivacyLabel",
-    "PrivacySpec",
     "ReleaseResources",
-    "ReleaseSpec",
-    "ReleaseStore",
     "ReleaseStoreResource",
-    "SamplingSpec",
     "SyntheticRelease",
-    "UnitSpec",
-    "WorkloadSpec",
     "build_benchmark",
     "build_budget_sensor",
     "build_release_assets",
@@ -49,5 +32,4 @@ __all__ = [
     "build_release_schedule",
     "build_synthetic_release",
     "check_definitions",
-    "check_privacy_labels",
 ]

@@ -19,10 +19,10 @@ from jam_dagster.common.variables import expanded
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.pipeline.budget.labels import LABEL_TAG, PrivacyLabel
 from jam_dagster.pipeline.launch import NO_CONFIG
-from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import (
     NOTHING_DONE,
     Configured,
+    catalogue_entry,
     described,
     error_location,
 )

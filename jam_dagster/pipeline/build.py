@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -19,9 +19,11 @@ from jam_dagster.pipeline.assets.certification import certification_assets, cert
 from jam_dagster.pipeline.assets.checks import release_checks
 from jam_dagster.pipeline.assets.private_side import private_assets
 from jam_dagster.pipeline.assets.public_side import public_assets
+from jam_dagster.pipeline.assets.source_assets import check_source_assets
 from jam_dagster.pipeline.budget.automation import check_automation
-from jam_dagster.pipeline.budget.labels import check_privacy_labels, check_translated
-from jam_dagster.pipeline.graph import ReleaseGraph, Translate
+from jam_dagster.pipeline.budget.labels import DATASET, check_privacy_labels, check_translated
+from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
+from jam_dagster.pipeline.graph import LEDGER, ReleaseGraph, Translate
 from jam_dagster.pipeline.launch import RELEASE_TAG
 from jam_dagster.pipeline.partitions import build_release_schedule, tick_of
 from jam_dagster.release.spec import ReleaseSpec
@@ -283,3 +285,50 @@ def _young() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)
         yield
+
+
+def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
+    """Refuse a code location in which something private reaches something releasable uncharged.
+
+    A release checks its own assets when it is built; what else the code location holds, and what
+    is done to labels and automation conditions later, is known only once everything is together.
+
+    Parameters
+    ----------
+    definitions
+        All that a code location holds, merged. A dataset without a budget is logged as a warning:
+        an officer may grant it one later.
+
+    Returns
+    -------
+    dagster.Definitions
+        The same.
+
+    Raises
+    ------
+    PrivacyLabelError
+        See `check_privacy_labels`.
+    SpecificationError
+        If something upstream would make an asset spend (see `check_automation`), or an asset
+        that a release takes its private table from is missing.
+
+    Examples
+    --------
+    >>> import dagster as dg
+    >>> from jam_dagster.pipeline import check_definitions
+    >>> defs = check_definitions(dg.Definitions.merge(dg.Definitions(), dg.Definitions()))
+    """
+    specs = definitions.resolve_all_asset_specs()
+    check_source_assets(specs)
+    check_privacy_labels(specs)
+    check_automation(specs)
+    _warn_of_missing_budgets(definitions, specs)
+    return definitions
+
+
+def _warn_of_missing_budgets(definitions: dg.Definitions, specs: Iterable[dg.AssetSpec]) -> None:
+    ledger = (definitions.resources or {}).get(LEDGER)
+    if not isinstance(ledger, LedgerResource):
+        return
+    for dataset in sorted({spec.metadata[DATASET] for spec in specs if DATASET in spec.metadata}):
+        ledger.warn_unless_known(dataset)

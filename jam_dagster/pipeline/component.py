@@ -24,8 +24,13 @@ from jam_dagster.keys import (
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.build import release_definitions
 from jam_dagster.pipeline.graph import LEDGER
-from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
-from jam_dagster.pipeline.yaml.configuration import Configured, as_written, error_location, section
+from jam_dagster.pipeline.yaml.configuration import (
+    Configured,
+    as_written,
+    catalogue_entry,
+    error_location,
+    section,
+)
 from jam_dagster.pipeline.yaml.resources import ReleaseResources
 from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
 from jam_dagster.release.sections import MechanismSpec

@@ -11,7 +11,6 @@ the tests of this package, and mended here.
 - ``escape_dotdot_segments`` and ``escape_leading_slash`` keep paths within an IO manager's root.
 - ``is_reserved_asset_job_name`` knows the jobs that Dagster makes for selections of assets.
 - ``quiet_console`` reaches the loggers of a run.
-- ``parse_yamls_with_source_position`` reads YAML with the lines that errors name.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
 from dagster_shared.check import CheckError
-from dagster_shared.yaml_utils import parse_yamls_with_source_position
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -53,7 +51,6 @@ __all__ = [
     "escape_dotdot_segments",
     "escape_leading_slash",
     "is_reserved_asset_job_name",
-    "parse_yamls_with_source_position",
     "quiet_console",
 ]
 

@@ -17,9 +17,9 @@ from jam_dagster.pipeline.assets.descriptions import (
 )
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
 from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition
-from jam_dagster.privacy import Budget, Neighbours
 from jam_dagster.release.spec import ReleaseSpec, check_names
-from jam_dagster.tables import AssetSource, Source, at_partition
+from jam_dagster.tables import AssetSource, Source
+from jam_dagster.tables.sources.partition_template import at_partition
 
 PRIVATE_STORE = "private_io_manager"
 RELEASABLE_STORE = "releasable_io_manager"
@@ -169,7 +169,7 @@ class ReleaseGraph:
             return ""
         if self.spec.privacy.noise != "exact":
             return "Partitions cost nothing: seeded noise is for research and not releasable."
-        return partitions.cost(self.budget)
+        return partitions.cost(self.spec.budget)
 
     def partition_of(
         self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext
@@ -262,16 +262,6 @@ class ReleaseGraph:
         reasons = "; ".join(self.spec.not_releasable_because)
         return {"note": f"restricted: {reasons}. What was found lies in the private store."}
 
-    @property
-    def open_store(self) -> str:
-        """Return the resource key of the store of what may leave."""
-        return RELEASABLE_STORE
-
-    @property
-    def closed_store(self) -> str:
-        """Return the resource key of the store of what is private."""
-        return PRIVATE_STORE
-
     def store(self, name: str) -> str:
         """Return the resource key of the store that keeps an asset."""
         return RELEASABLE_STORE if self.label(name).releasable else PRIVATE_STORE
@@ -312,21 +302,6 @@ class ReleaseGraph:
             public = self.spec.public
             return "" if public is None else at_partition(public, partition).describe()
         return self.spec.previous.describe(before)
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the whole release."""
-        return self.spec.budget
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Which tables the release must not let anybody tell apart."""
-        return self.spec.neighbours
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The shares of the release's rho: the mechanism's and, in mode private, evaluation's."""
-        return self.spec.shares
 
     @property
     def learns_from_public(self) -> bool:

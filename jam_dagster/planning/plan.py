@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.reports.mechanism_text import chooses_source
 
 if TYPE_CHECKING:
-    from jam_dagster.planning.ledger_outlook import LedgerOutlook
     from jam_dagster.planning.simulation import CurvePoint, Estimate, Trial
 
 NOT_SHOWN = (
@@ -101,6 +100,22 @@ class RoundNoise:
     sigma: float | None
     measured: tuple[float, float, float] | None
     median_cell: float
+
+
+@dataclass(frozen=True)
+class LedgerOutlook:
+    """What a release would leave of a dataset's budget.
+
+    Amounts are in epsilon at the delta of the budget; None if the ledger knows no budget, and
+    `after_epsilon` if the release does not fit.
+    """
+
+    ledger: str
+    dataset: str
+    remaining_epsilon: float | None
+    after_epsilon: float | None
+    fits: bool
+    note: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.certificate import DAMAGE
-from jam_dagster.errors import EmptyCandidateSetError, InputError
+from jam_dagster.errors import BudgetError, EmptyCandidateSetError, InputError
 from jam_dagster.evaluation.domain_fit import (
     column_fits,
     misfit_sentence,
@@ -21,8 +21,15 @@ from jam_dagster.evaluation.domain_fit import (
     unknown_sentences,
 )
 from jam_dagster.mechanisms.registry import known_classes
-from jam_dagster.planning.ledger_outlook import ledger_outlook
-from jam_dagster.planning.plan import Cost, CostlyColumn, Known, Plan, RoundNoise, Size
+from jam_dagster.planning.plan import (
+    Cost,
+    CostlyColumn,
+    Known,
+    LedgerOutlook,
+    Plan,
+    RoundNoise,
+    Size,
+)
 from jam_dagster.planning.simulation import (
     MOST_SAMPLED,
     CurvePoint,
@@ -31,7 +38,7 @@ from jam_dagster.planning.simulation import (
     counting_seconds,
     run_trial,
 )
-from jam_dagster.privacy import gaussian_sigma
+from jam_dagster.privacy import describe_rho, gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.public_side import draft_of, public_remarks
@@ -66,6 +73,10 @@ MOST_COSTLY = 3
 
 MOST_COUNTED = 200_000
 """Records that are counted at most to measure what counting takes."""
+
+
+_DUST_UNITS = 1000
+"""The least amount, in units of 1e-15 rho, that pays for anything; see `Balance`."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +197,7 @@ def prepare(request: PlanRequest) -> Prepared:
     else:
         misfits, found = domain_fit(earlier, public)
         notes += found
-    outlook = ledger_outlook(request, domain, notes)
+    outlook = _ledger_outlook(request, domain, notes)
     tried = _startable(request, domain, workload, notes)
     others = _startable_others(request, domain, workload) if request.compare else {}
     known = Known(
@@ -211,6 +222,54 @@ def prepare(request: PlanRequest) -> Prepared:
         notes=tuple(notes),
     )
     return Prepared(request, known, public, workload, tried, others, read, encoded, row_bytes)
+
+
+def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> LedgerOutlook | None:
+    """Read from the ledger what a release would leave."""
+    spec = request.spec
+    if request.ledger is None:
+        return None
+    if not spec.exact:
+        notes.append("Seeded noise charges nothing: the ledger would stay as it is.")
+        return None
+    if not spec.dataset:
+        notes.append("Name the protected dataset with --dataset ID to see what would be left.")
+        return None
+    # The ledger brings SQLAlchemy, for which a plan without one need not wait.
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.accounting import rho_within
+    from jam_dagster.privacy.ledger.opening import share_units
+
+    ledger, key = Ledger(request.ledger), request.key(domain)
+    if key.dataset not in ledger.datasets():
+        note = (
+            "The ledger grants this dataset nothing yet: its budget is granted by "
+            "`jam-dagster ledger grant`, or by configuration when it is first used."
+        )
+        return LedgerOutlook(ledger.location, key.dataset, None, None, False, note)
+    balance = ledger.balance(key.dataset)
+    left = balance.remaining_units_in(key.partition)
+    after = balance.remaining_units_after(sum(share_units(spec.shares).values()), key.partition)
+    fits, note = True, f"It reserves {describe_rho(spec.budget.rho, spec.privacy.delta)}."
+    before = ledger.release(key)
+    if before is not None and before.spent:
+        after = left
+        note = "It was charged before: what it drew is stored, and costs nothing again."
+    elif before is not None and not before.closed:
+        after = left
+        note = "It is reserved already: what is left counts without it."
+    try:
+        ledger.check(key, spec.shares, neighbours=spec.neighbours)
+    except BudgetError as error:
+        fits, note = False, str(error)
+    # Rounding may leave so little that it pays for nothing.
+    remaining, would_be = (
+        balance.epsilon_of(rho_within(units)) if units >= _DUST_UNITS else 0.0
+        for units in (left, after)
+    )
+    return LedgerOutlook(
+        ledger.location, key.dataset, remaining, would_be if fits else None, fits, note
+    )
 
 
 def _domain(spec: ReleaseSpec, frame: pd.DataFrame, notes: list[str]) -> Domain:

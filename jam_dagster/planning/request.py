@@ -13,13 +13,8 @@ from jam_dagster.keys import PrivacySpec
 from jam_dagster.release.options import release_attributes
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
-from jam_dagster.tables import (
-    AssetSource,
-    PreviousRelease,
-    PublicSources,
-    at_partition,
-    check_partition,
-)
+from jam_dagster.tables import AssetSource, PreviousRelease, PublicSources
+from jam_dagster.tables.sources.partition_template import at_partition, check_partition
 from jam_dagster.tables.sources.public_apart import check_apart
 
 if TYPE_CHECKING:

@@ -26,31 +26,25 @@ class Account(Protocol):
     @property
     def share(self) -> str:
         """Which share this is, such as ``"mechanism"``."""
-        ...
 
     @property
     def reserved(self) -> float:
         """Rho of the whole share."""
-        ...
 
     @property
     def spent(self) -> float:
         """Rho charged so far."""
-        ...
 
     @property
     def remaining(self) -> float:
         """Rho that can still be charged; 0.0 once closed."""
-        ...
 
     @property
     def closed(self) -> bool:
         """Whether the account has ended."""
-        ...
 
     def charged(self, step: str) -> float | None:
         """Return the rho charged for `step`, or None if it was never charged."""
-        ...
 
     def charge(self, step: str, rho: float) -> None:
         """Charge `rho` for `step`; the charge is durable on return.
@@ -73,7 +67,6 @@ class Account(Protocol):
         BudgetExceededError
             If less than `rho` is left.
         """
-        ...
 
     def confirm(self, step: str, digest: str) -> None:
         """Note that the outcome of `step` is stored, once; the note is durable on return.
@@ -92,11 +85,9 @@ class Account(Protocol):
         ReleaseClosedError
             If the account was closed between the charge and this.
         """
-        ...
 
     def confirmed(self, step: str) -> bool:
         """Return whether an outcome of `step` was noted."""
-        ...
 
     def publish_records(self, records: int) -> None:
         """Note the number of records where it is public, once; the note is durable on return.
@@ -113,11 +104,9 @@ class Account(Protocol):
         ReleaseClosedError
             If the release ended before.
         """
-        ...
 
     def close(self, reason: str = "") -> float:
         """Close the account and return the rho that it did not spend; 0.0 if it was closed."""
-        ...
 
 
 class UnledgeredAccount:

@@ -40,13 +40,14 @@ from jam_dagster.privacy.noise.calls import (
     NoiseCall,
     subject_of_choices,
 )
-from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 from jam_dagster.privacy.outcome_store import (
     DECISION,
     SOLUTION,
     MemoryStore,
     Outcome,
     OutcomeStore,
+    choice_digest,
+    values_digest,
 )
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Collection, Iterable
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from jam_dagster.common.files import read_plain, write_whole
+from jam_dagster.privacy.ledger.key import canonical_digest
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -106,3 +108,28 @@ def uncharged(files: Collection[str], steps: Iterable[str]) -> frozenset[str]:
 
 def _file_of(step: str) -> str:
     return step.replace("/", "-") + ".npz"
+
+
+def choice_digest(chosen: str, rho: float) -> str:
+    """Return the digest of a selection, in hexadecimal.
+
+    `chosen` is the name of the candidate, not its index.
+    """
+    return canonical_digest({"chosen": chosen, "rho": float(rho)})
+
+
+def values_digest(values: np.ndarray, sigma: float, rho: float, subject: str = "") -> str:
+    """Return the digest of noisy values, in hexadecimal.
+
+    Values of any shape are hashed as float64, little-endian, in C order; `sigma` is in their unit.
+    """
+    packed = np.ascontiguousarray(values, dtype="<f8").tobytes()
+    return canonical_digest(
+        {
+            "subject": subject,
+            "shape": list(np.shape(values)),
+            "values": hashlib.sha256(packed).hexdigest(),
+            "sigma": float(sigma),
+            "rho": float(rho),
+        }
+    )

@@ -1,7 +1,6 @@
 """One release of a synthetic table: its specification, its engine, and the whole in a folder."""
 
 from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, UnitSpec, WorkloadSpec
-from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.result import Synthesis
 from jam_dagster.release.sections import DomainSpec, MechanismSpec
@@ -10,12 +9,10 @@ from jam_dagster.release.synthesize import SynthesisRequest, synthesize
 
 __all__ = [
     "DomainSpec",
-    "Engine",
     "EvaluationSpec",
     "MechanismSpec",
     "PartitionsSpec",
     "PrivacySpec",
-    "Progress",
     "ReleaseSpec",
     "SamplingSpec",
     "Synthesis",

@@ -14,15 +14,17 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.certificates import Certificate, ReleaseTerms, RequestedBudget, certify
+from jam_dagster.certificates import Certificate, certify
+from jam_dagster.certificates.facts import ReleaseTerms, RequestedBudget
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
-from jam_dagster.common.redaction import redacted
+from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import Verdict, WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.utility import target_utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
-from jam_dagster.mechanisms import Round, release_rows, with_chunks, with_search
+from jam_dagster.mechanisms import Round
+from jam_dagster.mechanisms.loops.rows import release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.documents import (
     counts_in,
@@ -33,18 +35,10 @@ from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import ReportFacts, render_report
-from jam_dagster.tables import (
-    CountedTable,
-    Domain,
-    EncodedTable,
-    FrameSource,
-    MarginalSource,
-    RecordsOnly,
-    Source,
-    SqlSource,
-    private_values,
-    seeded_key,
-)
+from jam_dagster.tables import Domain, EncodedTable, FrameSource, MarginalSource, Source, SqlSource
+from jam_dagster.tables.codes.block_counts import CountedTable
+from jam_dagster.tables.codes.marginals import RecordsOnly
+from jam_dagster.tables.codes.privacy_unit import seeded_key
 from jam_dagster.tables.codes.spreadsheet import check_cells
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 

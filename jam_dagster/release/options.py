@@ -15,7 +15,7 @@ from jam_dagster.keys import DAGSTER_KEYS, OPTIONS
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism
 from jam_dagster.release.spec import ReleaseSpec, check_names
-from jam_dagster.tables import check_partition
+from jam_dagster.tables.sources.partition_template import check_partition
 
 
 def read_attributes(path: Path) -> tuple[Path, dict[str, Any]]:

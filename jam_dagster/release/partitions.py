@@ -12,8 +12,7 @@ from typing import Literal, cast, get_args
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy import Budget, epsilon_from_rho
-from jam_dagster.privacy.ledger.forecast import Due
-from jam_dagster.tables import check_partition
+from jam_dagster.tables.sources.partition_template import check_partition
 
 Cadence = Literal["daily", "weekly", "monthly"]
 
@@ -120,8 +119,8 @@ class PartitionsSpec:
         names = self.static
         if self.every is not None:
             now = datetime.now(UTC)
-            over = takewhile(lambda due: due.at is not None and due.at <= now, self.following(()))
-            names = tuple(due.partition for due in over)
+            over = takewhile(lambda due: due[1] is not None and due[1] <= now, self.following(()))
+            names = tuple(partition for partition, _ in over)
         return get_close_matches(name, names)
 
     def is_over(self, name: str) -> bool:
@@ -145,8 +144,8 @@ class PartitionsSpec:
             one = self.before(one)
         return names[::-1]
 
-    def following(self, done: Collection[str]) -> Iterator[Due]:
-        """Yield the partitions to come, in their order, without end where they come with time.
+    def following(self, done: Collection[str]) -> Iterator[tuple[str, datetime | None]]:
+        """Yield the partitions to come and when each is over, without end if they come with time.
 
         Parameters
         ----------
@@ -155,7 +154,7 @@ class PartitionsSpec:
             partitions all others.
         """
         if self.every is None:
-            yield from (Due(name) for name in self.static if name not in done)
+            yield from ((name, None) for name in self.static if name not in done)
             return
         # As text they are in the order of time.
         begin = self._moment(max(done)) if done else self._first
@@ -163,7 +162,7 @@ class PartitionsSpec:
             begin = self._next(begin)
         while True:
             end = self._next(begin)
-            yield Due(self._name(begin), end)
+            yield self._name(begin), end
             begin = end
 
     @property

@@ -30,7 +30,8 @@ from jam_dagster.tables.sources.public import encoded_tables
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.privacy import Ledger, OutcomeStore
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.outcome_store import OutcomeStore
     from jam_dagster.release.folder import ReleaseFolder
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain, MarginalSource

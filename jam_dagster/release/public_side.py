@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.errors import InputError, SourceError
-from jam_dagster.tables import (
-    Domain,
-    EncodedTable,
-    PublicTables,
-    ShiftedSource,
-)
+from jam_dagster.tables import Domain, EncodedTable, PublicTables
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.draft_notes import separator_of
 from jam_dagster.tables.sources.base import whole
@@ -29,6 +24,7 @@ from jam_dagster.tables.sources.public import (
     sampled_rows,
 )
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
+from jam_dagster.tables.sources.shifted import ShiftedSource
 from jam_dagster.tables.sources.sniffing import sniffed
 
 if TYPE_CHECKING:

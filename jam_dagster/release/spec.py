@@ -38,15 +38,13 @@ from jam_dagster.tables import (
     PreviousRelease,
     PublicSources,
     Source,
-    at_partition,
-    check_not_split,
-    check_records_only,
-    is_partitioned,
-    public_from_config,
     source_from_config,
 )
-from jam_dagster.tables.sources.counted import ReadWhole
+from jam_dagster.tables.sources.base import check_not_split
+from jam_dagster.tables.sources.counted import ReadWhole, check_records_only
 from jam_dagster.tables.sources.dialect import Dialect
+from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
+from jam_dagster.tables.sources.previous_release import public_from_config
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
 from jam_dagster.tables.sources.relative_paths import absolute_paths
 from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource

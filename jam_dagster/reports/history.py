@@ -17,7 +17,7 @@ from jam_dagster.evaluation.verdict import verdict_of
 from jam_dagster.reports.budget_over_rounds import LOST_DRAWS, NUMBER_OF_ROWS, Spending, shown_uses
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.reports.plot_style import ErrorAxis, chart_of, coloured, styled
+from jam_dagster.reports.plot_style import ErrorAxis, chart_of, coloured, stacked_uses, styled
 from jam_dagster.reports.plots import SOURCES, marginals_by_source
 from jam_dagster.reports.report_figures import ReportFigure
 
@@ -187,32 +187,24 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     """Plot the shares of each partition's budget: measuring, selecting, lost, and not spent."""
     import altair as alt
 
-    rows: list[dict[str, Any]] = []
-    for one in history:
-        rows += [
-            {"partition": one.partition, "use": use, "place": place, "share": share}
-            for place, (use, share) in enumerate(one.uses.items())
-        ]
-    shown = shown_uses(_USES, rows, "share")
-    rows = [row for row in rows if row["use"] in shown]
-    chart = (
-        chart_of(rows)
-        .mark_bar()
-        .encode(
-            x=_partition_axis(history),
-            y=alt.Y(
-                "share:Q",
-                title="share of the mechanism's budget",
-                axis=alt.Axis(format=".0%", tickCount=5),
-                scale=alt.Scale(domain=[0, 1]),
-            ),
-            color=coloured("use:N", shown),
-            order="place:O",
-            tooltip=["partition:O", "use:N", alt.Tooltip("share:Q", format=".1%")],
-        )
-        .properties(width=430, height=200)
+    rows = [
+        {"partition": one.partition, "use": use, "share": share}
+        for one in history
+        for use, share in one.uses.items()
+    ]
+    chart = stacked_uses(
+        rows,
+        _partition_axis(history),
+        alt.Y(
+            "share:Q",
+            title="share of the mechanism's budget",
+            axis=alt.Axis(format=".0%", tickCount=5),
+            scale=alt.Scale(domain=[0, 1]),
+        ),
+        shown_uses(_USES, rows, "share"),
+        *("partition:O", "use:N", alt.Tooltip("share:Q", format=".1%")),
     )
-    return styled(chart)
+    return styled(chart.properties(width=430, height=200))
 
 
 def _choose_source(history: Sequence[PartitionRelease]) -> bool:

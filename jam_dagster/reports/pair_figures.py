@@ -12,9 +12,8 @@ import numpy as np
 
 from jam_dagster.evaluation.released_marginals import covers, released_marginal
 from jam_dagster.reports import plots
-from jam_dagster.reports.cell_groups import CellGroup
 from jam_dagster.reports.column_summary import l1_distance
-from jam_dagster.reports.comparisons import PairCells, pair_cells
+from jam_dagster.reports.comparisons import CellGroup, PairCells, pair_cells
 from jam_dagster.reports.live_charts import picture
 from jam_dagster.reports.report_figures import ReportFigure, distances, most_frequent
 

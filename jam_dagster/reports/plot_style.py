@@ -58,6 +58,35 @@ def coloured(field: str, colours: Mapping[str, palette.Colour]) -> Any:
     return alt.Color(field, scale=scale, legend=alt.Legend(title=None, orient="top"))
 
 
+def marked(
+    field: str, looks: Mapping[Any, tuple[palette.Colour, str]], legend: Any = None
+) -> dict[str, Any]:
+    """Return the colour and the shape of points by a field; a legend shows both."""
+    import altair as alt
+
+    colours, shapes = zip(*looks.values(), strict=True)
+    scale = alt.Scale(domain=list(looks), range=[one.light for one in colours])
+    shaped = alt.Scale(domain=list(looks), range=list(shapes))
+    return {
+        "color": alt.Color(field, scale=scale, legend=legend),
+        "shape": alt.Shape(field, scale=shaped, legend=legend),
+    }
+
+
+def stacked_uses(
+    rows: Sequence[dict[str, Any]],
+    x: Any,
+    y: Any,
+    uses: Mapping[str, palette.Colour],
+    *tooltip: Any,
+) -> Any:
+    """Stack the amounts of rows by their ``use``, in the order of the uses."""
+    places = {use: place for place, use in enumerate(uses)}
+    shown = [{**row, "place": places[row["use"]]} for row in rows if row["use"] in places]
+    encoded = chart_of(shown).mark_bar().encode(x=x, y=y, color=coloured("use:N", uses))
+    return encoded.encode(order="place:O", tooltip=list(tooltip))
+
+
 def svg(chart: Chart, *, background: str = "transparent") -> str:
     """Render a chart as one ``<svg>`` element; a separate file needs a background."""
     return svg_of(specification(chart, background))

@@ -1,4 +1,4 @@
-"""Plots of a release, as Vega-Lite charts; `svg` and `png` render them.
+"""Plots of a release, as Vega-Lite charts.
 
 Charts show public tables, synthetic tables and released measurements, so they may be released. Only
 `error_by_marginal` shows exact statistics of private data, and must not be.
@@ -17,10 +17,9 @@ from jam_dagster.common import palette
 from jam_dagster.common.shown_text import shown
 from jam_dagster.errors import InputError
 from jam_dagster.reports.budget_over_rounds import LOST_DRAWS, NUMBER_OF_ROWS, Spending, shown_uses
-from jam_dagster.reports.cell_groups import CellGroup
-from jam_dagster.reports.comparisons import CellShares, one_way_shares, pair_cells
+from jam_dagster.reports.comparisons import CellGroup, CellShares, one_way_shares, pair_cells
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.reports.plot_style import chart_of, coloured, png, styled, svg
+from jam_dagster.reports.plot_style import chart_of, marked, stacked_uses, styled
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
@@ -31,18 +30,6 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
 
-
-__all__ = [
-    "bound_by_marginal",
-    "budget_over_rounds",
-    "choices_per_round",
-    "error_by_marginal",
-    "live_pair",
-    "one_way_comparison",
-    "png",
-    "svg",
-    "two_way_panels",
-]
 
 KIND_NAMES = {
     "supported": "measured, or part of one that was",
@@ -56,6 +43,8 @@ _KIND_LOOKS = {
     "unsupported": (palette.PUBLIC, "diamond"),
     "none": (palette.MUTED, "cross"),
 }
+
+_BETTER = {True: (palette.SYNTHETIC, "circle"), False: (palette.PUBLIC, "diamond")}
 
 SOURCES = {
     "private": ("measured privately", palette.SYNTHETIC, "circle"),
@@ -79,28 +68,22 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
     for one, spent in zip(transcript.rounds, Spending.by_round(transcript), strict=True):
         uses = (spent.counting, spent.selecting, spent.measuring, spent.lost)
         rows += [
-            {"round": one.index + 1, "use": use, "place": place, "rho": rho}
-            for place, (use, rho) in enumerate(zip(_USES, uses, strict=True))
+            {"round": one.index + 1, "use": use, "rho": rho}
+            for use, rho in zip(_USES, uses, strict=True)
         ]
-    shown = shown_uses(_USES, rows, "rho")
-    rows = [row for row in rows if row["use"] in shown]
-    bars = (
-        chart_of(rows)
-        .mark_bar()
-        .encode(
-            x=_round_axis(len(transcript.rounds)),
-            y=alt.Y(
-                "rho:Q",
-                title="rho spent so far",
-                stack="zero",
-                axis=alt.Axis(tickCount=5),
-                # Room for the label of the budget.
-                scale=alt.Scale(domain=[0, 1.12 * transcript.rho_budget], nice=False),
-            ),
-            color=coloured("use:N", shown),
-            order="place:O",
-            tooltip=["round:O", "use:N", alt.Tooltip("rho:Q", format=".4g", title="rho so far")],
-        )
+    bars = stacked_uses(
+        rows,
+        _round_axis(len(transcript.rounds)),
+        alt.Y(
+            "rho:Q",
+            title="rho spent so far",
+            stack="zero",
+            axis=alt.Axis(tickCount=5),
+            # Room for the label of the budget.
+            scale=alt.Scale(domain=[0, 1.12 * transcript.rho_budget], nice=False),
+        ),
+        shown_uses(_USES, rows, "rho"),
+        *("round:O", "use:N", alt.Tooltip("rho:Q", format=".4g", title="rho so far")),
     )
     limit = chart_of([{"rho": transcript.rho_budget}]).encode(y="rho:Q")
     line = limit.mark_rule(strokeDash=[6, 4], size=1.5, color=palette.INK.light)
@@ -138,7 +121,7 @@ def marginals_by_source(
     """Plot the marginal, in this order, and the source of each place on an axis."""
     import altair as alt
 
-    titles, colours, shapes = zip(*sources, strict=True)
+    looks = {title: (colour, shape) for title, colour, shape in sources}
     chart = (
         chart_of(rows)
         .mark_point(filled=True, size=110, opacity=1)
@@ -150,9 +133,8 @@ def marginals_by_source(
                 title=None,
                 axis=alt.Axis(grid=True, labelLimit=300, domain=False, ticks=False),
             ),
-            color=coloured("source:N", dict(zip(titles, colours, strict=True))),
-            shape=alt.Shape("source:N", scale=alt.Scale(domain=titles, range=shapes)),
             tooltip=[place, "marginal:N", "source:N"],
+            **marked("source:N", looks, alt.Legend(title=None, orient="top")),
         )
         .properties(width=340, height=alt.Step(22))
     )
@@ -190,23 +172,12 @@ def error_by_marginal(error: WorkloadErrors) -> Chart:
         .encode(
             x=alt.X("baseline:Q", title=f"error of the {title}", scale=scale),
             y=alt.Y("synthetic:Q", title="error of the synthetic table", scale=scale),
-            color=alt.Color(
-                "better:N",
-                scale=alt.Scale(
-                    domain=[True, False], range=[palette.SYNTHETIC.light, palette.PUBLIC.light]
-                ),
-                legend=None,
-            ),
-            shape=alt.Shape(
-                "better:N",
-                scale=alt.Scale(domain=[True, False], range=["circle", "diamond"]),
-                legend=None,
-            ),
             tooltip=[
                 "marginal:N",
                 alt.Tooltip("synthetic:Q", format=".4f"),
                 alt.Tooltip("baseline:Q", title=title, format=".4f"),
             ],
+            **marked("better:N", _BETTER),
         )
     )
     diagonal = (
@@ -238,23 +209,16 @@ def bound_by_marginal(bounds: ErrorBounds) -> Chart:
         for rank, one in enumerate(ordered, 1)
         if math.isfinite(one.bound)
     ]
-    shown = [name for name in KIND_NAMES.values() if any(row["kind"] == name for row in rows)]
-    looks = [_KIND_LOOKS[kind] for kind, name in KIND_NAMES.items() if name in shown]
+    found = {row["kind"] for row in rows}
+    looks = {name: _KIND_LOOKS[kind] for kind, name in KIND_NAMES.items() if name in found}
     chart = (
         chart_of(rows)
         .mark_point(filled=True, size=36, opacity=0.7)
         .encode(
             x=alt.X("rank:Q", title="marginals, the tightest bound first"),
             y=alt.Y("bound:Q", title="error at most (fraction of the records)"),
-            color=alt.Color(
-                "kind:N",
-                scale=alt.Scale(domain=shown, range=[one.light for one, _ in looks]),
-                legend=alt.Legend(title=None, orient="top", labelLimit=0),
-            ),
-            shape=alt.Shape(
-                "kind:N", scale=alt.Scale(domain=shown, range=[shape for _, shape in looks])
-            ),
             tooltip=["marginal:N", "kind:N", alt.Tooltip("bound:Q", format=".4f")],
+            **marked("kind:N", looks, alt.Legend(title=None, orient="top", labelLimit=0)),
         )
         .properties(width=430, height=220)
     )

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from jam_dagster.mechanisms import sample_rows, with_search
+from jam_dagster.mechanisms.loops.rows import sample_rows, with_search
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.mechanisms import CASES

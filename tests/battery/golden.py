@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from jam_dagster.mechanisms import MechanismResult
-from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount, units_up
+from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy.accounting import units_up
 from jam_dagster.tables import Workload
 from tests.battery.fingerprint import DOMAIN, tables
 from tests.battery.mechanisms import CASES, Case

@@ -14,17 +14,17 @@ from _pytest.mark.structures import ParameterSet
 from jam_dagster.mechanisms import (
     MECHANISMS,
     Aim,
-    Gaussian,
-    Independent,
     JamPgm,
     Mechanism,
     MechanismResult,
-    Mst,
-    MwemPgm,
     make_mechanism,
     mechanism_class,
 )
+from jam_dagster.mechanisms.gaussian import Gaussian
+from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.loops.settings import settings_of
+from jam_dagster.mechanisms.mst import Mst
+from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.tilt import Tilt
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import EncodedTable, MarginalSource, PublicTables

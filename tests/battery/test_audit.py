@@ -20,14 +20,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jam_dagster.privacy import (
-    Draws,
-    Neighbours,
-    SeededNoise,
-    UnledgeredAccount,
-    epsilon_from_rho,
-    exponential_epsilon,
-)
+from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount, epsilon_from_rho
+from jam_dagster.privacy.accounting import exponential_epsilon
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.listening import Call, Listening
 from tests.battery.mechanisms import CASES, SLOW_CASES, Audit, Case, marked

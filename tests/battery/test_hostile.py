@@ -18,14 +18,15 @@ import yaml
 
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, InputError, JamError, PrivateValuesError
-from jam_dagster.pipeline import (
+from jam_dagster.privacy import Budget, Ledger, SeededNoise
+from jam_dagster.release import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
+    SynthesisRequest,
     WorkloadSpec,
+    synthesize,
 )
-from jam_dagster.privacy import Budget, Ledger, SeededNoise
-from jam_dagster.release import SynthesisRequest, synthesize
 from jam_dagster.release.sections import DomainSpec
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode, source_from_config
 from tests.battery import hostile

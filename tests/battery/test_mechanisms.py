@@ -7,7 +7,9 @@ import pytest
 
 from jam_dagster.mechanisms import MECHANISMS, make_mechanism, mechanism_class
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import CountedTable, Domain, EncodedTable, RecordsOnly, Workload
+from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables.codes.block_counts import CountedTable
+from jam_dagster.tables.codes.marginals import RecordsOnly
 from tests.battery.mechanisms import QUICK_CASES, generic
 from tests.privacy.neighbours import RELATIONS
 from tests.small_runs import small

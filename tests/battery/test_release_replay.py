@@ -18,8 +18,10 @@ import pandas as pd
 import pytest
 
 from jam_dagster.certificates import Certificate
-from jam_dagster.privacy import Kind, Ledger, SeededNoise, units_up
-from jam_dagster.release import Progress, SynthesisRequest, synthesize
+from jam_dagster.privacy import Kind, Ledger, SeededNoise
+from jam_dagster.privacy.accounting import units_up
+from jam_dagster.release import SynthesisRequest, synthesize
+from jam_dagster.release.engine import Progress
 from jam_dagster.tables import source_from_config
 from tests.battery.listening import Call, Listening
 from tests.budgets import PUBLIC_N

@@ -17,14 +17,9 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError
-from jam_dagster.mechanisms import (
-    Mechanism,
-    MechanismResult,
-    mechanism_class,
-    sample_rows,
-    sampling_generator,
-    with_search,
-)
+from jam_dagster.mechanisms import Mechanism, MechanismResult, mechanism_class
+from jam_dagster.mechanisms.loops.rows import sample_rows, with_search
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
 from tests.battery.listening import Listening

@@ -27,10 +27,8 @@ from jam_dagster.privacy import (
     ReleaseKey,
     SeededNoise,
     rho_within,
-    units_down,
-    units_up,
 )
-from jam_dagster.privacy.accounting import equal_part
+from jam_dagster.privacy.accounting import equal_part, units_down, units_up
 from jam_dagster.tables import EncodedTable, Workload
 from tests.battery.listening import Call, Listening
 from tests.battery.mechanisms import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jam_dagster.benchmark.errors import DrawnErrors, cell_errors
+from jam_dagster.benchmark.trial import DrawnErrors, cell_errors
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.tables import Domain, EncodedTable, Workload
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import Run, SplitFiles, load_grid, plan, presets, read_rows
+from jam_dagster.benchmark import Run, load_grid, plan, presets, read_rows
+from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.errors import (
     InputError,
     PrivateStepError,

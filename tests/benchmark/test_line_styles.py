@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from jam_dagster.benchmark.line_styles import Line, line_styles
+from jam_dagster.benchmark.charts import Line, line_styles
 from jam_dagster.common import palette
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.registry import title_of

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from jam_dagster.benchmark import SplitFiles, run_process
+from jam_dagster.benchmark import run_process
+from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.run_process import RunProcess, was_killed
 from jam_dagster.benchmark.runs import Run
 from jam_dagster.errors import InputError

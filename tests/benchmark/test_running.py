@@ -16,19 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import (
-    Planned,
-    Run,
-    SplitFiles,
-    load_grid,
-    plan,
-    read_rows,
-    run_grid,
-    run_trial,
-)
+from jam_dagster.benchmark import Run, load_grid, plan, read_rows, run_grid
+from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
 from jam_dagster.benchmark.run_process import why
-from jam_dagster.benchmark.running import Durations
+from jam_dagster.benchmark.running import Durations, Planned
+from jam_dagster.benchmark.trial import run_trial
 from jam_dagster.errors import InputError, SpecificationError
 
 # What a run made again may differ in; the machine's words name jax where the process has loaded it.

@@ -16,15 +16,13 @@ import pytest
 
 from jam_dagster.certificates import (
     Certificate,
-    FileHash,
-    ReleaseTerms,
     certify,
     refitting,
     render_certificate,
     table_csv,
     verify,
 )
-from jam_dagster.certificates.facts import RAN
+from jam_dagster.certificates.facts import RAN, FileHash, ReleaseTerms
 from jam_dagster.certificates.issue import (
     content_of,
     released_files,
@@ -32,15 +30,9 @@ from jam_dagster.certificates.issue import (
     sha256_of,
 )
 from jam_dagster.certificates.refitting import distance
-from jam_dagster.mechanisms import (
-    FittedModel,
-    MechanismResult,
-    Model,
-    Transcript,
-    load_model,
-    sample_rows,
-    sampling_generator,
-)
+from jam_dagster.mechanisms import FittedModel, MechanismResult, Model, Transcript, load_model
+from jam_dagster.mechanisms.loops.rows import sample_rows
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE

@@ -9,7 +9,8 @@ import pytest
 
 from jam_dagster.certificates.charges import charge_faults
 from jam_dagster.certificates.facts import Entry, PaidDraw
-from jam_dagster.privacy import NoiseCall, units_up
+from jam_dagster.privacy import NoiseCall
+from jam_dagster.privacy.accounting import units_up
 
 SHARES = {"mechanism": 0.5}
 DRAWS = [

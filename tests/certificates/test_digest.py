@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from jam_dagster.certificates import Certificate, FileHash, Standing, issue
+from jam_dagster.certificates import Certificate, issue
 from jam_dagster.certificates.certificate import digest_of
+from jam_dagster.certificates.facts import FileHash, Standing
 from jam_dagster.privacy import Policy
 from tests.budgets import FIXED
 from tests.certificates.conftest import Released

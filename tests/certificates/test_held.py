@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jam_dagster.certificates import FileHash, released_files, verify
+from jam_dagster.certificates import released_files, verify
+from jam_dagster.certificates.facts import FileHash
 from jam_dagster.certificates.issue import sha256_of
 from tests.certificates.conftest import Released
 

@@ -13,23 +13,30 @@ import pytest
 
 from jam_dagster.certificates import (
     Certificate,
-    FileHash,
     Finding,
-    ReleaseTerms,
-    RequestedBudget,
     certify,
     held,
     released_files,
     table_csv,
     verify,
 )
+from jam_dagster.certificates.facts import FileHash, ReleaseTerms, RequestedBudget
 from jam_dagster.certificates.issue import sha256_of
-from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism, sampling_generator
+from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
+from jam_dagster.privacy.noise.calls import COUNTS
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from jam_dagster.tables.sources.dialect import Dialect
-from tests.battery.mechanisms import QUICK_CASES, Case, aim, every_mechanism_that_samples, marked
+from tests.battery.mechanisms import (
+    QUICK_CASES,
+    Case,
+    aim,
+    every_mechanism_that_samples,
+    marked,
+    tilt,
+)
 
 RELATIONS = [Neighbours(relation, k) for relation in ("replace_one", "add_remove") for k in (1, 3)]
 
@@ -131,6 +138,25 @@ def test_a_wrong_sensitivity_of_any_draw_is_found(case: Case, tmp_path: Path) ->
             f"{halved.step} has (the|another) sensitivity",
             failed(tmp_path, public=public)["the draws"],
         )
+
+
+def test_a_wrong_sensitivity_of_a_measurement_is_found_without_public_data(tmp_path: Path) -> None:
+    """Without the public table the run is not made again, and the neighbours alone ask for it."""
+    certificate = certified(tmp_path, tilt().make(), Neighbours())
+    transcript = Transcript.load(tmp_path / "transcript")
+    place = next(at for at, one in enumerate(certificate.draws) if one.call.kind == COUNTS)
+    draw = certificate.draws[place]
+    call = draw.call
+    # The noise is the right one for it.
+    scale = None if call.scale is None else call.scale / 2
+    halved = replace(call, sensitivity=call.sensitivity / 2, scale=scale)
+    draws = [*certificate.draws]
+    draws[place] = replace(draw, call=halved)
+    calls = tuple(one.call for one in draws)
+    put(tmp_path, replace(certificate, draws=tuple(draws)), replace(transcript, calls=calls))
+    assert failed(tmp_path)["the draws"] == (
+        f"{call.step} has another sensitivity than the neighbours ask for"
+    )
 
 
 def test_a_decision_that_the_fit_does_not_make(tmp_path: Path) -> None:

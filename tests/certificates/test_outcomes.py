@@ -14,13 +14,8 @@ import pandas as pd
 import pytest
 from typer.testing import Result
 
-from jam_dagster.certificates import (
-    Certificate,
-    Entry,
-    Finding,
-    verify,
-)
-from jam_dagster.certificates.facts import COUNTED, RAN, STORED, PaidDraw
+from jam_dagster.certificates import Certificate, Finding, verify
+from jam_dagster.certificates.facts import COUNTED, RAN, STORED, Entry, PaidDraw
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import (

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jam_dagster.certificates import Entry
-from jam_dagster.certificates.facts import COUNTED
+from jam_dagster.certificates.facts import COUNTED, Entry
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import Transcript

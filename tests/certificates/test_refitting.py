@@ -21,8 +21,10 @@ from jam_dagster.certificates.refitting import (
     Refit,
     distance,
 )
-from jam_dagster.mechanisms import FittedModel, TiltedModel, Transcript, WeightedTable
+from jam_dagster.mechanisms import FittedModel, Transcript
 from jam_dagster.models.graphical import kernels
+from jam_dagster.models.tilted.model import TiltedModel
+from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.certificates.conftest import Released

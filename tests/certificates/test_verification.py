@@ -13,15 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.certificates import (
-    Certificate,
-    Finding,
-    PaidDraw,
-    refitting,
-    verification,
-    verify,
-)
+from jam_dagster.certificates import Certificate, Finding, refitting, verification, verify
 from jam_dagster.certificates.certificate import seal_of
+from jam_dagster.certificates.facts import PaidDraw
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import JamPgm, Replay, Transcript

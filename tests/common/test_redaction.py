@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from jam_dagster.common.redaction import redacted
+from jam_dagster.common.redaction import keeping_details, private_values, redacted
 from jam_dagster.errors import (
     BudgetError,
     BudgetExceededError,
@@ -18,7 +18,6 @@ from jam_dagster.errors import (
 from jam_dagster.privacy import UnledgeredAccount
 from jam_dagster.privacy.accounting import check_rho
 from jam_dagster.privacy.ledger.key import check_name
-from jam_dagster.tables import keeping_details, private_values
 
 SENTINEL = "sentinel-7f3a"
 

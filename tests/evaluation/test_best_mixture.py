@@ -12,7 +12,8 @@ from scipy.optimize import linprog
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture, on_simplex
 from jam_dagster.evaluation.workload_error import workload_error
-from jam_dagster.mechanisms import WeightedTable, load_model, make_mechanism
+from jam_dagster.mechanisms import load_model, make_mechanism
+from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 

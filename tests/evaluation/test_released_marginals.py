@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jam_dagster.evaluation import one_way_agreement, released_marginal
-from jam_dagster.evaluation.released_marginals import ReleasedMarginal
+from jam_dagster.evaluation import released_marginal
+from jam_dagster.evaluation.released_marginals import ReleasedMarginal, one_way_agreement
 from jam_dagster.tables import Domain
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.evaluation import SampleErrors, workload_error
+from jam_dagster.evaluation import workload_error
+from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 

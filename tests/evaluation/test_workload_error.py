@@ -20,11 +20,7 @@ from jam_dagster.errors import (
     LostDrawError,
     SpecificationError,
 )
-from jam_dagster.evaluation import (
-    WorkloadErrors,
-    marginal_errors,
-    workload_error,
-)
+from jam_dagster.evaluation import WorkloadErrors, workload_error
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, UnledgeredAccount
 from jam_dagster.privacy.noise.seeded import SeededNoise
@@ -204,9 +200,7 @@ def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:
         # One record only, so that counts of the two tables lie on either side of the answers.
         judged = [private.take(np.zeros(1, int)), random_table(domain, 5, 1)]
         means = [
-            np.array(
-                [np.mean(list(marginal_errors(d, s, workload.cliques).values())) for s in judged]
-            )
+            np.array([one.mean for one in table_errors(d, judged, workload)])
             for d in (private, neighbour)
         ]
         moved = np.linalg.norm(means[0] - means[1])
@@ -308,14 +302,14 @@ def test_bad_input_is_refused_before_any_charge(
 def test_blocks_change_nothing_and_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = Domain.from_sizes({f"x{i}": 20 for i in range(12)})
     private, public = random_table(domain, 300, 1), random_table(domain, 100, 2)
-    cliques = Workload.all_k_way(domain, 3).cliques
-    whole = marginal_errors(private, public, cliques)
-    assert len(whole) == 220
+    workload = Workload.all_k_way(domain, 3)
+    (whole,) = table_errors(private, [public], workload)
+    assert len(whole.per_marginal or ()) == 220
 
     module = importlib.import_module("jam_dagster.evaluation.workload_error")
     monkeypatch.setattr(module, "marginal_blocks", partial(marginal_blocks, cells=80_000))
     tracemalloc.start()
-    assert marginal_errors(private, public, cliques) == whole
+    assert table_errors(private, [public], workload) == [whole]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # All marginals of one table at once would be 220 x 8,000 cells x 4 bytes = 7 MB.
@@ -340,10 +334,10 @@ def test_public_tables_of_the_papers_splits(split: str) -> None:
         EncodedTable.from_frame(domain, pd.read_csv(folder / f"{part}.csv"))
         for part in ("priv", "pub")
     )
-    errors = marginal_errors(private, public, Workload.all_k_way(domain, 3).cliques)
+    (errors,) = table_errors(private, [public], Workload.all_k_way(domain, 3))
     mean, maximum = PAPER[split]
-    assert np.mean(list(errors.values())) == pytest.approx(mean, abs=5e-7)
-    assert max(errors.values()) == pytest.approx(maximum, abs=5e-7)
+    assert errors.mean == pytest.approx(mean, abs=5e-7)
+    assert errors.maximum == pytest.approx(maximum, abs=5e-7)
 
 
 def test_without_a_public_table_one_mean_is_released(

@@ -10,16 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.mechanisms import (
-    Gaussian,
-    MeasuredAnswers,
-    Measurement,
-    load_model,
-    make_mechanism,
-    refit,
-)
-from jam_dagster.mechanisms.gaussian import shares_of
-from jam_dagster.models.measured_answers import _nearest
+from jam_dagster.mechanisms import Measurement, load_model, make_mechanism, refit
+from jam_dagster.mechanisms.gaussian import Gaussian, shares_of
+from jam_dagster.models.measured_answers import MeasuredAnswers, _nearest
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise

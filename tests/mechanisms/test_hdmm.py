@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.mechanisms import MeasuredAnswers, load_model, make_mechanism, refit
+from jam_dagster.mechanisms import load_model, make_mechanism, refit
 from jam_dagster.mechanisms.hdmm import MOST_CELLS, parts_of, strategy_of, tree_mb
+from jam_dagster.models.measured_answers import MeasuredAnswers
 from jam_dagster.privacy import Draws, ExactNoise, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import Independent
+from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise

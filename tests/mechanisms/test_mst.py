@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.mechanisms import Aim, Independent, Measurement, Mst, refit
-from jam_dagster.mechanisms.mst import RareValues
+from jam_dagster.mechanisms import Aim, Measurement, refit
+from jam_dagster.mechanisms.independent import Independent
+from jam_dagster.mechanisms.mst import Mst, RareValues
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import CountedTable, Domain, ImpossibleCombination, Workload
+from jam_dagster.tables import Domain, ImpossibleCombination, Workload
+from jam_dagster.tables.codes.block_counts import CountedTable
 from tests.mechanisms.conftest import ScriptedNoise
 
 AB, AC, BC = 0, 1, 2

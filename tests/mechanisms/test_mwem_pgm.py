@@ -7,7 +7,7 @@ import math
 import pytest
 
 from jam_dagster.errors import EmptyCandidateSetError
-from jam_dagster.mechanisms import MwemPgm
+from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.models.graphical.junction_tree import MEGABYTE
 from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Workload

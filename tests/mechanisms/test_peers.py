@@ -7,10 +7,11 @@ import os
 import numpy as np
 import pytest
 
-from jam_dagster.benchmark import SplitFiles
+from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.evaluation import workload_error
-from jam_dagster.mechanisms import MECHANISMS, make_mechanism, sampling_generator
+from jam_dagster.mechanisms import MECHANISMS, make_mechanism
 from jam_dagster.mechanisms.loops.settings import settings_of
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.tiers import gate

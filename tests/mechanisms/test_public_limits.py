@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize, nnls
 
-from jam_dagster.mechanisms import ProductMixture, WeightedTable
+from jam_dagster.models.mixture.model import ProductMixture
+from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload
 from tests.mechanisms.test_limits import FOUR, drawn, error, limit, uneven
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jam_dagster.benchmark.line_styles import line_styles
+from jam_dagster.benchmark.charts import line_styles
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism, mechanism_class
 from jam_dagster.mechanisms.configuration import synthesizing

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, EmptyCandidateSetError, SpecificationError
-from jam_dagster.mechanisms import TiltedModel, make_mechanism, refit
+from jam_dagster.mechanisms import make_mechanism, refit
 from jam_dagster.mechanisms import tilt as module
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain
+from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.privacy import (
     Draws,

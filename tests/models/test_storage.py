@@ -11,19 +11,14 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms import (
-    FittedModel,
-    MeasuredAnswers,
-    Measurement,
-    Model,
-    ProductMixture,
-    TiltedModel,
-    WeightedTable,
-    load_model,
-)
+from jam_dagster.mechanisms import FittedModel, Measurement, Model, load_model
 from jam_dagster.models.base import labelled_counts
 from jam_dagster.models.bayesian.model import BayesianNetwork
+from jam_dagster.models.measured_answers import MeasuredAnswers
+from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.models.storage import KINDS, MOST_TIMES_PACKED, MOST_UNPACKED, read_arrays
+from jam_dagster.models.tilted.model import TiltedModel
+from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain
 

@@ -5,15 +5,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from jam_dagster.pipeline import (
-    DatasetBudget,
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-    WorkloadSpec,
-    build_release_resources,
-    build_synthetic_release,
-)
+from jam_dagster.pipeline import DatasetBudget, build_release_resources, build_synthetic_release
+from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.tables import PreviousRelease, source_from_config
 from tests.pipeline.conftest import DOMAIN
 

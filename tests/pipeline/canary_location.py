@@ -10,17 +10,9 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.pipeline import (
-    BudgetAlert,
-    DatasetBudget,
-    EvaluationSpec,
-    PrivacySpec,
-    UnitSpec,
-    WorkloadSpec,
-    build_budget_sensor,
-    check_definitions,
-)
+from jam_dagster.pipeline import BudgetAlert, DatasetBudget, build_budget_sensor, check_definitions
 from jam_dagster.privacy import Budget, DirectoryStore, epsilon_from_rho
+from jam_dagster.release import EvaluationSpec, PrivacySpec, UnitSpec, WorkloadSpec
 from jam_dagster.tables import AssetSource, PreviousRelease, draft_domain, source_from_config
 from tests.budgets import FIXED
 from tests.pipeline.conftest import DOMAIN, Bench

@@ -19,18 +19,20 @@ import pytest
 
 from jam_dagster.pipeline import (
     DatasetBudget,
-    DomainSpec,
-    EvaluationSpec,
     LedgerResource,
-    MechanismSpec,
-    PrivacySpec,
-    ReleaseSpec,
     ReleaseStoreResource,
-    WorkloadSpec,
     build_synthetic_release,
 )
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.privacy import Event, Ledger
+from jam_dagster.release import (
+    DomainSpec,
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    ReleaseSpec,
+    WorkloadSpec,
+)
 from jam_dagster.tables import Domain, source_from_config
 from tests.budgets import FIXED
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from jam_dagster.pipeline import PrivacySpec, build_synthetic_release, check_definitions
+from jam_dagster.pipeline import build_synthetic_release, check_definitions
+from jam_dagster.release import PrivacySpec
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import DOMAIN, Bench
 

@@ -12,15 +12,8 @@ import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
 from jam_dagster import Benchmark
-from jam_dagster.benchmark import (
-    Grid,
-    Run,
-    SplitFiles,
-    load_grid,
-    read_rows,
-    run_grid,
-    run_process,
-)
+from jam_dagster.benchmark import Grid, Run, load_grid, read_rows, run_grid, run_process
+from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.results import to_parquet
 from jam_dagster.benchmark.trial import describe
 from jam_dagster.errors import SpecificationError

@@ -15,18 +15,13 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import expectation_names
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.pipeline import (
-    DatasetBudget,
-    DomainSpec,
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-)
+from jam_dagster.pipeline import DatasetBudget
 from jam_dagster.pipeline.assets.metadata import column_schema
 from jam_dagster.pipeline.storage.store_place import stored_draws
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
+from jam_dagster.release import DomainSpec, EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables import Domain, encode
 from tests.budgets import FIXED, PUBLIC_N
 from tests.moved import bind_again

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from jam_dagster.mechanisms.loops import rows
-from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
+from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables.sources.table_file import TableFile
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, check_of, failure, told
 

@@ -11,8 +11,8 @@ import pytest
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.mechanisms.registry import known_classes, title_of
-from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG
+from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import DOMAIN, Bench, failure, up_to_synthetic

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from jam_dagster.common.shown_text import one_line
-from jam_dagster.pipeline import EvaluationSpec, MechanismSpec
+from jam_dagster.release import EvaluationSpec, MechanismSpec
 from jam_dagster.tables import source_from_config
 from tests.nasty import NASTY, nasty_domain, nasty_table, raw_in
 from tests.pipeline.conftest import Bench, failure

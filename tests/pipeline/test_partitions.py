@@ -10,16 +10,15 @@ import yaml
 
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import (
+from jam_dagster.pipeline import SyntheticRelease, check_definitions
+from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.release import (
     EvaluationSpec,
     MechanismSpec,
     PartitionsSpec,
     PrivacySpec,
-    SyntheticRelease,
     WorkloadSpec,
-    check_definitions,
 )
-from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,

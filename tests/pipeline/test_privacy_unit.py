@@ -14,18 +14,12 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops import making
-from jam_dagster.pipeline import (
-    EvaluationSpec,
-    MechanismSpec,
-    PrivacySpec,
-    ReleaseSpec,
-    UnitSpec,
-)
 from jam_dagster.pipeline.assets.asset_options import code_version
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.formats import RunFormat
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.protection import LARGEST_RECORDS_SIGMA
+from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec, ReleaseSpec, UnitSpec
 from jam_dagster.release.engine import Engine
 from jam_dagster.tables import (
     Domain,

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from jam_dagster.pipeline import PrivacySpec, ReleaseStoreResource
+from jam_dagster.pipeline import ReleaseStoreResource
+from jam_dagster.release import PrivacySpec
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
 

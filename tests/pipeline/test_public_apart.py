@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.keys import UnitSpec
-from jam_dagster.pipeline import PrivacySpec
+from jam_dagster.release import PrivacySpec
 from jam_dagster.tables import PreviousRelease, PublicSources, source_from_config
 from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure
 from tests.tiers import first_quick

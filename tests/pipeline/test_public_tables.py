@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline import DomainSpec, MechanismSpec, PrivacySpec
+from jam_dagster.release import DomainSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables import PublicSources, PublicTables, source_from_config
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, told
 

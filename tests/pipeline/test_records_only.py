@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from jam_dagster.certificates import verify
-from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.pipeline.storage.formats import RunFormat
 from jam_dagster.privacy import Kind
+from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables import CsvSource, DemoSource, PreviousRelease, source_from_config
 from tests.pipeline.assets.test_opening import attempts, said
 from tests.pipeline.assets.test_source_assets import FROM_ASSETS, PEOPLE, SURVEY, Project

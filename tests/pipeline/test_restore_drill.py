@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.certificates import Certificate
-from jam_dagster.pipeline import PrivacySpec
 from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.release import PrivacySpec
 from tests.budgets import PUBLIC_N
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 

@@ -9,17 +9,19 @@ import pytest
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import (
-    EvaluationSpec,
-    MechanismSpec,
-    PartitionsSpec,
-    ReleaseSpec,
     SyntheticRelease,
-    WorkloadSpec,
     build_release_assets,
     build_release_checks,
     build_release_job,
     build_release_schedule,
     check_definitions,
+)
+from jam_dagster.release import (
+    EvaluationSpec,
+    MechanismSpec,
+    PartitionsSpec,
+    ReleaseSpec,
+    WorkloadSpec,
 )
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, Bench, failure, people, specification

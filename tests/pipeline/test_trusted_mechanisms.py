@@ -10,7 +10,7 @@ import pytest
 
 from jam_dagster.certificates import Certificate
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline import EvaluationSpec, MechanismSpec
+from jam_dagster.release import EvaluationSpec, MechanismSpec
 from tests.other_package import PACKAGE, install, known
 from tests.pipeline.conftest import (
     DOMAIN,

@@ -7,7 +7,7 @@ import pytest
 
 from jam_dagster.certificates import verify
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline import DomainSpec, EvaluationSpec, MechanismSpec
+from jam_dagster.release import DomainSpec, EvaluationSpec, MechanismSpec
 from tests.pipeline.conftest import Bench, failure, told
 
 AIM = {

@@ -17,8 +17,9 @@ import pytest
 
 from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.privacy import Neighbours
-from jam_dagster.tables import Domain, PrivacyUnit, SqlSource, encode, seeded_key
+from jam_dagster.tables import Domain, PrivacyUnit, SqlSource, encode
 from jam_dagster.tables.codes.marginals import MarginalSource
+from jam_dagster.tables.codes.privacy_unit import seeded_key
 from tests.postgres import PostgresServer
 from tests.privacy.neighbours import RELATIONS, candidate_scores
 

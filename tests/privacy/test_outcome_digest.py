@@ -18,7 +18,7 @@ from jam_dagster.privacy import (
     UnledgeredAccount,
 )
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
-from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
+from jam_dagster.privacy.outcome_store import choice_digest, values_digest
 
 A, B = "a" * 64, "b" * 64
 

@@ -18,12 +18,13 @@ from jam_dagster.errors import (
     PrivateStepError,
     PrivateValuesError,
 )
-from jam_dagster.mechanisms import release_rows, sampling_generator
+from jam_dagster.mechanisms.loops.rows import release_rows
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
-from jam_dagster.release import Engine, ReleaseSpec
+from jam_dagster.release import ReleaseSpec
 from jam_dagster.release.documents import checks_of, judged
-from jam_dagster.release.engine import Drawn, Progress
+from jam_dagster.release.engine import Drawn, Engine, Progress
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.place import Place

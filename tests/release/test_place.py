@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import DirectoryStore, Ledger
-from jam_dagster.release import Engine
+from jam_dagster.release.engine import Engine
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.funding import LedgerFunding
 from jam_dagster.release.place import (

@@ -17,7 +17,8 @@ from jam_dagster.errors import (
     PrivateValuesError,
     SourceBindingError,
 )
-from jam_dagster.mechanisms import Transcript, release_rows
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.mechanisms.loops.rows import release_rows
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest, synthesize
@@ -28,10 +29,10 @@ from jam_dagster.tables import (
     Domain,
     FrameSource,
     PublicSources,
-    RecordsOnly,
     Source,
     SqlSource,
 )
+from jam_dagster.tables.codes.marginals import RecordsOnly
 from tests.budgets import PUBLIC_N, grant_as_refused
 from tests.release.test_engine import (
     DOMAIN,

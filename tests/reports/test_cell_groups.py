@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from jam_dagster.reports.cell_groups import cell_groups
+from jam_dagster.reports.comparisons import cell_groups
 from jam_dagster.reports.plot_style import svg
 from jam_dagster.reports.plots import one_way_comparison
 from jam_dagster.tables import CategoricalAttribute

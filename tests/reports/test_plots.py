@@ -13,24 +13,19 @@ import pytest
 
 from jam_dagster.common import palette
 from jam_dagster.errors import InputError
-from jam_dagster.evaluation import (
-    ErrorBound,
-    ErrorBounds,
-    TableErrors,
-    WorkloadErrors,
-    released_marginal,
-)
+from jam_dagster.evaluation import ErrorBounds, TableErrors, WorkloadErrors, released_marginal
+from jam_dagster.evaluation.bounds.table import ErrorBound
 from jam_dagster.reports import plots
-from jam_dagster.reports.cell_groups import cell_groups, gather
+from jam_dagster.reports.comparisons import cell_groups, gather
 from jam_dagster.reports.live_charts import live_chart
-from jam_dagster.reports.plot_style import specification
+from jam_dagster.reports.plot_style import png, specification, svg
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
 from tests.evaluation.conftest import RECORDS, SmallRelease, lost, rows_of, transcript_of
 from tests.nasty import NASTY
 
 
-def texts(svg: str) -> list[str]:
-    root = ElementTree.fromstring(svg)
+def texts(drawn: str) -> list[str]:
+    root = ElementTree.fromstring(drawn)
     return [element.text or "" for element in root.iter() if element.tag.endswith("}text")]
 
 
@@ -39,7 +34,7 @@ def test_budget_adds_up_round_by_round(release: SmallRelease) -> None:
     rows = [row for row in rows_of(chart) if "use" in row]
     last = sum(row["rho"] for row in rows if row["round"] == len(release.transcript.rounds))
     assert last == pytest.approx(release.transcript.rho_spent)
-    assert "budget 0.05" in texts(plots.svg(chart))
+    assert "budget 0.05" in texts(svg(chart))
 
 
 def test_lost_draws_are_marked_as_lost(release: SmallRelease) -> None:
@@ -57,8 +52,8 @@ def test_lost_draws_are_marked_as_lost(release: SmallRelease) -> None:
     assert after == pytest.approx(expected)
     chart = plots.choices_per_round(transcript)
     assert [row["source"] for row in rows_of(chart)] == ["measured privately", "charged, and lost"]
-    assert "charged, and lost" in texts(plots.svg(chart))
-    assert "charged, and lost" not in texts(plots.svg(plots.choices_per_round(release.transcript)))
+    assert "charged, and lost" in texts(svg(chart))
+    assert "charged, and lost" not in texts(svg(plots.choices_per_round(release.transcript)))
 
 
 def test_choices_name_every_round(release: SmallRelease) -> None:
@@ -68,7 +63,7 @@ def test_choices_name_every_round(release: SmallRelease) -> None:
         (one.index + 1, " x ".join(one.clique)) for one in release.transcript.rounds
     ]
     assert [row["source"] for row in rows][2] == "taken from public data"
-    assert "age x marital-status" in texts(plots.svg(chart))
+    assert "age x marital-status" in texts(svg(chart))
 
 
 def test_a_distribution_is_drawn_as_shares(release: SmallRelease) -> None:
@@ -86,7 +81,7 @@ def test_a_distribution_is_drawn_as_shares(release: SmallRelease) -> None:
         }
         assert drawn["synthetic"] == pytest.approx(list(synthetic / RECORDS))
         assert drawn["public"] == pytest.approx(list(public / public.sum()))
-        shown = texts(plots.svg(chart))
+        shown = texts(svg(chart))
         assert {"synthetic", "public"} <= set(shown)
         assert ("released" in shown) == (released is not None)
         if released is not None:
@@ -97,7 +92,7 @@ def test_a_distribution_is_drawn_as_shares(release: SmallRelease) -> None:
 
 
 def test_nothing_is_drawn_below_zero() -> None:
-    from jam_dagster.evaluation import ReleasedMarginal
+    from jam_dagster.evaluation.released_marginals import ReleasedMarginal
 
     chart = plots.one_way_comparison(
         CategoricalAttribute("a", ("x", "y")),
@@ -126,7 +121,7 @@ def test_panels_share_one_scale(release: SmallRelease) -> None:
     domains = [p.to_dict()["encoding"]["opacity"]["scale"]["domain"] for p in panels.values()]
     assert domains[0] == domains[1] == [0, max(s.max() for s in strengths.values())]
     for panel in panels.values():
-        assert {"age", "marital-status"} <= set(texts(plots.svg(panel)))
+        assert {"age", "marital-status"} <= set(texts(svg(panel)))
 
 
 def test_errors_are_marked_by_which_table_is_closer() -> None:
@@ -177,11 +172,11 @@ def test_rendering_is_sound_whatever_the_labels_are() -> None:
         public=np.arange(5),
         records=10,
     )
-    svg = plots.svg(chart)
-    assert set(labels) <= set(texts(svg))
-    assert "<script" not in svg
-    assert " id=" not in svg
-    assert "url(" not in svg
+    drawn = svg(chart)
+    assert set(labels) <= set(texts(drawn))
+    assert "<script" not in drawn
+    assert " id=" not in drawn
+    assert "url(" not in drawn
 
 
 def test_many_cells_are_gathered_and_nothing_is_lost() -> None:
@@ -264,8 +259,8 @@ def test_a_chart_of_nasty_names_is_drawn() -> None:
         # Labels stand in expressions too, which would turn an escape back.
         assert not re.search(r"\x1b|u001b|\u202e", text)
     assert "<script>alert" not in page_text
-    drawn = plots.svg(chart)
+    drawn = svg(chart)
     assert "&lt;script" in drawn
     assert not re.search("<script|<img|onload=[^<]*<", drawn)
     ElementTree.fromstring(drawn)
-    assert plots.png(chart).startswith(b"\x89PNG")
+    assert png(chart).startswith(b"\x89PNG")

@@ -34,8 +34,8 @@ from jam_dagster.tables import (
     SqlSource,
     draft_domain,
     encode,
-    encode_chunks,
 )
+from jam_dagster.tables.codes.encode import encode_chunks
 from jam_dagster.tables.domain.clock import DURATION, TIME
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples

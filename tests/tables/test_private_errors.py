@@ -14,6 +14,7 @@ import sqlalchemy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jam_dagster.common.redaction import keeping_details
 from jam_dagster.errors import DomainError, JamError, PrivateValuesError, SourceError
 from jam_dagster.tables import (
     CategoricalAttribute,
@@ -26,7 +27,6 @@ from jam_dagster.tables import (
     SqlSource,
     draft_domain,
     encode,
-    keeping_details,
     stratified_split,
 )
 from jam_dagster.tables.sources.reading import reading

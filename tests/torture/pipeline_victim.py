@@ -7,9 +7,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from jam_dagster.pipeline import EvaluationSpec
 from jam_dagster.privacy import Budget, make_noise
-from jam_dagster.release import funding
+from jam_dagster.release import EvaluationSpec, funding
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, write_tables
 from tests.torture.points import Points, install
 from tests.torture.tally import TalliedNoise

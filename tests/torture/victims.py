@@ -17,8 +17,9 @@ from sqlalchemy import NullPool, create_engine, make_url
 from jam_dagster.certificates import verify
 from jam_dagster.common.choices import Relation
 from jam_dagster.evaluation import workload_error
-from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, sampling_generator
+from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript
 from jam_dagster.mechanisms.loops import rows
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.privacy import (
     Budget,
     DirectoryStore,
@@ -29,7 +30,8 @@ from jam_dagster.privacy import (
     SeededNoise,
     make_noise,
 )
-from jam_dagster.release import Progress, SynthesisRequest, funding, synthesize
+from jam_dagster.release import SynthesisRequest, funding, synthesize
+from jam_dagster.release.engine import Progress
 from jam_dagster.tables import (
     CsvSource,
     Domain,

@@ -1,6 +1,7 @@
 """The asset that holds a release's reservation, and the check that the budget lasts."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -10,18 +11,21 @@ from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_release_before
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
-from jam_dagster.pipeline.budget.outlook import (
-    BudgetOutlook,
-    alert_of_refusal,
-    log_alert,
-    refusal_ends_run,
-)
+from jam_dagster.pipeline.budget.alerts import alert_of_refusal, log_alert, refusal_ends_run
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
+from jam_dagster.privacy import Kind, rho_within
+from jam_dagster.privacy.accounting import units_down
+from jam_dagster.privacy.ledger.forecast import forecast
+from jam_dagster.privacy.ledger.policy import ANOTHER
 from jam_dagster.privacy.shares import MECHANISM
+from jam_dagster.release.funding import LedgerFunding
 from jam_dagster.tables import Domain
 
 SUFFICES = "budget_suffices"
+
+_ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
+"""Releases to come that should fit: a later alert leaves little time to act."""
 
 
 def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
@@ -39,7 +43,15 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         ins=graph.ins("domain") if declared is None else {},
         deps=public,
         resources={*graph.spending_resources, *STORES},
-        check_specs=[_suffices(graph)],
+        check_specs=[
+            dg.AssetCheckSpec(
+                SUFFICES,
+                asset=graph.key("privacy_budget"),
+                description="The budget has room for this release and the next ones.",
+                blocking=True,
+                partitions_def=graph.partitions_def,
+            )
+        ],
     )
     def privacy_budget(
         context: dg.AssetExecutionContext, **inputs: Domain
@@ -50,7 +62,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         domain = inputs["domain"] if declared is None else declared
         if not domain.restricted:
             workload = spec.workload.build(domain)
-            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM])
+            spec.mechanism.build().check(domain, workload, graph.spec.shares[MECHANISM])
         spec.check_target(domain)
         metadata = _asked(graph, domain)
         with refusal_ends_run(context):
@@ -70,29 +82,47 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             except (BudgetExceededError, NotApprovedError) as refused:
                 yield _result(passed=False, description=literal(str(refused)))
                 raise
-            outlook = BudgetOutlook.of(graph, funding)
-            if outlook.low and before is None:
-                log_alert(graph, context, funding, "low", outlook.text)
-            shown = {**outlook.metadata, **metadata, "already_reserved": before is not None}
+            low, left = _left(graph, funding)
+            if low and before is None:
+                log_alert(graph, context, funding, "low", left["outlook"])
+            shown = {**left, **metadata, "already_reserved": before is not None}
             yield dg.MaterializeResult(metadata=tidy(shown))
             yield _result(
-                passed=not outlook.low,
-                severity=dg.AssetCheckSeverity.WARN if outlook.low else dg.AssetCheckSeverity.ERROR,
-                description=literal(outlook.text),
+                passed=not low,
+                severity=dg.AssetCheckSeverity.WARN if low else dg.AssetCheckSeverity.ERROR,
+                description=literal(left["outlook"]),
             )
 
     return [privacy_budget]
 
 
-def _suffices(graph: ReleaseGraph) -> dg.AssetCheckSpec:
-    """Return the check of what the dataset has left."""
-    return dg.AssetCheckSpec(
-        SUFFICES,
-        asset=graph.key("privacy_budget"),
-        description="The budget has room for this release and the next ones.",
-        blocking=True,
-        partitions_def=graph.partitions_def,
-    )
+def _left(graph: ReleaseGraph, funding: LedgerFunding) -> tuple[bool, dict[str, Any]]:
+    """Return whether the budget is about to end, and what the UI shows of what is left of it."""
+    key, partitions = funding.key, graph.spec.partitions
+    balance, price = funding.ledger.balance(key.dataset), units_down(graph.spec.budget.rho)
+    text, low = f"{balance.remaining_epsilon:.4g} epsilon of the dataset is left.", False
+    if partitions is not None:
+        done = {key.partition} | {
+            one.partition
+            for one in funding.ledger.events(key.dataset)
+            if one.kind == Kind.RESERVED and one.release == key.release and one.partition
+        }
+        due = partitions.following(done)
+        fit, text = forecast(balance, price, due, now=datetime.now(UTC))
+        low = fit is not None and (partitions.every is None or fit < _ENOUGH[partitions.every])
+    after = balance.remaining_units_after(price, "" if partitions is None else ANOTHER)
+    return low, {
+        "outlook": text,
+        "dataset_remaining_epsilon": balance.remaining_epsilon,
+        "dataset_remaining_rho": balance.remaining,
+        "dataset_spent_rho": balance.spent,
+        "dataset_reserved_rho": balance.reserved,
+        "dataset_granted_epsilon": balance.epsilon,
+        "dataset_granted_rho": balance.granted,
+        "dataset_epsilon_after_another": (
+            balance.epsilon_of(rho_within(after)) if after >= 0 else "another does not fit"
+        ),
+    }
 
 
 def _asked(graph: ReleaseGraph, domain: Domain) -> dict[str, Any]:
@@ -103,9 +133,9 @@ def _asked(graph: ReleaseGraph, domain: Domain) -> dict[str, Any]:
         "epsilon": spec.privacy.epsilon,
         # As text: a plot over time of what never changes tells nothing.
         "delta": f"{spec.privacy.delta:g}",
-        "rho": graph.budget.rho,
+        "rho": graph.spec.budget.rho,
         "specification": spec.digest(domain),
-        "neighbours": graph.neighbours.describe(),
+        "neighbours": graph.spec.neighbours.describe(),
     }
 
 

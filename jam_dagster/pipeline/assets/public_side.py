@@ -161,7 +161,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
             metadata |= _several(graph, encoded)
         elif follows:
             encoded, metadata = public_table(step, encoded)
-        if not follows or graph.tells_data(name) or graph.neighbours.records_public:
+        if not follows or graph.tells_data(name) or graph.spec.neighbours.records_public:
             metadata.setdefault("dagster/row_count", encoded.records)
         if not domain.restricted:
             metadata = table_metadata(graph, name, domain) | metadata

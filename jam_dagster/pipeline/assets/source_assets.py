@@ -20,7 +20,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.pipeline.budget.labels import PRIVATE_SOURCE, check_privacy_labels
 from jam_dagster.pipeline.dagster_internals import STUB, AssetGraph, AssetNode, CheckError
-from jam_dagster.pipeline.graph import ReleaseGraph, source_key
+from jam_dagster.pipeline.graph import PRIVATE_STORE, RELEASABLE_STORE, ReleaseGraph, source_key
 from jam_dagster.pipeline.launch import check_launch
 from jam_dagster.tables import AssetSource, Source
 from jam_dagster.tables.sources.counted import ReadWhole
@@ -47,28 +47,27 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
         return source
     asset = project.get(key)
     upstream = _upstream_partition(graph, asset, context)
-    open_store = graph.open_store
-    if name == "private_records" and _kept_by(asset) == open_store:
+    if name == "private_records" and _kept_by(asset) == RELEASABLE_STORE:
         raise PrivacyLabelError(
             f"Asset {key.to_user_string()} is the private table of release {graph.spec.release},"
-            f" and is kept by {open_store}, the store of what may leave. Keep it elsewhere,"
+            f" and is kept by {RELEASABLE_STORE}, the store of what may leave. Keep it elsewhere,"
             f" for instance by private_io_manager, and delete what lies there. Nothing was charged."
         )
     # A launch that moves what keeps the asset gives the release another table.
     check_launch(context.run, (_kept_by(asset),))
-    if name != "private_records" and _kept_by(asset) == graph.closed_store:
+    if name != "private_records" and _kept_by(asset) == PRIVATE_STORE:
         raise PrivacyLabelError(
             f"Asset {key.to_user_string()} is a public table of release {graph.spec.release}, and"
-            f" is kept by {graph.closed_store}, the store of private tables. Name a table that"
+            f" is kept by {PRIVATE_STORE}, the store of private tables. Name a table that"
             f" everybody may see, or keep it elsewhere. Nothing was charged."
         )
     # What else is labelled is known only here, where the release meets the project.
     check_privacy_labels(spec for one in project.assets_defs for spec in one.specs)
 
     def load() -> object:
-        if _kept_by(asset) == open_store:
+        if _kept_by(asset) == RELEASABLE_STORE:
             # Dagster would open the store without the private one, which has the hashes.
-            store: ReleaseStore = getattr(context.resources, open_store)
+            store: ReleaseStore = getattr(context.resources, RELEASABLE_STORE)
             return store.load(key, upstream or "", _frame())
         return context.load_asset_value(key, python_type=_frame(), partition_key=upstream)
 

@@ -24,9 +24,9 @@ from jam_dagster.pipeline.storage.store_resource import check_stores
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.release.engine import Engine, Progress, rows_line
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
-from jam_dagster.tables import AssetSource, Domain, Source, at_partition
+from jam_dagster.tables import AssetSource, Domain, Source
 from jam_dagster.tables.sources.identity import canonical, place_of
-from jam_dagster.tables.sources.partition_template import linked_file, template_of
+from jam_dagster.tables.sources.partition_template import at_partition, linked_file, template_of
 from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class ReleaseStep:
             spec = spec.model_copy(update={"private": reads})
         progress = Progress(on_round=on_round, on_rows=on_rows, notify=context.log.warning)
         run_id = context.run.run_id
-        shares, protection = graph.shares, spec.privacy.protection
+        shares, protection = graph.spec.shares, spec.privacy.protection
         if not spec.exact:
             research = research_place(self._resource(PRIVATE_STORE), spec)
             free = ResearchFunding(shares, protection, spec.privacy.seed or 0, research, run_id)
@@ -160,7 +160,7 @@ class ReleaseStep:
         if isinstance(source, AssetSource) and partition:
             # The partition stands in no text of the source.
             identity = canonical(source=identity, partition=partition)
-        counted = graph.neighbours.records_public
+        counted = graph.spec.neighbours.records_public
         template = template_of(graph.spec.private, partition, counted=counted)
         return identity, template, linked_file(source)
 

@@ -10,14 +10,27 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import (
+    BudgetError,
+    BudgetExceededError,
+    LedgerIntegrityError,
+    NotApprovedError,
+    SpecificationError,
+)
 from jam_dagster.pipeline.budget.labels import RESERVES_TAG
 from jam_dagster.pipeline.markdown import literal
+from jam_dagster.privacy.ledger.forecast import renewal_after
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.graph import ReleaseGraph
+    from jam_dagster.release.funding import LedgerFunding
 
 AlertKind = Literal["refused", "low"]
 
@@ -73,6 +86,52 @@ class BudgetAlert:
         values = {name: getattr(value, "value", value) for name, value in metadata.items()}
         names = [one.name for one in fields(cls) if one.name != "kind"]
         return cls(values[ALERT], *(values.get(name, "") for name in names))
+
+
+@contextmanager
+def alert_of_refusal(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, funding: LedgerFunding
+) -> Iterator[None]:
+    """Leave an alert if a release is refused; if it does not fit, add when the budget renews."""
+    try:
+        yield
+    except (BudgetExceededError, NotApprovedError) as error:
+        refusal: BudgetError = error
+        if isinstance(error, BudgetExceededError):
+            balance = funding.ledger.balance(funding.key.dataset)
+            refusal = BudgetExceededError(f"{error}. {renewal_after(balance, datetime.now(UTC))}")
+        log_alert(graph, context, funding, "refused", str(refusal))
+        raise refusal from None
+
+
+@contextmanager
+def refusal_ends_run(context: dg.AssetExecutionContext) -> Iterator[None]:
+    """End the run as canceled where the ledger refuses the release, after a line that says why.
+
+    Dagster shows each asset and check that a failed run leaves unmade as failed. A canceled run
+    leaves them as they were, is not retried, and ends a command with an error all the same.
+    """
+    try:
+        yield
+    except LedgerIntegrityError:
+        raise
+    except BudgetError as refused:
+        context.log.error(f"Refused: {refused}")
+        context.instance.report_run_canceling(context.run, message="The release is refused.")
+        raise
+
+
+def log_alert(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    funding: LedgerFunding,
+    kind: AlertKind,
+    text: str,
+) -> None:
+    """Leave an alert on the asset that reserves, for sensors and for its page in the UI."""
+    key = funding.key
+    alert = BudgetAlert(kind, key.release, key.dataset, key.partition, key.edition, text)
+    context.log_event(alert.observation(graph.key("privacy_budget")))
 
 
 def build_budget_sensor(

@@ -1,65 +1,97 @@
 """The privacy ledger as a Dagster resource."""
 
-from __future__ import annotations
-
+# Dagster reads the annotations of a budget as types when it derives the YAML schema, so they must
+# not be postponed to strings.
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import dagster as dg
-from pydantic import field_validator
 
 from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.common.variables import expanded, with_names
 from jam_dagster.errors import BudgetError, JamError, SpecificationError
 from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, variable_name
 from jam_dagster.pipeline.storage.store_place import holds_draws_of
-from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
+from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE, Configured, described
 from jam_dagster.privacy import Balance, Budget, Ledger, Policy
 from jam_dagster.privacy.accounting import units_down
-from jam_dagster.privacy.ledger.approval import check_approval
+from jam_dagster.privacy.ledger.approval import ApprovalName, check_approval
+from jam_dagster.privacy.ledger.attempts import check_attempts
 from jam_dagster.privacy.ledger.backend import grant_command
 from jam_dagster.privacy.ledger.balance import grant_again_command
+from jam_dagster.privacy.ledger.bindings import check_sources
+from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, RecordsName
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
-    from jam_dagster.privacy.ledger.approval import ApprovalName
-    from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, RecordsName
 
 
-class DatasetBudget(dg.Config):
-    """What may be spent on a protected dataset, all its releases together; see `Policy`."""
+@dataclass(frozen=True)
+class DatasetBudget(Configured):
+    """What may ever be spent on a protected dataset, all its releases together; see `Policy`."""
 
-    epsilon: float
-    delta: float
-    period: str = "lifetime"
-    partitions: str = "add"
-    ground: str = ""
-    records: str = "private"
-    approval: str = "none"
-    attempts: int | None = None
-    sources: str = ""
+    epsilon: Annotated[float, described("epsilon of everything together", exclusiveMinimum=0)]
+    delta: Annotated[float, described("delta of it", exclusiveMinimum=0, exclusiveMaximum=1)] = 1e-9
+    period: Annotated[
+        PeriodName, described("lifetime, or a calendar period in which it renews")
+    ] = "lifetime"
+    partitions: Annotated[
+        PartitionsName, described("add, or disjoint (with a ground): partitions in parallel")
+    ] = "add"
+    ground: Annotated[
+        str,
+        described("why nobody's change touches two partitions", "membership public and fixed"),
+    ] = ""
+    records: Annotated[
+        RecordsName,
+        described(
+            "public: the table has one fixed set of people whose number may be known, as releases"
+            " of replace_one neighbours show it"
+        ),
+    ] = "private"
+    approval: Annotated[
+        ApprovalName,
+        described("none, or required: releases wait for `ledger approve` before they reserve"),
+    ] = "none"
+    attempts: Annotated[
+        int | None,
+        described(
+            "how many attempts to open private data may end badly, or be in progress, before"
+            " `jam-dagster ledger acknowledge`; 3 if not given",
+            3,
+            minimum=1,
+        ),
+    ] = None
+    sources: Annotated[
+        str,
+        described("digests of queries, assets, folders or URLs, as a refusal shows them"),
+    ] = ""
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _written_out(cls, value: object) -> object:
+    def __post_init__(self) -> None:
         # A variable of numbers counts as 0 until it is resolved, which nothing here does.
-        if is_variable(value):
+        for value in filter(is_variable, vars(self).values()):
             raise ValueError(
                 "a budget is written out, so that whoever reviews the definitions sees it;"
                 f" it names the variable {variable_name(value)}"
             )
-        return value
 
     @property
     def policy(self) -> Policy:
         """How the budget counts."""
-        return Policy(
-            cast("PeriodName", self.period),
-            cast("PartitionsName", self.partitions),
-            self.ground,
-            cast("RecordsName", self.records),
-        )
+        return Policy(self.period, self.partitions, self.ground, self.records)
+
+    def check(self, dataset: str) -> None:
+        """Raise if the ledger could not grant the budget to a dataset."""
+        try:
+            _ = self.policy
+            check_approval(self.approval)
+            check_attempts(self.attempts)
+            check_sources(self.sources)
+            Budget(self.epsilon, self.delta)
+        except ValueError as error:
+            raise SpecificationError(f"budgets.{dataset}: {error}") from None
 
 
 class LedgerResource(dg.ResourceDefinition):
@@ -113,7 +145,7 @@ class LedgerResource(dg.ResourceDefinition):
             description="The privacy ledger. Only the definitions configure it.",
         )
 
-    def _given(self, _: dg.InitResourceContext) -> LedgerResource:
+    def _given(self, _: dg.InitResourceContext) -> "LedgerResource":
         return self
 
     def signer(self) -> Signer | None:
@@ -159,7 +191,7 @@ class LedgerResource(dg.ResourceDefinition):
         self,
         dataset: str,
         *,
-        stores: Iterable[ReleaseStore] = (),
+        stores: "Iterable[ReleaseStore]" = (),
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> Ledger:
         """Return the ledger, once it holds a budget for `dataset`.
@@ -200,7 +232,7 @@ class LedgerResource(dg.ResourceDefinition):
         ledger: Ledger,
         dataset: str,
         configured: DatasetBudget | None,
-        stores: Iterable[ReleaseStore],
+        stores: "Iterable[ReleaseStore]",
     ) -> None:
         """Grant the configured budget to a dataset that the ledger knows nothing of."""
         url = ledger.location
@@ -223,7 +255,7 @@ class LedgerResource(dg.ResourceDefinition):
             epsilon=configured.epsilon,
             delta=configured.delta,
             policy=configured.policy,
-            approval=cast("ApprovalName", configured.approval),
+            approval=configured.approval,
             attempts=configured.attempts,
             sources=configured.sources,
             reason="the ledger resource's budget, granted on first use",

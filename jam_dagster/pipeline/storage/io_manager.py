@@ -22,7 +22,7 @@ from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escap
 from jam_dagster.pipeline.storage.formats import FORMATS, Format, TableFormat
 from jam_dagster.pipeline.storage.kept_hashes import KeptHashes
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
-from jam_dagster.tables import secret_key
+from jam_dagster.tables.codes.privacy_unit import secret_key
 from jam_dagster.tables.sources.table_file import TableFile
 
 PRIVATE_DIRECTORY = 0o700

@@ -1,6 +1,7 @@
 """Base of the YAML models: errors list the allowed keys, and templates stand for any value."""
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,6 @@ from pydantic import BaseModel, create_model, model_validator
 
 from jam_dagster.common.section import Section
 from jam_dagster.errors import JamError
-from jam_dagster.pipeline.dagster_internals import parse_yamls_with_source_position
 
 NOTHING_DONE = "Nothing was read or charged."
 
@@ -105,7 +105,7 @@ def _explained(cls: Any, derived: Any) -> type[BaseModel]:
 _SHOWN = ("title", "description", "default", "examples")
 
 
-def templated(schema: Mapping[str, Any]) -> Schema:
+def templated(schema: Schema) -> Schema:
     """Return the schema of a value, or of a template in its place.
 
     A validator names no fault within an alternative, so `else` measures what is not a template.
@@ -136,24 +136,24 @@ def templated(schema: Mapping[str, Any]) -> Schema:
 
 @contextmanager
 def error_location(context: dg.ComponentLoadContext, key: str = "") -> Iterator[None]:
-    """Let an error say in which file it is, and at which line where `key` has one."""
+    """Let an error say in which file it is, and of which key, as far as that is known."""
     try:
         yield
     except JamError as error:
         # Of a release, the reader of its specification knows the key.
         at = key or error.key
+        folder = Path(context.path)
+        files = [folder / name for name in ("defs.yaml", "defs.yml", "component.py")]
+        file = next((file for file in files if file.is_file()), folder)
         what = f" - attributes.{at}" if at else ""
-        raise type(error)(f"{_place_of(Path(context.path), at)}{what}: {error}") from None
+        raise type(error)(f"{file}{what}: {error}") from None
 
 
-def _place_of(folder: Path, key: str) -> str:
-    """Return the file of a component, with the line of a key that only one component in it has."""
-    files = [folder / name for name in ("defs.yaml", "defs.yml", "component.py")]
-    file = next((file for file in files if file.is_file()), folder)
-    if key and file.suffix in (".yaml", ".yml"):
-        documents = parse_yamls_with_source_position(file.read_text(encoding="utf-8"), str(file))
-        trees = [one.source_position_tree for one in documents]
-        found = [place for one in trees if (place := one.lookup(["attributes", key]))]
-        if len(found) == 1:
-            return f"{file}:{found[0].start.line}"
-    return str(file)
+def catalogue_entry(
+    description: str | None, *, tags: Sequence[str], produces: Sequence[str]
+) -> dg.ComponentTypeSpec:
+    """Return the entry of a component."""
+    shown: dict[str, Any] = {"description": description, "tags": list(tags)}
+    if "produces" in inspect.signature(dg.ComponentTypeSpec.__new__).parameters:
+        shown["produces"] = list(produces)
+    return dg.ComponentTypeSpec(**shown)

@@ -11,18 +11,16 @@ from typing import Annotated
 import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
-from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.graph import LEDGER, PRIVATE_STORE, RELEASABLE_STORE
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource
-from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
-from jam_dagster.pipeline.yaml.configuration import Configured, described, error_location
+from jam_dagster.pipeline.yaml.configuration import (
+    Configured,
+    catalogue_entry,
+    described,
+    error_location,
+)
 from jam_dagster.pipeline.yaml.scaffold import ReleaseResourcesScaffolder
-from jam_dagster.privacy import Budget
-from jam_dagster.privacy.ledger.approval import ApprovalName, check_approval
-from jam_dagster.privacy.ledger.attempts import check_attempts
-from jam_dagster.privacy.ledger.bindings import check_sources
-from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, RecordsName
 
 
 def build_release_resources(
@@ -76,61 +74,6 @@ def home_of(default: str | Path) -> Path:
     return Path(default)
 
 
-@dataclass(frozen=True)
-class BudgetSpec(Configured):
-    """What may ever be spent on a protected dataset, all its releases together."""
-
-    epsilon: Annotated[float, described("epsilon of everything together", exclusiveMinimum=0)]
-    delta: Annotated[float, described("delta of it", exclusiveMinimum=0, exclusiveMaximum=1)] = 1e-9
-    period: Annotated[
-        PeriodName, described("lifetime, or a calendar period in which it renews")
-    ] = "lifetime"
-    partitions: Annotated[
-        PartitionsName, described("add, or disjoint (with a ground): partitions in parallel")
-    ] = "add"
-    ground: Annotated[
-        str,
-        described("why nobody's change touches two partitions", "membership public and fixed"),
-    ] = ""
-    records: Annotated[
-        RecordsName,
-        described(
-            "public: the table has one fixed set of people whose number may be known, as releases"
-            " of replace_one neighbours show it"
-        ),
-    ] = "private"
-    approval: Annotated[
-        ApprovalName,
-        described("none, or required: releases wait for `ledger approve` before they reserve"),
-    ] = "none"
-    attempts: Annotated[
-        int | None,
-        described(
-            "how many attempts to open private data may end badly, or be in progress, before"
-            " `jam-dagster ledger acknowledge`; 3 if not given",
-            3,
-            minimum=1,
-        ),
-    ] = None
-    sources: Annotated[
-        str,
-        described("digests of queries, assets, folders or URLs, as a refusal shows them"),
-    ] = ""
-
-    def build(self, dataset: str) -> DatasetBudget:
-        """Return the budget, or raise for one that is none."""
-        try:
-            made = DatasetBudget(**vars(self))
-            _ = made.policy
-            check_approval(made.approval)
-            check_attempts(made.attempts)
-            check_sources(made.sources)
-            Budget(made.epsilon, made.delta)
-        except ValueError as error:
-            raise SpecificationError(f"budgets.{dataset}: {error}") from None
-        return made
-
-
 @scaffold_with(ReleaseResourcesScaffolder)
 @dataclass
 class ReleaseResources(dg.Component, Configured):
@@ -141,7 +84,7 @@ class ReleaseResources(dg.Component, Configured):
     """
 
     budgets: Annotated[
-        dict[str, BudgetSpec],
+        dict[str, DatasetBudget],
         described(
             "protected datasets, each with what may ever be spent on it, all releases together",
             {"people_2026": {"epsilon": 3.0, "delta": 1e-9}},
@@ -198,10 +141,11 @@ class ReleaseResources(dg.Component, Configured):
         if not home.startswith(("${", "~")) and "://" not in home:
             home = str(root / home)
         with error_location(context, "budgets"):
-            budgets = {name: budget.build(name) for name, budget in self.budgets.items()}
+            for dataset, budget in self.budgets.items():
+                budget.check(dataset)
         return dg.Definitions(
             resources=build_release_resources(
-                budgets,
+                self.budgets,
                 home=home,
                 ledger=self.ledger,
                 private=self.private,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetError
+from jam_dagster.common.variables import expanded, names_variables
+from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.approval import not_reserved_yet
 from jam_dagster.privacy.ledger.attempts import open_attempts, payments, verify_accesses
 from jam_dagster.privacy.ledger.audit import Verification, verify_journal
+from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger.clock import ledger_time
 from jam_dagster.privacy.ledger.journal import (
@@ -30,7 +33,7 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
-from jam_dagster.privacy.ledger.location import backend_at
+from jam_dagster.privacy.ledger.postgres import LedgerServer
 from jam_dagster.privacy.ledger.reservation import Release, counted
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
 from jam_dagster.privacy.ledger.state import ShareState, share_states, states_of
@@ -289,3 +292,53 @@ def last_run(connection: sa.Connection, key: ReleaseKey) -> str | None:
     """Return the digest of a release's run, as it was made last; None if none was."""
     made = read(connection, of_release(key), events.c.kind == Kind.RAN.value)
     return made[-1].digest if made else None
+
+
+_URLS = "sqlite:////path/to/ledger.db or postgresql://user@host/database"
+
+
+def backend_at(location: str | os.PathLike[str]) -> LedgerBackend:
+    """Return the backend of a ledger at a path or a URL; open and create nothing.
+
+    ``~`` and ``${VARIABLES}`` are expanded, and messages show the variables' names.
+    """
+    given = os.fspath(location)
+    text = expanded(given, "the ledger's location")
+    shown = _without_password(given) if names_variables(given) else ""
+    if "://" not in text:
+        return LedgerFile(_file_of(text, shown), shown)
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        # The location may hold a password: neither it nor the cause is repeated.
+        raise SpecificationError(
+            f"the ledger's location is neither a path nor a URL; give a path, {_URLS}"
+        ) from None
+    if url.drivername in ("postgresql", "postgresql+psycopg"):
+        return LedgerServer(url, shown)
+    if url.drivername in ("sqlite", "sqlite+pysqlite"):
+        return LedgerFile(_file_of(url.database or "", shown), shown)
+    raise SpecificationError(
+        f"the ledger is kept in SQLite or in PostgreSQL (by psycopg), got a URL of "
+        f"{url.drivername!r}; give a path, {_URLS}"
+    )
+
+
+def _file_of(location: str, shown: str) -> Path:
+    if not location or location == ":memory:":
+        raise SpecificationError(
+            f"the ledger must be a file, got {shown or location!r}: a budget in memory would be"
+            " forgotten"
+        )
+    path = Path(location).expanduser().absolute()
+    if path.is_dir():
+        raise SpecificationError(
+            f"the ledger must be a file, {shown or path} is a folder; name a file in it"
+        )
+    return path
+
+
+def _without_password(url: str) -> str:
+    """Return a URL that names variables, without any literal password in it."""
+    url = re.sub(r"(://[^:/@]*):(?!\$\{\w+\}@)[^@]*@", r"\1@", url)
+    return re.sub(r"([?&][^=&]*password[^=&]*=)(?!\$\{)[^&]*", r"\1***", url)

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.evaluation.bounds.error_bounds import error_bounds, known_bounds
-from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
+from jam_dagster.evaluation.bounds.error_bounds import (
+    aligned_noise,
+    chosen_score,
+    error_bounds,
+    known_bounds,
+    summed_noise,
+)
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism, MechanismResult, Replay, Transcript
 from jam_dagster.mechanisms.context import Selection
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
+from jam_dagster.evaluation.bounds.error_bounds import aligned_noise, chosen_score, summed_noise
 
 FAILURE = 0.05
 

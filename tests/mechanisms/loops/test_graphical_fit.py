@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jam_dagster.mechanisms import MwemPgm, Replay
+from jam_dagster.mechanisms import Replay
 from jam_dagster.mechanisms.context import Selection
+from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.privacy import Draws, UnledgeredAccount
 from jam_dagster.tables import Workload

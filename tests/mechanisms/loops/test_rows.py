@@ -10,18 +10,10 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms import (
-    JamPgm,
-    MechanismResult,
-    Transcript,
-    release_rows,
-    sample_rows,
-    sampling_generator,
-    with_chunks,
-    with_search,
-)
+from jam_dagster.mechanisms import JamPgm, MechanismResult, Transcript
 from jam_dagster.mechanisms.loops import rows
-from jam_dagster.mechanisms.loops.transcript import sampling_seed
+from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows, with_chunks, with_search
+from jam_dagster.mechanisms.loops.transcript import sampling_generator, sampling_seed
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.models.row_search import RowSearch
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.mechanisms import WeightedTable, make_mechanism, refit
 from jam_dagster.mechanisms import context as run_module
+from jam_dagster.mechanisms import make_mechanism, refit
+from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import histogram_run as run

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from jam_dagster.mechanisms import Measurement, TiltedModel
+from jam_dagster.mechanisms import Measurement
 from jam_dagster.models.tilted.fit import TiltFit, strength_of
+from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 

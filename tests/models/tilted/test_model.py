@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.mechanisms import FittedModel, TiltedModel, WeightedTable, load_model
+from jam_dagster.mechanisms import FittedModel, load_model
+from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import LARGEST_SHARE, PublicPrior
+from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, PublicTables, Workload
 

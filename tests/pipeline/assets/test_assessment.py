@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from jam_dagster.evaluation import expectation_names
-from jam_dagster.pipeline import EvaluationSpec
+from jam_dagster.release import EvaluationSpec
 from tests.pipeline.conftest import DOMAIN, Bench, failure
 
 TABLE = dg.AssetKey(["people", "synthetic_records"])

@@ -7,10 +7,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from jam_dagster.pipeline import DomainSpec, MechanismSpec
 from jam_dagster.pipeline.assets.asset_options import code_version
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.release import DomainSpec, MechanismSpec
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import Bench, specification
 

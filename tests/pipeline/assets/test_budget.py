@@ -7,15 +7,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from jam_dagster.pipeline import (
-    BudgetAlert,
-    DatasetBudget,
-    PartitionsSpec,
-    PrivacySpec,
-    build_budget_sensor,
-)
+from jam_dagster.pipeline import BudgetAlert, DatasetBudget, build_budget_sensor
 from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
+from jam_dagster.release import PartitionsSpec, PrivacySpec
 from tests.budgets import FIXED, PUBLIC_N
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
@@ -211,10 +206,10 @@ def test_partitions_to_come_are_those_of_dagster(
     there = definition.get_partition_keys(current_time=datetime(2027, 3, 1, tzinfo=UTC))
     wanted = [name for name in there if name > max(done, default="")][:20]
     found = list(itertools.islice(spec.following(done), len(wanted)))
-    assert [one.partition for one in found] == wanted
-    for one in found:
-        window = definition.time_window_for_partition_key(one.partition)  # type: ignore[attr-defined]
-        assert one.at == window.end
+    assert [name for name, _ in found] == wanted
+    for name, at in found:
+        window = definition.time_window_for_partition_key(name)  # type: ignore[attr-defined]
+        assert at == window.end
 
 
 def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(

@@ -14,9 +14,10 @@ import pytest
 from jam_dagster.certificates import Certificate, released_files, verify
 from jam_dagster.certificates.signing import Signer
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline import EvaluationSpec, LedgerResource, PrivacySpec
+from jam_dagster.pipeline import LedgerResource
 from jam_dagster.pipeline.assets import certification
 from jam_dagster.pipeline.storage.formats import CodesFormat
+from jam_dagster.release import EvaluationSpec, PrivacySpec
 from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import EncodedTable
 from tests.budgets import PUBLIC_N

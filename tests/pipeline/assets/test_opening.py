@@ -13,11 +13,12 @@ import sqlalchemy as sa
 from upath import UPath
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.pipeline import DatasetBudget, EvaluationSpec
+from jam_dagster.pipeline import DatasetBudget
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.privacy import Kind
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
+from jam_dagster.release import EvaluationSpec
 from jam_dagster.tables import Domain, SqlSource
 from tests.budgets import FIXED, grant_as_refused
 from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, told

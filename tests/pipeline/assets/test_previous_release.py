@@ -23,17 +23,15 @@ from upath import UPath
 
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import refit, sample_rows, sampling_generator
+from jam_dagster.mechanisms import refit
+from jam_dagster.mechanisms.loops.rows import sample_rows
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.mechanisms.registry import title_of
-from jam_dagster.pipeline import (
-    MechanismSpec,
-    PrivacySpec,
-    WorkloadSpec,
-    check_definitions,
-)
+from jam_dagster.pipeline import check_definitions
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
+from jam_dagster.release import MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.release.place import archive_name
 from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import (

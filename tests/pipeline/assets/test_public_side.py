@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from upath import UPath
 
-from jam_dagster.pipeline import DomainSpec, PrivacySpec
 from jam_dagster.pipeline.storage.formats import CodesFormat, DomainFormat, TableFormat
+from jam_dagster.release import DomainSpec, PrivacySpec
 from jam_dagster.tables import Domain, EncodedTable
 from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure
 

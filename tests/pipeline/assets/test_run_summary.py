@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
+from jam_dagster.release import EvaluationSpec, PrivacySpec
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, UP_TO_SYNTHETIC, Bench, Full, failure
 
 pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.slow]

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, PrivacySpec, check_definitions
+from jam_dagster.pipeline import DatasetBudget, check_definitions
+from jam_dagster.release import EvaluationSpec, PrivacySpec
 from jam_dagster.tables import AssetSource, source_from_config
 from tests.budgets import FIXED
 from tests.pipeline.conftest import (

@@ -8,9 +8,10 @@ import dagster as dg
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import EvaluationSpec, PartitionsSpec, PrivacySpec, check_definitions
+from jam_dagster.pipeline import check_definitions
 from jam_dagster.pipeline.budget.automation import freshness_of
 from jam_dagster.pipeline.partitions import tick_of
+from jam_dagster.release import EvaluationSpec, PartitionsSpec, PrivacySpec
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, UP_TO_SYNTHETIC, Bench, failure, write_tables
 

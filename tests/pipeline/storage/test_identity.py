@@ -9,9 +9,9 @@ import pytest
 from upath import UPath
 
 from jam_dagster.evaluation.workload_error import MEANS_STEP
-from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
 from jam_dagster.pipeline.storage.formats import TableFormat
 from jam_dagster.privacy import DirectoryStore
+from jam_dagster.release import EvaluationSpec, PrivacySpec
 from jam_dagster.tables import Domain
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, check_of, failure, told
 from tests.pipeline.test_build import synthetic

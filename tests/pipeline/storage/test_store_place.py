@@ -9,7 +9,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.pipeline import ReleaseStore, ReleaseStoreResource
+from jam_dagster.pipeline import ReleaseStoreResource
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.storage.store_place import StorePlace, holds_draws_of, stored_draws
 from jam_dagster.privacy import ReleaseKey
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench

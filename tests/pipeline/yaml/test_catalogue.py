@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from jam_dagster import ReleaseResources, SyntheticRelease
-from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
+from jam_dagster.pipeline.yaml.configuration import catalogue_entry
 
 
 @pytest.mark.parametrize("component", [SyntheticRelease, ReleaseResources])

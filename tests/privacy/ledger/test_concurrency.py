@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, LedgerIntegrityError
-from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, units_down
+from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.accounting import units_down
 from tests.budgets import PUBLIC_N
 from tests.tiers import slow
 

@@ -24,7 +24,8 @@ from hypothesis.stateful import (
 )
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
-from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey, units_down, units_up
+from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
+from jam_dagster.privacy.accounting import units_down, units_up
 from jam_dagster.privacy.ledger.policy import GROUNDS
 from tests.examples import examples
 

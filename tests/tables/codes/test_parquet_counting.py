@@ -27,13 +27,12 @@ from jam_dagster.tables import (
     EncodedTable,
     NumericAttribute,
     ParquetSource,
-    ParquetTable,
     decode,
     encode,
-    encode_chunks,
-    encode_parquet,
     marginal_blocks,
 )
+from jam_dagster.tables.codes.encode import encode_chunks
+from jam_dagster.tables.codes.parquet_counting import ParquetTable, encode_parquet
 from jam_dagster.tables.domain.values import text_of
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples

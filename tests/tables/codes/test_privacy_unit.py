@@ -19,17 +19,9 @@ from jam_dagster.errors import (
     SourceError,
     SpecificationError,
 )
-from jam_dagster.tables import (
-    Domain,
-    LimitedParquet,
-    ParquetSource,
-    ParquetTable,
-    PrivacyUnit,
-    encode,
-    encode_parquet,
-    secret_key,
-    seeded_key,
-)
+from jam_dagster.tables import Domain, ParquetSource, PrivacyUnit, encode
+from jam_dagster.tables.codes.parquet_counting import ParquetTable, encode_parquet
+from jam_dagster.tables.codes.privacy_unit import LimitedParquet, secret_key, seeded_key
 from tests.examples import examples
 
 KEY = seeded_key(0)

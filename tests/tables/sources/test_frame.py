@@ -25,8 +25,8 @@ from jam_dagster.tables import (
     ParquetSource,
     Source,
     encode,
-    encode_parquet,
 )
+from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.sources.columns import cell_text, each_value
 from jam_dagster.tables.sources.frame import polars_of

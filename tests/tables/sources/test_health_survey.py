@@ -13,7 +13,6 @@ from benchmarks.health_survey import write
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables import (
     Workload,
-    at_partition,
     decode,
     encode,
     health_survey,
@@ -21,6 +20,7 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.sources import health_survey as demo
+from jam_dagster.tables.sources.partition_template import at_partition
 
 FILES = Path(demo.__file__).parents[1] / "demo"
 

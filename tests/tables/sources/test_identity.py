@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import SourceError
-from jam_dagster.tables import Source, at_partition, source_from_config
+from jam_dagster.tables import Source, source_from_config
 from jam_dagster.tables.sources.identity import is_one_file, place_in
+from jam_dagster.tables.sources.partition_template import at_partition
 
 
 def identity(config: Any) -> str:

@@ -8,8 +8,14 @@ import pytest
 import sqlalchemy as sa
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables import at_partition, check_partition, is_partitioned, source_from_config
-from jam_dagster.tables.sources.partition_template import linked_file, template_of
+from jam_dagster.tables import source_from_config
+from jam_dagster.tables.sources.partition_template import (
+    at_partition,
+    check_partition,
+    is_partitioned,
+    linked_file,
+    template_of,
+)
 
 SPLIT = {"split": "all_{partition}.csv", "by": "sex", "value": "F", "public_share": 0.5}
 

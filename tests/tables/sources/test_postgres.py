@@ -17,15 +17,9 @@ from jam_dagster.errors import DomainError, InputError, PrivateValuesError, Sour
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.privacy import Ledger
 from jam_dagster.release.engine import Engine
-from jam_dagster.tables import (
-    CountedTable,
-    Domain,
-    EncodedTable,
-    SqlSource,
-    Workload,
-    source_from_config,
-)
+from jam_dagster.tables import Domain, EncodedTable, SqlSource, Workload, source_from_config
 from jam_dagster.tables.codes import ibis_codes
+from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.sources import postgres as server
 from tests.postgres import PostgresServer
 

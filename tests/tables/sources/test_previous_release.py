@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables import (
-    Domain,
-    EncodedTable,
-    PreviousRelease,
-    public_from_config,
-    source_from_config,
-)
+from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, source_from_config
+from jam_dagster.tables.sources.previous_release import public_from_config
 from jam_dagster.tables.sources.relative_paths import absolute_paths
 
 DOMAIN = Domain.from_dict({"attributes": {"which": {"values": [f"v{n}" for n in range(20)]}}})

@@ -16,10 +16,9 @@ from jam_dagster.tables import (
     ParquetSource,
     PublicSources,
     PublicTables,
-    at_partition,
-    is_partitioned,
-    public_from_config,
 )
+from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
+from jam_dagster.tables.sources.previous_release import public_from_config
 from jam_dagster.tables.sources.public import (
     draft_public,
     encode_public,

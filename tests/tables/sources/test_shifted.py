@@ -11,17 +11,10 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.release.options import release_spec
-from jam_dagster.tables import (
-    AssetSource,
-    CsvSource,
-    FrameSource,
-    ShiftedSource,
-    SplitSource,
-    source_from_config,
-)
+from jam_dagster.tables import AssetSource, CsvSource, FrameSource, SplitSource, source_from_config
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.public_apart import check_apart, same_rows
-from jam_dagster.tables.sources.shifted import shift_to
+from jam_dagster.tables.sources.shifted import ShiftedSource, shift_to
 
 
 def shifted(cells: list[Any], by: str, dtype: Any = None) -> list[Any]:
