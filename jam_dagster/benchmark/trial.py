@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster import __version__
 from jam_dagster.benchmark.errors import DrawnErrors, cell_errors
 from jam_dagster.benchmark.runs import (
     BEST_MIXTURE,
@@ -30,6 +29,7 @@ from jam_dagster.models.row_search import search_rows
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.release.stopwatch import peak_memory_mb
 from jam_dagster.tables import MarginalSource, Workload
+from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
     from jam_dagster.benchmark.data import Split

@@ -112,7 +112,7 @@ def draft(
         draft_table,
         wide_attributes,
     )
-    from jam_dagster.tables.domain.draft import chosen_columns, names_in
+    from jam_dagster.tables.drafting.draft import chosen_columns, names_in
     from jam_dagster.tables.sources.csv import unnamed_columns
     from jam_dagster.tables.sources.sniffing import drafted_source
 
