@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from jam_dagster.version import __version__
+
 if TYPE_CHECKING:
     from jam_dagster.pipeline.benchmark import Benchmark
     from jam_dagster.pipeline.component import SyntheticRelease
     from jam_dagster.pipeline.yaml.resources import ReleaseResources
     from jam_dagster.release.dataframes import FrameRelease, synthesize
-
-__version__ = "0.2.0"
 
 __all__ = [
     "Benchmark",

@@ -29,7 +29,10 @@ LAYERS = [
     "tables",
     "common",
     "errors",
+    "version",
 ]
+# So do the folders within `tables`.
+ROOMS_OF_TABLES = ["sources", "drafting", "codes", "domain"]
 # They work without Dagster.
 WITHOUT_PIPELINE = ["cli", "planning"]
 
@@ -113,6 +116,33 @@ def test_imports_point_downward() -> None:
             imported = folder_of(module)
             if imported is not None and not may_import(importer, imported):
                 wrong.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_imports_within_tables_point_downward() -> None:
+    root = "jam_dagster.tables"
+    wrong = []
+    for place, room in enumerate(ROOMS_OF_TABLES):
+        allowed = tuple(f"{root}.{one}." for one in ROOMS_OF_TABLES[place:])
+        paths = list((ROOT / "jam_dagster" / "tables" / room).glob("*.py"))
+        assert len(paths) > 1, f"{room}: no such folder"
+        wrong += [
+            f"{path.relative_to(ROOT)}:{line} imports {module}"
+            for path in paths
+            for line, module in imported_by(path)
+            if module.startswith(root) and not module.startswith(allowed)
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_in_the_package_imports_its_face() -> None:
+    """The face hands on names of the top, such as the component."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in (ROOT / "jam_dagster").rglob("*.py")
+        for line, module in imported_by(path)
+        if module.split(".")[0] == "jam_dagster" and folder_of(module) is None
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jam_dagster import __version__
 from jam_dagster.benchmark.runs import (
     BEST_MIXTURE,
     PUBLIC_TABLE,
@@ -32,6 +31,7 @@ from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.release.synthesize import peak_memory_mb
 from jam_dagster.tables import MarginalSource, Workload
 from jam_dagster.tables.codes.marginals import marginal_blocks
+from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
     from jam_dagster.benchmark.data import Split

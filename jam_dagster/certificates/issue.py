@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import (
     RAN,
@@ -44,6 +43,7 @@ from jam_dagster.models.graphical import kernels
 from jam_dagster.privacy.ledger.key import canonical_digest, command_line_run
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.tables import Workload
+from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
     from upath import UPath

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate, read_document, seal_of, setting_fault
 from jam_dagster.certificates.held import UNREADABLE, Held
 from jam_dagster.certificates.issue import SEED_BYTES, content_of, environment
@@ -49,6 +48,7 @@ from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.tables import PublicSources
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.table_file import ChunkFormat
+from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
     from upath import UPath

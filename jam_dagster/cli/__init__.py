@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster import __version__
 from jam_dagster.cli.benchmark import app as benchmark_app
 from jam_dagster.cli.certificate import app as certificate_app
 from jam_dagster.cli.console import Commands
@@ -21,6 +20,7 @@ from jam_dagster.cli.mechanisms import mechanisms
 from jam_dagster.cli.plan import plan
 from jam_dagster.cli.private import app as private_app
 from jam_dagster.cli.synthesize import synthesize
+from jam_dagster.version import __version__
 
 app = typer.Typer(
     cls=Commands,

@@ -176,7 +176,7 @@ def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
 
 def _show_outdated(planned: Sequence[Planned]) -> None:
     """Say how many runs are made again because another version of the package made their rows."""
-    from jam_dagster import __version__
+    from jam_dagster.version import __version__
 
     versions = [one.made_by for one in planned if one.made_by]
     if versions:

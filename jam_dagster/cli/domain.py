@@ -106,7 +106,7 @@ def draft(
     """
     from jam_dagster.common.redaction import redacted
     from jam_dagster.tables import DraftedDomain, draft_domain, draft_table, wide_attributes
-    from jam_dagster.tables.domain.draft import chosen_columns, names_in
+    from jam_dagster.tables.drafting.draft import chosen_columns, names_in
     from jam_dagster.tables.sources.csv import unnamed_columns
     from jam_dagster.tables.sources.shifted import ShiftedSource
     from jam_dagster.tables.sources.sniffing import drafted_source

@@ -13,9 +13,9 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from jam_dagster import __version__
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import Mechanism
+from jam_dagster.version import __version__
 
 GROUP = "jam_dagster.mechanisms"
 """The group of entry points for mechanisms of other packages."""

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import dagster as dg
 
-from jam_dagster import __version__
 from jam_dagster.benchmark import Grid, Run, load_grid, plan, read_frame, read_rows, write_figures
 from jam_dagster.benchmark.results import Row, gather, to_parquet
 from jam_dagster.benchmark.run_process import RunProcess, was_killed
@@ -26,6 +25,7 @@ from jam_dagster.pipeline.yaml.configuration import (
     described,
     error_location,
 )
+from jam_dagster.version import __version__
 
 RUNS, FIGURES = "benchmark_runs", "benchmark_figures"
 POOL = "jam_benchmark"

@@ -22,11 +22,11 @@ def plan_chart(plan: Plan) -> Chart:
 
 def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
     """Render a plan as one HTML page that needs nothing else: no network, and no script."""
-    from jam_dagster import __version__
     from jam_dagster.common.choices import RECOMMENDED
     from jam_dagster.common.html_pages import environment, figures
     from jam_dagster.mechanisms.registry import title_of
     from jam_dagster.reports.live_charts import live_chart, page_script
+    from jam_dagster.version import __version__
 
     points = "; ".join(
         f"{figures(one.error.mean)} at epsilon {figures(one.epsilon)}" for one in plan.curve

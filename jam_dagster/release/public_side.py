@@ -11,9 +11,9 @@ import numpy as np
 from jam_dagster.errors import InputError, SourceError
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.draft_notes import separator_of
+from jam_dagster.tables.domain.columns import missing_in
+from jam_dagster.tables.drafting.draft_notes import separator_of
 from jam_dagster.tables.sources.base import whole
-from jam_dagster.tables.sources.columns import missing_in
 from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
 from jam_dagster.tables.sources.public import (
     MANY,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Attribute, Source
-    from jam_dagster.tables.domain.drafted_domain import DraftedDomain
+    from jam_dagster.tables.drafting.drafted_domain import DraftedDomain
 
 Public = EncodedTable | PublicTables
 

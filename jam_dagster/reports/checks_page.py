@@ -39,8 +39,8 @@ def render_checks(
 
     If scripts run, the page's own script sorts the table.
     """
-    from jam_dagster import __version__
     from jam_dagster.common.html_pages import environment, script_text
+    from jam_dagster.version import __version__
 
     rows = [
         _Row(spec, result, _column(spec, domain))

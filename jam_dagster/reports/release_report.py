@@ -96,10 +96,10 @@ def render_report(
     """
     _check_edition(error, verdict, restricted=restricted)
     # Only rendering needs altair and jinja2.
-    from jam_dagster import __version__
     from jam_dagster.reports import history as release_history
     from jam_dagster.reports import report_figures
     from jam_dagster.reports.live_charts import page_script
+    from jam_dagster.version import __version__
 
     domain, bounds, history = synthetic.domain, facts.bounds, facts.history
     one_way = list(report_figures.one_way_figures(domain, transcript, synthetic, public))

@@ -12,11 +12,11 @@ from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.constraints import Combinations, NotNull, Order
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.domain import Clique, Domain
-from jam_dagster.tables.domain.draft import draft_domain, draft_table, wide_attributes
-from jam_dagster.tables.domain.drafted_domain import DraftedDomain
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.drafting.draft import draft_domain, draft_table, wide_attributes
+from jam_dagster.tables.drafting.drafted_domain import DraftedDomain
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.base import DemoSource, Source, SplitSource, source_from_config
 from jam_dagster.tables.sources.csv import CsvSource

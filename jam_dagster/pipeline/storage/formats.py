@@ -25,8 +25,8 @@ from jam_dagster.release.run import (
     write_run,
 )
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
+from jam_dagster.tables.domain.columns import exact_columns, with_texts
 from jam_dagster.tables.domain.text_dtype import from_arrow, with_dtypes
-from jam_dagster.tables.sources.columns import exact_columns, with_texts
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import TableFile
 

@@ -20,7 +20,7 @@ from jam_dagster.keys import PLAIN_NAME
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.tables import draft_table, source_from_config, wide_attributes
-from jam_dagster.tables.domain.draft import names_in
+from jam_dagster.tables.drafting.draft import names_in
 from jam_dagster.tables.sources.base import COMPOSED, SOURCES, config_from_text
 from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
 from jam_dagster.tables.sources.shifted import ShiftedSource, shift_to, within_period

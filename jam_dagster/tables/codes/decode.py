@@ -11,8 +11,8 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
 from jam_dagster.tables.codes.within_formula import draw_codes, put_by_formula
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.columns import numbers_of
 from jam_dagster.tables.domain.derived import formats_of, with_derived
-from jam_dagster.tables.sources.columns import numbers_of
 
 
 def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) -> pd.DataFrame:

@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError, SourceError, SpecificationError
+from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.values import text_of
-from jam_dagster.tables.sources.columns import each_value
 
 if TYPE_CHECKING:
     import pandas as pd

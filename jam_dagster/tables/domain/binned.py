@@ -15,6 +15,7 @@ import pandas as pd
 
 from jam_dagster.errors import DomainError, OutsideDomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import OUTSIDE, Attribute, CatchAll, examples
+from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.domain.entries import (
     Entries,
     entries_in,
@@ -25,7 +26,6 @@ from jam_dagster.tables.domain.entries import (
 )
 from jam_dagster.tables.domain.intervals import bins_in, intervals
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Mask, Numbers, Units
-from jam_dagster.tables.sources.columns import missing_in
 
 LARGEST_EDGE = 2**63 - 1024
 """The largest float that is an integer of 64 bits."""

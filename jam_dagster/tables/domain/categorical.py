@@ -27,6 +27,7 @@ from jam_dagster.tables.domain.attributes import (
     examples,
 )
 from jam_dagster.tables.domain.column_notes import EXAMPLES, period_notes
+from jam_dagster.tables.domain.columns import each_value, missing_in
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
     DTYPES_OF_KIND,
@@ -44,7 +45,6 @@ from jam_dagster.tables.domain.values import (
     truth_of,
     truths_of,
 )
-from jam_dagster.tables.sources.columns import each_value, missing_in
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _TRUTHS = [text for word in ("true", "false") for text in (word, word.upper(), word.title())]

@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.clock import DATE, moment_in, text_at
+from jam_dagster.tables.domain.columns import each_value, missing_in
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, is_formula, kind_of, text_of
-from jam_dagster.tables.sources.columns import each_value, missing_in
 
 _LONGEST_TEXT = 1000
 _MINUTES_A_DAY = 1440

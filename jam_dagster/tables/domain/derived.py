@@ -35,6 +35,7 @@ import pandas as pd
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.domain.computed_cells import (
     DTYPES,
     TIME_DTYPE,
@@ -57,7 +58,6 @@ from jam_dagster.tables.domain.values import (
     plain_value,
     text_of,
 )
-from jam_dagster.tables.sources.columns import missing_in
 
 _MOST_COLUMNS = 1000
 _MOST_TEXT = 2**30

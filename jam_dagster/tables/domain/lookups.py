@@ -28,9 +28,9 @@ import pandas as pd
 
 from jam_dagster.common.validation import as_list, as_text
 from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.computed_cells import Cells, Rows, cells_of
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
-from jam_dagster.tables.sources.columns import each_value
 
 # With so many values of each, the number of a combination is still an integer.
 MOST_COLUMNS = 3

@@ -25,6 +25,7 @@ from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import NUMBERS, Kind
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.column_notes import LOOKED_AT, period_notes, rewritten
+from jam_dagster.tables.domain.columns import numbers_of
 from jam_dagster.tables.domain.intervals import checked_bins
 from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import dtype_of
@@ -38,7 +39,6 @@ from jam_dagster.tables.domain.values import (
     inferred_dtype,
     short_number,
 )
-from jam_dagster.tables.sources.columns import numbers_of
 
 # In seconds since 1970.
 _IN_2000, _IN_2040 = 946_684_800, 2_208_988_800

@@ -26,13 +26,13 @@ from jam_dagster.tables.domain.column_notes import (
     SHIFT_ADVICE,
     rewritten,
 )
+from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.date_order import has_fractions, other_order
 from jam_dagster.tables.domain.entries import Entries, entries_in, entries_to, plain_entry
 from jam_dagster.tables.domain.intervals import checked_bins
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.unit_starts import UnitStarts
 from jam_dagster.tables.domain.values import Mask, Numbers, Units, short_number
-from jam_dagster.tables.sources.columns import each_value
 
 _MOST_ENTRIES = 1_000_000
 _MOST_DAYS = 100_000

@@ -17,9 +17,9 @@ from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.validation import changed_fields
 from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.domain.columns import each_value, with_types
 from jam_dagster.tables.domain.text_dtype import TEXT
 from jam_dagster.tables.domain.values import exact_number
-from jam_dagster.tables.sources.columns import each_value, with_types
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv_records import (
     BLANKS,

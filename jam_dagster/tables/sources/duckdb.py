@@ -16,7 +16,7 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.codes.block_counts import count_blocks
 from jam_dagster.tables.codes.encode import each_encoded
-from jam_dagster.tables.sources.columns import each_exact, exact_columns, frame_of
+from jam_dagster.tables.domain.columns import exact_columns, frame_of
 from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.identity import (
     canonical,
@@ -28,6 +28,7 @@ from jam_dagster.tables.sources.identity import (
 from jam_dagster.tables.sources.reading import (
     READ_ROWS,
     check_unique,
+    each_exact,
     quoted,
     reading,
     reading_values,

@@ -13,7 +13,7 @@ import pandas as pd
 
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import SourceError, SpecificationError
-from jam_dagster.tables.sources.columns import (
+from jam_dagster.tables.domain.columns import (
     cell_text,
     each_value,
     exact_columns,

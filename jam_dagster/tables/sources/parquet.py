@@ -18,18 +18,23 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.codes.privacy_unit import LimitedParquet
-from jam_dagster.tables.domain.text_dtype import is_text
-from jam_dagster.tables.sources.columns import (
+from jam_dagster.tables.domain.columns import (
     ARROW_GAPS,
-    each_exact,
     exact_columns,
     frame_of,
     with_arrow_types,
     without_index,
 )
+from jam_dagster.tables.domain.text_dtype import is_text
 from jam_dagster.tables.sources.counted import check_limit
 from jam_dagster.tables.sources.identity import canonical, is_address, login_of, opened, place_of
-from jam_dagster.tables.sources.reading import READ_ROWS, check_unique, reading, reading_values
+from jam_dagster.tables.sources.reading import (
+    READ_ROWS,
+    check_unique,
+    each_exact,
+    reading,
+    reading_values,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

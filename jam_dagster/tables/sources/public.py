@@ -14,17 +14,17 @@ from jam_dagster.tables.codes.marginals import MarginalSource
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.columns import exact_columns
 from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.domain.draft import (
+from jam_dagster.tables.drafting.draft import (
     chosen_columns,
     draft_attributes,
     draft_table,
     drafted,
 )
-from jam_dagster.tables.domain.draft_notes import notes_of
-from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
+from jam_dagster.tables.drafting.draft_notes import notes_of
+from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.sources.base import Source, source_from_config
-from jam_dagster.tables.sources.columns import exact_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 import pandas as pd
@@ -13,6 +13,7 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.variables import with_names
 from jam_dagster.errors import JamError, SourceError
+from jam_dagster.tables.domain.columns import exact_columns
 
 T = TypeVar("T")
 
@@ -92,6 +93,14 @@ def reading_values(
     with private_values(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return read()
+
+
+def each_exact(
+    frames: Iterator[pd.DataFrame], what: str, *, private: bool
+) -> Iterator[pd.DataFrame]:
+    """Yield the chunks of an open table; the columns of a public one as `exact_columns`."""
+    while (frame := reading_values(what, private, lambda: next(frames, None))) is not None:
+        yield frame if private else exact_columns(frame)
 
 
 def _reason(error: Exception) -> str:

@@ -14,11 +14,11 @@ import pandas as pd
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.clock import Clock
+from jam_dagster.tables.domain.columns import each_value, exact_column
 from jam_dagster.tables.domain.derived import recomputed
-from jam_dagster.tables.domain.determined import parts_of_dates
-from jam_dagster.tables.domain.time_draft import seconds_in
+from jam_dagster.tables.drafting.determined import parts_of_dates
+from jam_dagster.tables.drafting.time_draft import seconds_in
 from jam_dagster.tables.sources.asset import AssetSource
-from jam_dagster.tables.sources.columns import each_value, exact_column
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical
 

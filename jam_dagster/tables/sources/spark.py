@@ -18,7 +18,7 @@ from jam_dagster.errors import OutsideDomainError, SourceError
 from jam_dagster.tables.codes.block_counts import count_blocks, covering_blocks
 from jam_dagster.tables.codes.encode import each_encoded, encode
 from jam_dagster.tables.codes.ibis_codes import counted_groups
-from jam_dagster.tables.sources.columns import exact_columns, frame_of
+from jam_dagster.tables.domain.columns import exact_columns, frame_of
 from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.identity import canonical, query_text
 from jam_dagster.tables.sources.reading import (
@@ -139,7 +139,7 @@ class SparkSource:
 
 def _check_workers(session: SparkSession) -> None:
     """Raise unless a Python worker has this package, in this version; no row is looked at."""
-    from jam_dagster import __version__
+    from jam_dagster.version import __version__
 
     with suppress(Exception):
         ((found,),) = session.range(1).mapInArrow(_versions, "version string").collect()
@@ -154,7 +154,7 @@ def _check_workers(session: SparkSession) -> None:
 def _versions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    from jam_dagster import __version__
+    from jam_dagster.version import __version__
 
     for _ in batches:
         yield pa.RecordBatch.from_pydict({"version": [__version__]})

@@ -8,8 +8,8 @@ import pandas as pd
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.values import Value
-from jam_dagster.tables.sources.columns import each_value
 
 Places = npt.NDArray[np.intp]
 

@@ -16,8 +16,8 @@ import pandas as pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.validation import changed_fields
 from jam_dagster.tables.codes.ibis_codes import counted_groups, engine_blocks
+from jam_dagster.tables.domain.columns import exact_columns
 from jam_dagster.tables.sources import postgres
-from jam_dagster.tables.sources.columns import exact_columns
 from jam_dagster.tables.sources.counted import ReadWhole, check_limit
 from jam_dagster.tables.sources.identity import canonical, database_of, parsed_url, query_text
 from jam_dagster.tables.sources.reading import (

@@ -16,8 +16,8 @@ import pandas as pd
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.columns import exact_columns, with_texts
 from jam_dagster.tables.domain.text_dtype import from_arrow, is_text, with_dtypes
-from jam_dagster.tables.sources.columns import exact_columns, with_texts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ import pandas as pd
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.column_notes import EXAMPLES
+from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.domain.values import is_formula
-from jam_dagster.tables.sources.columns import missing_in
 
 _SEPARATORS = (";", "\t", "|")
 

@@ -14,8 +14,8 @@ from jam_dagster.errors import DomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.lookups import Key, Lookup
-from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
 from jam_dagster.tables.domain.values import Value, plain_value, text_of
+from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES
 
 _LEAST_ROWS = 1000
 _ROWS_OF_A_KEY = 5

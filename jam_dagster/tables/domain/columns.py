@@ -10,7 +10,7 @@ one. `exact_column` and `with_types` look at whole columns and are for public ta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -35,7 +35,6 @@ from jam_dagster.tables.domain.clock import DATE, DURATION, TIME
 from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import TEXT
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text_of, truth_of
-from jam_dagster.tables.sources.reading import reading_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -294,14 +293,6 @@ def _of_kind(column: pd.Series[Any], kind: str) -> pd.Series[Any]:
         typed: pd.Series[Any] = column.astype(_TIMES[kind])
         return typed
     return column
-
-
-def each_exact(
-    frames: Iterator[pd.DataFrame], what: str, *, private: bool
-) -> Iterator[pd.DataFrame]:
-    """Yield the chunks of an open table; the columns of a public one as `exact_columns`."""
-    while (frame := reading_values(what, private, lambda: next(frames, None))) is not None:
-        yield frame if private else exact_columns(frame)
 
 
 def exact_columns(table: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.column_notes import CLIPPED_DATES, SHIFT_ADVICE
-from tests.tables.domain.test_draft import draft
+from tests.tables.drafting.test_draft import draft
 
 
 def test_a_name_that_a_spreadsheet_runs_is_noted_at_once():

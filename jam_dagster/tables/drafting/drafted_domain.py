@@ -11,11 +11,11 @@ from typing import cast
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.tables.domain.column_notes import SHIFT_ADVICE
 from jam_dagster.tables.domain.constraints import described
-from jam_dagster.tables.domain.determined import Entry
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.values import Value
+from jam_dagster.tables.drafting.determined import Entry
 
 
 @dataclass(frozen=True)

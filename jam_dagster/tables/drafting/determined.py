@@ -18,11 +18,11 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS, date_text, numbers_in
 from jam_dagster.tables.domain.derived import Formats, holds, instants
-from jam_dagster.tables.domain.determined_clock import clock_sums
-from jam_dagster.tables.domain.determined_sums import LEAST_ROWS, sums
 from jam_dagster.tables.domain.expressions import column_text
-from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
+from jam_dagster.tables.drafting.determined_clock import clock_sums
+from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, sums
+from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES
 
 _SAMPLE = 2000
 _FIRST = 50

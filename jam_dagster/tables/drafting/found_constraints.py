@@ -28,10 +28,10 @@ from jam_dagster.tables.domain.constraints import (
     Repair,
     sorted_orders,
 )
-from jam_dagster.tables.domain.determined_sums import LEAST_ROWS
-from jam_dagster.tables.domain.found_formulas import found_formulas
-from jam_dagster.tables.domain.found_missing import found_missing
-from jam_dagster.tables.domain.time_draft import shape_of
+from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS
+from jam_dagster.tables.drafting.found_formulas import found_formulas
+from jam_dagster.tables.drafting.found_missing import found_missing
+from jam_dagster.tables.drafting.time_draft import shape_of
 
 # A row in twenty would break it by chance, and so would as many rows as rule chance out.
 _LEAST_SHARE = 0.05

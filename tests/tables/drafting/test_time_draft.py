@@ -14,7 +14,7 @@ from jam_dagster.tables import (
     encode,
 )
 from jam_dagster.tables.domain.clock import DATE, TIME
-from tests.tables.domain.test_draft import draft
+from tests.tables.drafting.test_draft import draft
 
 DAYS = range(10, 30)
 

@@ -11,10 +11,10 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.derived import reproduces
-from jam_dagster.tables.domain.determined_clock import clock_sums
-from jam_dagster.tables.domain.determined_sums import LEAST_ROWS, sums
 from jam_dagster.tables.domain.expressions import columns_of, parsed
 from jam_dagster.tables.domain.formula import Formula
+from jam_dagster.tables.drafting.determined_clock import clock_sums
+from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, sums
 
 _SAMPLE = 2000
 _LEAST_SHARE = 0.5

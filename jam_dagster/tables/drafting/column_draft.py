@@ -20,10 +20,16 @@ from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import LARGEST_EDGE
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.columns import (
+    each_value,
+    exact_column,
+    has_codes,
+    number_of,
+    texts_in,
+    without_category,
+)
 from jam_dagster.tables.domain.number_format import NumberFormat, format_of, units_of
 from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
-from jam_dagster.tables.domain.quantile_bins import KEPT_VALUES, with_quantile_bins
-from jam_dagster.tables.domain.time_draft import NEARLY_ALL, draft_time
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
     LARGEST_INTEGER,
@@ -35,14 +41,8 @@ from jam_dagster.tables.domain.values import (
     text_of,
     truths_of,
 )
-from jam_dagster.tables.sources.columns import (
-    each_value,
-    exact_column,
-    has_codes,
-    number_of,
-    texts_in,
-    without_category,
-)
+from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES, with_quantile_bins
+from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time
 
 _MAX_CATEGORIES = 1000
 # Beyond this many different values, a column that hardly repeats any counts as names or keys.

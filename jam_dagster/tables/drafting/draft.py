@@ -17,30 +17,30 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS
-from jam_dagster.tables.domain.column_draft import draft_attribute
+from jam_dagster.tables.domain.columns import (
+    each_value,
+    exact_column,
+    exact_columns,
+    without_category,
+)
 from jam_dagster.tables.domain.date_order import is_day_first, other_order
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
-from jam_dagster.tables.domain.determined import Entry, determined, part_of
 from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.domain.draft_notes import has_line_breaks, notes_of, separator_of
-from jam_dagster.tables.domain.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.domain.expressions import column_text, columns_of, parsed
-from jam_dagster.tables.domain.found_constraints import found_constraints
-from jam_dagster.tables.domain.found_lookups import found_lookups
 from jam_dagster.tables.domain.lookups import Lookup
-from jam_dagster.tables.domain.time_draft import draft_time
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     exact_number,
     kind_of,
     truth_of,
 )
-from jam_dagster.tables.sources.columns import (
-    each_value,
-    exact_column,
-    exact_columns,
-    without_category,
-)
+from jam_dagster.tables.drafting.column_draft import draft_attribute
+from jam_dagster.tables.drafting.determined import Entry, determined, part_of
+from jam_dagster.tables.drafting.draft_notes import has_line_breaks, notes_of, separator_of
+from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
+from jam_dagster.tables.drafting.found_constraints import found_constraints
+from jam_dagster.tables.drafting.found_lookups import found_lookups
+from jam_dagster.tables.drafting.time_draft import draft_time
 
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100

@@ -26,16 +26,16 @@ from jam_dagster.tables.domain.clock import (
     Unit,
     moment_in,
 )
+from jam_dagster.tables.domain.columns import texts_in
 from jam_dagster.tables.domain.date_order import is_day_first, reads
-from jam_dagster.tables.domain.determined import ZONES
 from jam_dagster.tables.domain.numeric import NumericAttribute
-from jam_dagster.tables.domain.quantile_bins import (
+from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
+from jam_dagster.tables.drafting.determined import ZONES
+from jam_dagster.tables.drafting.quantile_bins import (
     KEPT_VALUES,
     with_entries,
     with_quantile_bins,
 )
-from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
-from jam_dagster.tables.sources.columns import texts_in
 
 _MOST_BINS = 64
 # So many offsets are told each by itself where so many rows have one; others as numbers are.

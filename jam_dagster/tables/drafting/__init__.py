@@ -1,0 +1,1 @@
+"""From a public table to a draft of its domain."""

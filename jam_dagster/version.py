@@ -1,0 +1,3 @@
+"""The version of the package, which every folder may read."""
+
+__version__ = "0.2.0"
