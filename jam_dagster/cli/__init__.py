@@ -15,6 +15,7 @@ from jam_dagster.cli.certificate import app as certificate_app
 from jam_dagster.cli.console import Commands
 from jam_dagster.cli.demo import app as demo_app
 from jam_dagster.cli.domain import app as domain_app
+from jam_dagster.cli.export import app as export_app
 from jam_dagster.cli.ledger import app as ledger_app
 from jam_dagster.cli.mechanisms import mechanisms
 from jam_dagster.cli.plan import plan
@@ -85,6 +86,7 @@ app.command()(mechanisms)
 app.add_typer(domain_app, name="domain")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")
+app.add_typer(export_app, name="export")
 app.add_typer(private_app, name="private")
 app.add_typer(benchmark_app, name="benchmark")
 app.add_typer(demo_app, name="demo")

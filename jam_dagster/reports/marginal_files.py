@@ -1,0 +1,121 @@
+"""The measured marginals of a release as files for other tools: counts with their noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from jam_dagster.common.files import write_whole
+from jam_dagster.errors import InputError
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.models.measurement import Measurement
+    from jam_dagster.tables import Domain
+
+_README = """\
+# Measured marginals
+
+{count} marginals of the private table of `{release}`, as the release measured them: a file each,
+listed in `index.csv`. The release is (epsilon, delta)-differentially private with
+epsilon = {epsilon:g} and delta = {delta:g}: these files and the synthetic table together, and
+whatever is computed from them.
+
+- A file has a row for each cell: the attributes of the marginal, and `count`, the number of records
+  in the cell plus noise. Counts may be negative, and files do not add up to the same totals.
+- The noise of each cell is independent, with mean 0 and the standard deviation `sigma` of
+  `index.csv` (a discrete Gaussian). A sum of k cells has sigma times the square root of k. A 95%
+  interval of one cell is its count plus and minus 1.96 sigma.
+- A numeric attribute is counted in bins, and a missing value is an empty cell.
+- The mechanism chose these marginals for the synthetic table. A marginal that no file has was not
+  measured; the sum of a larger one over its other attributes gives it.
+- The number of records is {records:,}{noisy}.
+"""
+
+
+def save_marginals(
+    transcript: Transcript,
+    domain: Domain,
+    folder: Path,
+    *,
+    release: str,
+    budget: tuple[float, float],
+    parquet: bool = False,
+) -> list[Path]:
+    """Write every private measurement of a release as a table, with an index and a README.
+
+    Parameters
+    ----------
+    transcript
+        Of the run.
+    domain
+        The domain of the release.
+    folder
+        A new or empty folder.
+    release
+        The name of the release.
+    budget
+        Epsilon and delta of the release.
+    parquet
+        Whether tables are Parquet, not CSV.
+
+    Returns
+    -------
+    list of Path
+        The tables, in the order of their measurement.
+
+    Raises
+    ------
+    InputError
+        The run may not leave, it measured no marginal, or the folder holds files.
+    """
+    if not transcript.releasable or domain.restricted:
+        raise InputError(
+            "the run may not leave: its noise is seeded, or its domain is from private data"
+        )
+    measured = [one for one in transcript.measurements if one.source == "private"]
+    if not measured:
+        raise InputError("the release measured no marginal")
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} holds files: name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    digits = len(str(len(measured)))
+    paths, index = [], []
+    for number, one in enumerate(measured, 1):
+        path = folder / f"marginal_{number:0{digits}}.{'parquet' if parquet else 'csv'}"
+        table = marginal_table(one, domain)
+        write_whole(path, table.to_parquet() if parquet else table.to_csv(index=False).encode())
+        paths.append(path)
+        index.append((path.name, " x ".join(one.clique), len(table), one.sigma, one.step))
+    listed = pd.DataFrame(index, columns=["file", "attributes", "cells", "sigma", "draw"])
+    write_whole(folder / "index.csv", listed.to_csv(index=False).encode())
+    public = transcript.neighbours.records_public
+    text = _README.format(
+        count=len(measured),
+        release=release,
+        epsilon=budget[0],
+        delta=budget[1],
+        records=transcript.records,
+        noisy=", and public" if public else ", which was measured with noise as well",
+    )
+    write_whole(folder / "README.md", text.encode())
+    return paths
+
+
+def marginal_table(measured: Measurement, domain: Domain) -> pd.DataFrame:
+    """Return a row for each cell of a measured marginal: its labels, and the noisy count."""
+    codes = np.unravel_index(np.arange(measured.values.size), measured.values.shape)
+    columns: dict[str, object] = {}
+    for name, own in zip(measured.clique, codes, strict=True):
+        attribute = domain.attribute(name)
+        labels = np.array(attribute.labels, dtype=object)
+        if attribute.null_code is not None:
+            labels[attribute.null_code] = None
+        columns[name] = labels[own]
+    count = "count"
+    while count in columns:
+        count = f"noisy_{count}"
+    return pd.DataFrame({**columns, count: measured.values.ravel()})

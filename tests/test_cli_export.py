@@ -1,0 +1,48 @@
+"""`jam-dagster export`: what other tools take from a release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from jam_dagster.mechanisms.loops.transcript import Transcript
+from tests.cli_bench import RELEASE, Run, synthesize
+
+
+def test_the_measured_marginals_of_a_release(run: Run) -> None:
+    made = run(*synthesize(*RELEASE, "--mechanism", "aim", "--setting", "rounds=6"))
+    assert made.exit_code == 0, made.output
+    result = run("export", "marginals", "out", "--out", "tables", "--json")
+
+    assert result.exit_code == 0, result.output
+    transcript = Transcript.load(Path("out/transcript"))
+    measured = [one for one in transcript.measurements if one.source == "private"]
+    index = pd.read_csv("tables/index.csv")
+    assert len(measured) == len(index) == len(json.loads(result.stdout)["files"]) > 0
+    for one, (_, row) in zip(measured, index.iterrows(), strict=True):
+        table = pd.read_csv(Path("tables") / row["file"])
+        assert table.columns.tolist() == [*one.clique, "count"]
+        assert row["sigma"] == one.sigma > 0
+        np.testing.assert_allclose(table["count"], one.values.ravel())
+    readme = Path("tables/README.md").read_text()
+    assert f"{len(measured)} marginals" in readme
+    assert "epsilon = 1 and delta = 1e-09" in readme
+
+    again = run("export", "marginals", "out", "--out", "tables", "--parquet")
+    assert again.exit_code == 2
+    assert "tables holds files: name another folder" in again.stderr
+
+
+def test_a_run_that_may_not_leave_is_not_exported(released: Run) -> None:
+    path = Path("out/transcript/transcript.json")
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"releasable": False}))
+
+    result = released("export", "marginals", "out", "--out", "tables")
+
+    assert result.exit_code == 2
+    assert "may not leave" in result.stderr
+    assert not Path("tables").exists()
