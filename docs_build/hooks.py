@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from jinja2 import Environment
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -12,6 +13,7 @@ from mkdocs.structure.pages import Page
 from docs_build.command_line import command_line_page
 from docs_build.house_pages import house_page, linked
 from docs_build.mechanism_table import INDEX, MARK, add_pages, mechanism_table
+from docs_build.plain_pages import write_plain_pages
 from docs_build.python_reference import PACKAGES, package_page
 from docs_build.release_file import release_file_page, resources_file_page
 
@@ -46,3 +48,10 @@ def on_files(files: Files, /, *, config: MkDocsConfig) -> Files:
     for place, write in PAGES.items():
         files.append(File.generated(config, place, content=write()))
     return files
+
+
+def on_env(env: Environment, /, *, config: MkDocsConfig, files: Files) -> Environment:
+    """Write the pages as Markdown, too, with a list of them."""
+    pages = [file.page for file in files.documentation_pages() if file.page is not None]
+    write_plain_pages(pages, config)
+    return env

@@ -1,5 +1,7 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
+from dagster_shared.libraries import DagsterLibraryRegistry
+
 from jam_dagster.pipeline.benchmark import Benchmark, build_benchmark
 from jam_dagster.pipeline.budget.alerts import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
@@ -14,6 +16,7 @@ from jam_dagster.pipeline.component import SyntheticRelease
 from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource
 from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_resources
+from jam_dagster.version import __version__
 
 __all__ = [
     "Benchmark",
@@ -33,3 +36,6 @@ __all__ = [
     "build_synthetic_release",
     "check_definitions",
 ]
+
+# The UI lists the version beside those of Dagster's own libraries.
+DagsterLibraryRegistry.register("jam-dagster", __version__, is_dagster_package=False)

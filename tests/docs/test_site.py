@@ -78,3 +78,16 @@ def test_every_file_that_a_page_shows_is_in_it(site: Path) -> None:
 def test_the_search_needs_no_server(site: Path) -> None:
     # A browser fetches no .json from a file:// page; as a script it does.
     assert (site / "search" / "search_index.js").exists()
+
+
+def test_programs_read_the_pages_as_markdown(site: Path) -> None:
+    listed = (site / "llms.txt").read_text(encoding="utf-8")
+    assert listed.startswith("# jam-dagster\n\n> ")
+    pages = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S", listed, re.M)
+    assert {"start.md", "guarantee.md", "reference/release.md", "security.md"} <= set(pages)
+    for place in pages:
+        assert (site / place).with_suffix(".html").exists(), place
+        text = (site / place).read_text(encoding="utf-8")
+        # Links of one page to another work in Markdown as well.
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]+\.md)", text):
+            assert ((site / place).parent / link).resolve().exists(), (place, link)

@@ -6,11 +6,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from dagster_shared.libraries import DagsterLibraryRegistry
 
 import assets.definitions
 from assets.materialized import is_materialized
 from jam_dagster.pipeline import LedgerResource, check_definitions
 from jam_dagster.tables import Domain, health_survey_domain
+from jam_dagster.version import __version__
 from resources import BUDGETS, build_resources
 from tests.pipeline.conftest import Bench
 
@@ -158,3 +160,7 @@ def test_a_release_counts_as_made_once_there_is_a_report_of_it() -> None:
             dg.AssetMaterialization(dg.AssetKey(["health_survey", "release_report"]))
         )
         assert is_materialized(instance, "health_survey")
+
+
+def test_a_code_location_names_the_version() -> None:
+    assert DagsterLibraryRegistry.get()["jam-dagster"] == __version__
