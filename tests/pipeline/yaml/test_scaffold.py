@@ -247,7 +247,7 @@ def test_a_release_can_be_added_to_a_file(project: Path) -> None:
 def test_resources_are_scaffolded_by_themselves(project: Path) -> None:
     path = scaffold(project, "base", RESOURCES, dataset="people", epsilon=3.0)
     made = ReleaseResources.from_attributes_dict(attributes=attributes(path))
-    assert made.budgets["people"].build("people").epsilon == 3.0
+    assert made.budgets["people"].epsilon == 3.0
     for kind in (RELEASE, RESOURCES):
         with pytest.raises(click.ClickException, match="is scaffolded as YAML"):
             scaffold(project, "again", kind, written="python")
