@@ -73,7 +73,7 @@ test-all: $(TABLES) ## every test but those of the gate, a quarter of an hour on
 
 # What a user installs is as old as pyproject.toml allows; what only the tests use is new. uv resolves
 # it, since pip knows no lowest versions.
-lowest: $(LOWEST)/bin/python ## the quick tests with the lowest versions that pyproject.toml allows
+lowest: $(LOWEST)/bin/python ## the quick tests and the laws of the noise, with the lowest versions that pyproject.toml allows
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/python -m uv pip compile --quiet --upgrade --resolution lowest-direct \
 	  --python $(LOWEST)/bin/python --extra production pyproject.toml --output-file $(LOWEST)/lowest.txt
@@ -81,6 +81,7 @@ lowest: $(LOWEST)/bin/python ## the quick tests with the lowest versions that py
 	  -c $(LOWEST)/lowest.txt -e '.[dev]'
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup \
 	  -m "not slow and not gate" --hypothesis-profile=few
+	$(LOWEST)/bin/python -m pytest tests/privacy/noise -m "slow and not gate"
 
 # Dagster's packages of one version are not always published at once, and `dg` is the last. So the
 # first installation has Dagster's newest version without `dg`, and the second the newest `dg` with

@@ -1,6 +1,7 @@
 """Conversions match the published values, are tight, and round toward safety."""
 
 import math
+import tracemalloc
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -149,6 +150,22 @@ def test_charges_round_up_and_budgets_down(rho):
     exact = Fraction(rho) * UNITS_PER_RHO
     assert units_down(rho) <= exact <= units_up(rho)
     assert units_up(rho) - units_down(rho) <= 1
+
+
+def test_the_smallest_float_costs_a_unit():
+    smallest = math.nextafter(0.0, 1.0)
+    assert units_up(smallest) == 1
+    assert units_down(smallest) == 0
+
+
+def test_a_small_epsilon_is_converted_in_little_memory():
+    tracemalloc.start()
+    try:
+        Budget(0.01, 1e-9)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 100_000
 
 
 @given(amount=units)
