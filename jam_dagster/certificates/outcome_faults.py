@@ -16,7 +16,7 @@ from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.accounting import exponential_epsilon
 from jam_dagster.privacy.ledger.key import canonical_json
-from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, VALUES
 from jam_dagster.privacy.outcome_store import choice_digest, values_digest
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
@@ -69,7 +69,7 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
         return None
     if call.kind == COUNTS:
         return neighbours.records if call.subject == RECORDS else neighbours.marginal_l2
-    return call.sensitivity if call.kind in (SELECTION, "Gaussian") else None
+    return call.sensitivity if call.kind in (SELECTION, *VALUES) else None
 
 
 def _noisier(call: NoiseCall) -> float:
@@ -188,7 +188,7 @@ def _measurement_faults(transcript: Transcript) -> Iterator[str]:
             yield f"{called} records noise of public counts"
         chosen[subject] -= one.source == "public"
     # Other draws have their outcome elsewhere: values of theirs would hide it from its digest.
-    valued = {one.step for one in drawn.values() if one.kind == "Gaussian"}
+    valued = {one.step for one in drawn.values() if one.kind in VALUES}
     for step in sorted(transcript.values.keys() - valued):
         yield f"the transcript has values of {step}, which was never drawn"
 

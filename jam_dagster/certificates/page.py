@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.privacy import Budget, epsilon_from_rho, rho_within
 from jam_dagster.privacy.accounting import units_up
-from jam_dagster.privacy.noise.calls import COUNTS
+from jam_dagster.privacy.noise.calls import COUNTS, VALUES
 from jam_dagster.privacy.shares import EVALUATION
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _parts(certificate: Certificate) -> list[dict[str, Any]]:
             lost += units_up(draw.call.rho)
         else:
             # Statistics of a mechanism are measured, whatever their noise.
-            values = draw.call.kind == "Gaussian" and draw.share != EVALUATION
+            values = draw.call.kind in VALUES and draw.share != EVALUATION
             uses[COUNTS if values else draw.call.kind] += units_up(draw.call.rho)
     reserved = sum(units_up(rho) for rho in certificate.asked.shares.values())
     parts = [(*_USES[kind], units) for kind, units in uses.items()]

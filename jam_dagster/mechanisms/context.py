@@ -22,7 +22,7 @@ from jam_dagster.mechanisms.loops.transcript import Round, subject_of
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import gaussian_sigma
-from jam_dagster.privacy.noise.calls import COUNTS, SELECTION, NoiseCall
+from jam_dagster.privacy.noise.calls import COUNTS, INTEGERS, SELECTION, DrawKind, NoiseCall
 from jam_dagster.tables import (
     Clique,
     Domain,
@@ -335,8 +335,9 @@ class Context(ABC):
         size: int,
         rho: float,
         sensitivity: float,
+        integers: bool = False,
     ) -> np.ndarray | None:
-        """Release real-valued statistics with Gaussian noise.
+        """Release statistics with Gaussian noise.
 
         Parameters
         ----------
@@ -350,6 +351,9 @@ class Context(ABC):
             What all of them may cost together.
         sensitivity
             How far one person moves them, in L2.
+        integers
+            Whether they are whole numbers, of dtype int64. Their noise is discrete, and takes a
+            fifth of the time.
 
         Returns
         -------
@@ -360,7 +364,8 @@ class Context(ABC):
             return None
         step = name if self.making is None else self.making.step(name)
         rho = min(rho, self.remaining)
-        call = NoiseCall(step, "Gaussian", rho, sensitivity, None, size, subject=name)
+        kind: DrawKind = INTEGERS if integers else "Gaussian"
+        call = NoiseCall(step, kind, rho, sensitivity, None, size, subject=name)
         drawn = self._values(call, compute)
         if drawn is None:
             return None

@@ -47,7 +47,7 @@ from jam_dagster.models.weighted.records import consistent
 from jam_dagster.tables import Clique, Domain, Workload
 
 MOST_CELLS = 2**24
-"""Most cells of all residuals together. They are one draw, and exact noise takes 50 microseconds a
+"""Most cells of all residuals together. They are one draw, and exact noise takes 10 microseconds a
 cell."""
 
 REPAIRS = 50
@@ -96,33 +96,38 @@ class ResidualMechanism(Mechanism, ABC):
         """Release the residuals, and return marginals within the workload that are made of them.
 
         - the strategy: the variance s_A^2 of each residual, in closed form
-        - residual A of D, over s_A, + N(0, sigma^2) in each cell; all A together
+        - residual A of D, times its number of cells N_A and a whole number k_A in proportion to
+          1 / (s_A N_A), + N_Z(0, sigma^2) in each cell; all A together
         - the marginal B: the sum of all residuals A within B, spread over B
 
         They are even if the draw was lost.
         """
-        strategy = strategy_of(ctx.domain, ctx.workload)
-        parts = list(strategy.variances)
+        sizes = {name: ctx.domain.sizes[name] for name in attributes_of(ctx.workload)}
+        scales = strategy_of(ctx.domain, ctx.workload).scales()
+        strategy, parts = Strategy.of_scales(sizes, scales), list(scales)
         cells = [ctx.domain.size(part) for part in parts]
-        rho, reach = ctx.remaining, ctx.neighbours.residuals(strategy.precisions, strategy.sizes)
+        rho, reach = ctx.remaining, ctx.neighbours.residuals(scales, sizes)
 
         def residuals() -> np.ndarray:
             found = {
-                part: integer_residual(counts).ravel()
-                # Each number is rounded three times, by 2^-53 of itself: far less than the slack
-                # of exact noise, whatever a table's size.
-                / (counts.size * math.sqrt(strategy.variances[part]))
+                part: integer_residual(counts, scales[part]).ravel()
                 for block in ctx.counts(parts)
                 for part, counts in block.items()
             }
             return np.concatenate([found[part] for part in parts])
 
-        noisy = ctx.values("residuals", residuals, size=sum(cells), rho=rho, sensitivity=reach)
+        noisy = ctx.values(
+            *("residuals", residuals),
+            size=sum(cells),
+            rho=rho,
+            sensitivity=reach,
+            integers=True,
+        )
         if noisy is None:
             noisy = np.zeros(sum(cells))
         known: dict[Clique, np.ndarray] = {(): np.array(float(ctx.records))}
         for part, values in zip(parts, np.split(noisy, np.cumsum(cells)[:-1]), strict=True):
-            table = values.reshape([strategy.sizes[name] for name in part])
+            table = values.reshape([sizes[name] for name in part])
             known[part] = centred(table) * math.sqrt(strategy.variances[part])
         sigma = reach / math.sqrt(2.0 * rho)
         return [
@@ -148,8 +153,8 @@ class Hdmm(ResidualMechanism):
       paid for what any two records move it by together, a little more than twice as much.
     - The number of records is public, or measured by itself, and its residual has no noise. The
       paper's strategies measure it with everything else.
-    - Noise is Gaussian. The paper's is Laplace's; the PMW^Pub paper's runs of HDMM have Gaussian
-      noise for a sensitivity of 1, although records are replaced.
+    - Noise is discrete Gaussian. The paper's is Laplace's; the PMW^Pub paper's runs of HDMM have
+      Gaussian noise for a sensitivity of 1, although records are replaced.
     - Least squares alone is far worse than no answer where a marginal has many cells. So the
       marginals are made consistent and non-negative in turns, as in PrivSyn.
     - The answers need not be consistent with any table, so no rows are sampled.

@@ -13,7 +13,7 @@ from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, Rel
 from jam_dagster.mechanisms.context import Context, PlaceOf, Programs
 from jam_dagster.mechanisms.loops.scores import representable
 from jam_dagster.mechanisms.loops.transcript import Transcript
-from jam_dagster.privacy.noise.calls import SELECTION, NoiseCall
+from jam_dagster.privacy.noise.calls import INTEGERS, SELECTION, NoiseCall
 from jam_dagster.tables import (
     Clique,
     MarginalSource,
@@ -144,6 +144,7 @@ class Live(Context):
                 rho=call.rho,
                 sensitivity=call.sensitivity,
                 subject=call.subject,
+                integers=call.kind == INTEGERS,
             ),
         )
 

@@ -35,8 +35,10 @@ from jam_dagster.privacy.accounting import (
 from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
 from jam_dagster.privacy.noise.calls import (
     COUNTS,
+    INTEGERS,
     RECORDS,
     SELECTION,
+    DrawKind,
     NoiseCall,
     subject_of_choices,
 )
@@ -365,8 +367,9 @@ class Draws:
         rho: float,
         sensitivity: float,
         subject: str = "",
+        integers: bool = False,
     ) -> tuple[np.ndarray, float]:
-        """Release real-valued statistics with Gaussian noise.
+        """Release statistics with Gaussian noise.
 
         Where it depends on private values whether `compute` fails, the charge pays for that answer:
         it stays, and the draw is lost.
@@ -385,11 +388,13 @@ class Draws:
             How far one person's replacement moves the vector, in L2.
         subject
             What they are, which the ledger's digest covers.
+        integers
+            Whether they are whole numbers, of dtype int64. Their noise is discrete.
 
         Returns
         -------
         tuple of ndarray and float
-            Noisy values, shape ``(size,)``, and their sigma.
+            Noisy values, float64 of shape ``(size,)``, and their sigma.
 
         Raises
         ------
@@ -397,12 +402,14 @@ class Draws:
             As for `select`.
         """
         check_sensitivity(sensitivity)
-        call = NoiseCall(step, "Gaussian", rho, sensitivity, None, size, subject=subject)
+        kind: DrawKind = INTEGERS if integers else "Gaussian"
+        call = NoiseCall(step, kind, rho, sensitivity, None, size, subject=subject)
         stored = self._recalled(call)
         if stored is None:
             self._pay(call)
-            values = _checked(partial(check_values, name="values"), compute(), call)
-            noisy, sigma = self._noise.gaussian_values(values, sensitivity, rho, step)
+            check = check_counts if integers else partial(check_values, name="values")
+            draw = self._noise.gaussian_counts if integers else self._noise.gaussian_values
+            noisy, sigma = draw(_checked(check, compute(), call), sensitivity, rho, step)
             stored = {"values": noisy, "sigma": float(sigma), "rho": rho}
             self._store.put(step, stored)
         return self._released(call, stored)

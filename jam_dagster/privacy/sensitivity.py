@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, get_args
 
 import numpy as np
@@ -175,34 +176,40 @@ class Neighbours:
             return 4.0 * self.max_rows
         return 6.0 if self.max_rows == 1 else 8.0 * self.max_rows
 
-    def residuals(
-        self, precisions: Mapping[tuple[str, ...], float], sizes: Mapping[str, int]
-    ) -> float:
-        """L2 sensitivity of residuals of marginals together, each times a factor, in counts.
+    def residuals(self, scales: Mapping[tuple[str, ...], int], sizes: Mapping[str, int]) -> float:
+        """L2 sensitivity of integer residuals of marginals together, each times a scale, in counts.
 
-        The residual of a marginal A is its table, from which the mean over each of its attributes
-        is taken away, one after another. A record's has the squared norm
-        ``p_A = prod_A (1 - 1 / n_i)``, and two records' have the inner product
-        ``prod_A ([the same value] - 1 / n_i)``. So all moves together by
-        ``sum_A w_A p_A`` at most, squared, where a record comes or goes, and by
-        ``2 sum_A w_A (p_A - prod_A ([i is not in S] - 1 / n_i))`` where it is replaced by one that
-        differs in the attributes S: the worst S counts. Both are attained. k records move as one
-        does, k times: the norm is convex in what each of them is.
+        The integer residual of a marginal A is its table, from which the mean over each of its
+        attributes is taken away, one after another, times its number of cells
+        ``N_A = prod_A n_i``. A record's has the squared norm ``N_A prod_A (n_i - 1)``, and two
+        records' have the inner product ``N_A prod_A (n_i [the same value] - 1)``. So all move
+        together by ``sum_A k_A^2 N_A prod_A (n_i - 1)`` at most, squared, where a record comes or
+        goes, and by twice that less ``2 sum_A k_A^2 N_A prod_A (n_i [i is not in S] - 1)`` where it
+        is replaced by one that differs in the attributes S: the worst S counts. Both are attained,
+        and computed in whole numbers; the root is rounded up. k records move as one does, k times:
+        the norm is convex in what each of them is.
 
         Parameters
         ----------
-        precisions : mapping
-            w_A, the square of the factor of each residual, by the attributes of A.
+        scales : mapping
+            k_A, the scale of each integer residual, by the attributes of A.
         sizes : mapping
             n_i, the number of values of each attribute.
         """
-        norm = math.fsum(
-            weight * math.prod(1.0 - 1.0 / sizes[name] for name in part)
-            for part, weight in precisions.items()
+        weights = {
+            part: int(scale) ** 2 * math.prod(sizes[name] for name in part)
+            for part, scale in scales.items()
+        }
+        square = sum(
+            weight * math.prod(sizes[name] - 1 for name in part) for part, weight in weights.items()
         )
         if self.relation == "replace_one":
-            norm = 2.0 * (norm - _least_inner_product(precisions, sizes))
-        return self.cell * math.sqrt(norm)
+            square = 2 * (square - _least_inner_product(weights, sizes))
+        most = Fraction(self.cell) ** 2 * square
+        root = math.sqrt(most)
+        while Fraction(root) ** 2 < most:
+            root = math.nextafter(root, math.inf)
+        return root
 
     @property
     def records(self) -> float:
@@ -268,31 +275,27 @@ class Neighbours:
         return {"relation": self.relation, "max_rows": self.max_rows}
 
 
-def _least_inner_product(
-    precisions: Mapping[tuple[str, ...], float], sizes: Mapping[str, int]
-) -> float:
+def _least_inner_product(weights: Mapping[tuple[str, ...], int], sizes: Mapping[str, int]) -> int:
     """Return the least weighted inner product of two records' residuals; of many attributes, less.
 
     It is a polynomial that is linear in each [the same value], so that a value of all sets of
     attributes comes from its coefficients, attribute by attribute.
     """
-    names = [name for name in sizes if any(name in part for part in precisions)]
+    names = [name for name in sizes if any(name in part for part in weights)]
     if len(names) > MOST_TOGETHER:
         # The least of each: one attribute differs, the one with the fewest values.
-        return -math.fsum(
-            weight
-            * math.prod(1.0 - 1.0 / sizes[name] for name in part)
-            / (min(sizes[name] for name in part) - 1)
-            for part, weight in precisions.items()
+        return -sum(
+            weight * math.prod(sorted(sizes[name] - 1 for name in part)[1:])
+            for part, weight in weights.items()
         )
-    values = np.zeros([2] * len(names))
-    for part, weight in precisions.items():
+    # Python's whole numbers: they are beyond 64 bits.
+    values = np.zeros([2] * len(names), dtype=object)
+    for part, weight in weights.items():
         values[tuple(int(name in part) for name in names)] = weight
     for axis, name in enumerate(names):
         without, within = np.moveaxis(values, axis, 0)
-        less = within / sizes[name]
-        values = np.stack([without + within - less, without - less], axis=axis)
-    return float(values.min())
+        values = np.stack([without + (sizes[name] - 1) * within, without - within], axis=axis)
+    return int(values.min())
 
 
 REPLACE_ONE = Neighbours()

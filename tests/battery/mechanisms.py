@@ -224,8 +224,8 @@ def hdmm() -> Case:
         audits=(replace(EVERY_TABLE, settings={}),),
         short=({}, {}),
         steady={},
-        draws=("values",),
-        attained=("values",),
+        draws=("counts",),
+        attained=("counts",),
         measured="cell",
     )
 

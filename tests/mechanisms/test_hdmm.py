@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import load_model, make_mechanism, refit
 from jam_dagster.mechanisms.hdmm import MOST_CELLS, parts_of, strategy_of, tree_mb
+from jam_dagster.mechanisms.loops.residuals import Strategy
 from jam_dagster.models.measured_answers import MeasuredAnswers
 from jam_dagster.privacy import Draws, ExactNoise, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy.noise.calls import INTEGERS
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
 from tests.mechanisms.conftest import table as encoded
@@ -24,9 +24,10 @@ both = pytest.mark.parametrize("name", ["hdmm", "hdmm_pgm"])
 class Asked(ScriptedNoise):
     """Adds nothing, and keeps what was asked."""
 
-    def gaussian_values(self, values, l2_sensitivity, rho, step):
-        self.measurements.append({"values": values, "reach": l2_sensitivity, "rho": rho})
-        return super().gaussian_values(values, l2_sensitivity, rho, step)
+    def gaussian_counts(self, counts, l2_sensitivity, rho, step):
+        noisy, sigma = super().gaussian_counts(counts, l2_sensitivity, rho, step)
+        self.measurements[-1]["reach"] = l2_sensitivity
+        return noisy, sigma
 
 
 @pytest.fixture
@@ -45,15 +46,13 @@ def test_all_residuals_are_one_draw_of_the_whole_budget(name, private, workload)
     result = run(name, private, workload, noise)
     (asked,) = noise.measurements
     # Of a, b, c, ab, ac, bc with 2, 3, 2 values.
-    assert asked["values"].size == 2 + 3 + 2 + 6 + 4 + 6
+    assert asked["counts"].size == 2 + 3 + 2 + 6 + 4 + 6
     assert asked["rho"] == pytest.approx(RHO)
     (call,) = result.transcript.calls
-    assert (call.step, call.kind, call.cells) == ("round-001/residuals", "Gaussian", 23)
-    strategy = strategy_of(private.domain, workload)
+    assert (call.step, call.kind, call.cells) == ("round-001/residuals", INTEGERS, 23)
     # a has 8 records of 0 and 4 of 1.
-    np.testing.assert_allclose(
-        asked["values"][:2], np.array([2, -2]) / math.sqrt(strategy.variances["a",])
-    )
+    scale = strategy_of(private.domain, workload).scales()["a",]
+    np.testing.assert_array_equal(asked["counts"][:2], np.array([4, -4]) * scale)
 
 
 def test_the_price_is_that_of_what_two_records_move_together(domain):
@@ -64,11 +63,11 @@ def test_the_price_is_that_of_what_two_records_move_together(domain):
     run("hdmm", ones, Workload.of(pair, [("a",), ("b",)]), noise)
     run("hdmm", encoded(pair, [(0, 0), (0, 0)]), Workload.of(pair, [("a",), ("b",)]), noise)
     first, second = noise.measurements
-    moved = np.linalg.norm(first["values"] - second["values"])
+    moved = np.linalg.norm(first["counts"] - second["counts"])
     assert moved == pytest.approx(first["reach"])
-    # Cells of each attribute: a record moves two by one over s, so 2 / s_a^2 + 2 / s_b^2.
-    by_a, by_b = strategy_of(pair, Workload.of(pair, [("a",), ("b",)])).variances.values()
-    assert moved**2 == pytest.approx(2 / by_a + 2 / by_b)
+    # A record moves two cells of each attribute by its number of values, times the scale.
+    by_a, by_b = strategy_of(pair, Workload.of(pair, [("a",), ("b",)])).scales().values()
+    assert moved**2 == pytest.approx(2 * (2 * by_a) ** 2 + 2 * (3 * by_b) ** 2)
 
 
 @both
@@ -108,8 +107,9 @@ def test_errors_are_those_that_the_closed_form_expects():
     workload = Workload.of(domain, [("a", "b"), ("b", "c"), ("a",)])
     rows = np.unravel_index(np.repeat(np.arange(24), 200), (3, 4, 2))
     private = EncodedTable(domain, rows)
-    strategy = strategy_of(domain, workload)
-    reach = Neighbours().residuals(strategy.precisions, strategy.sizes)
+    scales = strategy_of(domain, workload).scales()
+    strategy = Strategy.of_scales(domain.sizes, scales)
+    reach = Neighbours().residuals(scales, domain.sizes)
     expected = reach**2 / (2 * RHO) * strategy.cell_variance(("a", "b"))
     errors = [
         run("hdmm", private, workload, SeededNoise(seed)).model.marginal(("a", "b")) - 400

@@ -73,9 +73,12 @@ def each_draw(draws, step):
         step, lambda: np.linspace(1.0, 2.0, 10_000), size=10000, rho=0.1, sensitivity=4
     )
     yield lambda: draws.values(step, lambda: np.array([0.1]), size=1, sensitivity=0.01, rho=0.1)
+    yield lambda: draws.values(
+        *(step, COUNTS.ravel), size=COUNTS.size, sensitivity=9.0, rho=0.1, integers=True
+    )
 
 
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", range(4))
 def test_a_draw_is_charged_before_it_is_made_and_stored_after(kind):
     recorder = Recorder()
     draws = Draws(recorder, recorder, recorder)
@@ -89,7 +92,7 @@ def test_a_draw_is_charged_before_it_is_made_and_stored_after(kind):
     assert {rho for *_, rho in recorder.calls} == {0.1}
 
 
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", range(4))
 def test_a_refused_charge_draws_nothing(kind):
     class Broke(Recorder):
         def charge(self, step, rho):
@@ -103,7 +106,7 @@ def test_a_refused_charge_draws_nothing(kind):
     assert draws.calls == ()
 
 
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", range(4))
 def test_a_charged_draw_without_an_outcome_is_lost_and_still_counts(kind):
     """At the price that was paid, too: exact noise would draw something else."""
     for charged in (0.1, 0.25):
@@ -158,7 +161,7 @@ def test_an_outcome_that_the_ledger_never_confirmed_is_nobodys(tmp_path, puts):
 
 
 @pytest.mark.parametrize("wrong", [[0.0, -np.inf, np.nan], [0, 1], ["a"] * 3])
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", range(4))
 def test_what_is_wrong_with_an_input_is_not_told(kind, wrong):
     """How many cells are empty, or how many values there are, is a statistic of private data."""
     account, given = UnledgeredAccount(1.0), np.array(wrong)
@@ -169,6 +172,7 @@ def test_what_is_wrong_with_an_input_is_not_told(kind, wrong):
             lambda: draws.measure("s", lambda: given, **options),
             lambda: draws.select("s", lambda: given, sensitivity=1.0, **options),
             lambda: draws.values("s", lambda: given, sensitivity=1.0, **options),
+            lambda: draws.values("s", lambda: given, sensitivity=1.0, integers=True, **options),
         )[kind]()
     assert str(told.value) == str(PrivateValuesError())
     assert told.value.__cause__ is told.value.__context__ is None
@@ -190,7 +194,7 @@ def account(request, tmp_path):
     return ledger.open_release(ReleaseKey("people", "x", "s"), {"all": 1.0}).account("all")
 
 
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", range(4))
 def test_seeded_noise_repeats_what_was_charged_without_a_charge(kind, account):
     uninterrupted = Draws(SeededNoise(3), UnledgeredAccount(1.0))
     expected = list(each_draw(uninterrupted, "s"))[kind]()
@@ -210,7 +214,7 @@ def test_seeded_noise_repeats_what_was_charged_without_a_charge(kind, account):
         assert account.spent == account.charged("s")
 
 
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", range(4))
 @pytest.mark.parametrize("charged", [0.1 - 1e-14, 0.1 + 1e-14, 0.025, 0.4])
 def test_seeded_noise_repeats_nothing_at_another_price(kind, account, charged):
     """Two answers with one noise at two scales would tell the counts."""
@@ -236,7 +240,7 @@ def store(request, tmp_path):
     return MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "outcomes")
 
 
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", range(4))
 def test_a_stored_outcome_is_handed_out_again_free(kind, store):
     account = UnledgeredAccount(1.0)
     first = list(each_draw(Draws(SeededNoise(0), account, store), "a/b"))[kind]()

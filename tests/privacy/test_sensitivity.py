@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops.dependence import independence_error
 from jam_dagster.mechanisms.loops.expected_gain import expected_gain
-from jam_dagster.mechanisms.loops.residuals import Strategy, centred
+from jam_dagster.mechanisms.loops.residuals import Strategy, integer_residual
 from jam_dagster.mechanisms.loops.scores import (
     error_scores,
     l1_distance,
@@ -196,14 +196,14 @@ def test_dependence_of_a_pair_is_as_sensitive_as_claimed():
         assert 0.96 * claimed < independence_error(moved) < claimed
 
 
-def weighed_residuals(weights):
-    """Return residuals of a table's marginals together, each times the root of its weight."""
+def scaled_residuals(scales):
+    """Return integer residuals of a table's marginals together, each times its scale."""
 
     def statistic(joint):
         return np.concatenate(
             [
-                math.sqrt(weight) * centred(marginal(joint, clique)).ravel()
-                for clique, weight in weights.items()
+                integer_residual(marginal(joint, clique), scale).ravel()
+                for clique, scale in scales.items()
             ]
         )
 
@@ -213,37 +213,57 @@ def weighed_residuals(weights):
 @pytest.mark.parametrize("case", first_quick(range(4)))
 @every_relation
 def test_residuals_of_marginals_together(relation, case):
-    """Each with a weight of its own, so that other records are the worst in each case."""
+    """Each with a scale of its own, so that other records are the worst in each case."""
     rng = np.random.default_rng(case)
     some = [clique for clique in CLIQUES if case == 0 or rng.random() < 0.6]
-    weights = {clique: 10 ** rng.uniform(-1, 1) for clique in some}
-    named = {tuple("abc"[i] for i in clique): weight for clique, weight in weights.items()}
+    cells = {clique: math.prod(SIZES[i] for i in clique) for clique in some}
+    scales = {clique: math.ceil(10 ** rng.uniform(5, 6) / cells[clique]) for clique in some}
+    named = {tuple("abc"[i] for i in clique): scale for clique, scale in scales.items()}
     claimed = relation.residuals(named, dict(zip("abc", SIZES, strict=True)))
     found = largest_change(
-        lambda rng: weighed_residuals(weights), SIZES, norm="l2", pairs=500, relation=relation
+        lambda rng: scaled_residuals(scales), SIZES, norm="l2", pairs=500, relation=relation
     )
-    assert found == pytest.approx(claimed, rel=1e-9)
+    assert found == pytest.approx(claimed, rel=1e-12)
 
 
 def test_residuals_by_hand():
-    """Those that answer two attributes of two and three values best, the number of rows too."""
+    """A record that is replaced moves a's by (2, -2), and one that comes moves it by (1, -1)."""
     sizes = {"a": 2, "b": 3}
+    assert REPLACE_ONE.residuals({("a",): 5}, sizes) == pytest.approx(math.sqrt(8) * 5)
+    assert Neighbours("add_remove", 3).residuals({("a",): 5}, sizes) == pytest.approx(
+        math.sqrt(2) * 5 * 3
+    )
+    # Those that answer both attributes best, the number of rows too.
     best = Strategy.best(sizes, {("a",): 1.0, ("b",): 1.0}, [(), ("a",), ("b",)])
-    assert Neighbours("add_remove").residuals(best.precisions, sizes) == pytest.approx(1.0)
-    assert REPLACE_ONE.residuals(best.precisions, sizes) ** 2 == pytest.approx(2.2678, abs=5e-5)
+    scales = {
+        part: round(1e6 / (math.sqrt(one) * math.prod(sizes[name] for name in part)))
+        for part, one in best.variances.items()
+    }
+    assert Neighbours("add_remove").residuals(scales, sizes) == pytest.approx(1e6, rel=1e-5)
+    assert REPLACE_ONE.residuals(scales, sizes) ** 2 == pytest.approx(2.2678e12, rel=2e-5)
+
+
+@pytest.mark.parametrize("scale", [1, 3, 94_906_267, 2**28 - 1])
+def test_the_root_of_a_square_is_rounded_up(scale):
+    claimed = REPLACE_ONE.residuals({("a",): scale}, {"a": 2})
+    assert Fraction(claimed) ** 2 >= 8 * scale**2
+    assert Fraction(math.nextafter(claimed, 0.0)) ** 2 < 8 * scale**2
 
 
 def test_residuals_of_many_attributes_have_a_bound():
     """Of single attributes it is attained: the record may differ in all of them."""
     sizes = {f"a{i}": 2 + i % 3 for i in range(MOST_TOGETHER + 1)}
-    singles = {(name,): 1.0 for name in sizes}
-    assert REPLACE_ONE.residuals(singles, sizes) ** 2 == pytest.approx(2.0 * len(sizes))
-    pairs = dict.fromkeys(itertools.combinations(sizes, 2), 1.0)
-    fewer = {pair: one for pair, one in pairs.items() if "a0" not in pair}
+    singles = {(name,): 12 // size for name, size in sizes.items()}
+    assert REPLACE_ONE.residuals(singles, sizes) ** 2 == pytest.approx(2 * 12**2 * len(sizes))
+    pairs = {(a, b): 144 // (sizes[a] * sizes[b]) for a, b in itertools.combinations(sizes, 2)}
+    # Sixteen attributes are exact, and take a fraction of a second.
+    fewer = {
+        pair: one for pair, one in pairs.items() if not {"a0", "a1", "a2", "a3", "a4"} & {*pair}
+    }
     exact = REPLACE_ONE.residuals(fewer, sizes) ** 2
     # What is left out adds at most what two pairs' residuals are apart, 4 p_A.
     assert exact < REPLACE_ONE.residuals(pairs, sizes) ** 2
-    assert REPLACE_ONE.residuals(pairs, sizes) ** 2 <= 4.0 * sum(
+    assert REPLACE_ONE.residuals(pairs, sizes) ** 2 <= 144**2 * 4.0 * sum(
         (1 - 1 / sizes[a]) * (1 - 1 / sizes[b]) for a, b in pairs
     )
 

@@ -6,6 +6,10 @@ Loss Functions", NeurIPS 2023 (ResidualPlanner).
 The residual of a marginal A is its table, from which the mean over each of its attributes is taken
 away, one after another. Residuals of different marginals are independent of each other, and a
 marginal is the sum of those of its subsets, each spread evenly over the attributes that it lacks.
+
+A residual times the number of its cells holds whole numbers. So the noise is discrete: all of these
+tables have the same, and each is multiplied by a whole number before, the larger, the less noise
+its residual gets.
 """
 
 from __future__ import annotations
@@ -19,6 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.tables import Clique
+
+LEAST_SCALE = 32
+"""The least scale of an integer table where the largest factor allows it: the noise of a residual
+is rounded by less than 2%, and the sum of squared errors grows by less than 0.1%."""
+
+LARGEST_FACTOR = 2**28
+"""The largest factor of a residual: scaled tables of 2^34 records are below 2^62."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +80,22 @@ class Strategy:
         root = math.fsum(math.sqrt(added[part] * norms[part]) for part in parts)
         return cls(sizes, {q: root * math.sqrt(norms[q] / added[q]) for q in parts})
 
-    @property
-    def precisions(self) -> dict[Clique, float]:
-        """One over each variance."""
-        return {part: 1.0 / variance for part, variance in self.variances.items()}
+    def scales(self) -> dict[Clique, int]:
+        """Return whole numbers in proportion to ``1 / (s_A N_A)``, for tables of N_A cells."""
+        wanted = {
+            part: 1.0 / (math.sqrt(one) * _cells(self.sizes, part))
+            for part, one in self.variances.items()
+        }
+        unit = min(
+            LEAST_SCALE / min(wanted.values()),
+            LARGEST_FACTOR * math.sqrt(min(self.variances.values())),
+        )
+        return {part: max(1, round(unit * one)) for part, one in wanted.items()}
+
+    @classmethod
+    def of_scales(cls, sizes: Mapping[str, int], scales: Mapping[Clique, int]) -> Strategy:
+        """Return the strategy of integer tables times whole numbers, in units of their noise."""
+        return cls(sizes, {q: (one * _cells(sizes, q)) ** -2.0 for q, one in scales.items()})
 
     def cell_variance(self, clique: Clique) -> float:
         """Return the variance of each cell of a marginal that is reconstructed."""
@@ -108,12 +131,14 @@ def subsets(clique: Clique) -> list[Clique]:
     return [part for degree in range(len(clique) + 1) for part in combinations(clique, degree)]
 
 
-def integer_residual(counts: np.ndarray) -> npt.NDArray[np.int64]:
-    """Return the residual of a table, times its number of cells: whole numbers."""
+def integer_residual(counts: np.ndarray, scale: int = 1) -> npt.NDArray[np.int64]:
+    """Return the residual of a table, times its number of cells and a scale: whole numbers."""
     table = counts.astype(np.int64)
     for axis, size in enumerate(counts.shape):
         table = size * table - table.sum(axis=axis, keepdims=True)
-    return table
+    # An overflow would part neighbours. Clipped cells are no further apart than before.
+    limit = 2**62 // scale
+    return scale * table.clip(-limit, limit)
 
 
 def centred(table: np.ndarray) -> npt.NDArray[np.float64]:

@@ -14,10 +14,18 @@ SELECTION: Final = "exponential mechanism"
 COUNTS: Final = "discrete Gaussian"
 """The mechanism that measures counts."""
 
+INTEGERS: Final = "discrete Gaussian of integers"
+"""The mechanism that releases whole numbers other than counts of a marginal."""
+
+VALUES: Final = ("Gaussian", INTEGERS)
+"""The mechanisms that release statistics other than counts of a marginal."""
+
 RECORDS: Final = "the number of records"
 """The subject of the draw that measures n."""
 
-DrawKind = Literal["exponential mechanism", "discrete Gaussian", "Gaussian"]
+DrawKind = Literal[
+    "exponential mechanism", "discrete Gaussian", "discrete Gaussian of integers", "Gaussian"
+]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from jam_dagster.mechanisms.loops.residuals import (
+    LARGEST_FACTOR,
+    LEAST_SCALE,
     Strategy,
     centred,
     integer_residual,
@@ -39,9 +41,7 @@ def error(strategy, *cliques):
 
 def cost(strategy):
     """Return what the residuals cost together where a record comes or goes."""
-    return sum(
-        one * squared_norm(strategy.sizes, part) for part, one in strategy.precisions.items()
-    )
+    return sum(squared_norm(strategy.sizes, part) / one for part, one in strategy.variances.items())
 
 
 def test_one_marginal_is_measured_as_it_is():
@@ -103,7 +103,35 @@ def test_residuals_are_those_of_the_papers_matrices():
     wanted = (matrix @ counts.ravel()).reshape(counts.shape)
     np.testing.assert_allclose(centred(counts), wanted, atol=1e-12)
     np.testing.assert_allclose(integer_residual(counts), wanted * 24, atol=1e-9)
-    assert integer_residual(counts).dtype == np.int64
+    np.testing.assert_array_equal(integer_residual(counts, 7), 7 * integer_residual(counts))
+    assert integer_residual(counts, 7).dtype == np.int64
+    # Scaled tables never overflow.
+    many = np.array([2**40, 0])
+    np.testing.assert_array_equal(integer_residual(many, 2**30), [2**62, -(2**62)])
+
+
+def test_scales_keep_the_proportions_of_noise():
+    names = tuple(ADULT)
+    triples = [clique for clique in subsets(names) if len(clique) == 3]
+    strategy = best(ADULT, *triples)
+    scales = strategy.scales()
+    assert min(scales.values()) == LEAST_SCALE
+    rounded = Strategy.of_scales(ADULT, scales)
+    factors = [1 / math.sqrt(one) for one in rounded.variances.values()]
+    assert max(factors) < LARGEST_FACTOR
+    # For the same price the errors are hardly larger.
+    dearer = error(rounded, *triples) * cost(rounded)
+    assert 1.0 <= dearer / error(strategy, *triples) < 1.001
+
+
+def test_no_factor_is_too_large_whatever_the_weights():
+    sizes = {"a": 2, "b": 4096, "c": 4096}
+    wanted = {("a",): 1e18, ("b", "c"): 1.0}
+    parts = [("a",), ("b",), ("c",), ("b", "c")]
+    strategy = Strategy.best(sizes, wanted, parts)
+    rounded = Strategy.of_scales(sizes, strategy.scales())
+    assert min(strategy.scales().values()) >= 1
+    assert min(rounded.variances.values()) == pytest.approx(LARGEST_FACTOR**-2)
 
 
 def test_the_residual_of_a_record_has_the_stated_norm():
