@@ -16,7 +16,7 @@ from jam_dagster.tables.domain.derived import formats_of, formatted_cells
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.formula import Formula
 
-_ROUNDS = 100
+_ROUNDS = 300
 _ROUNDS_OF_CODES = 30
 
 _Codes = Mapping[str, npt.NDArray[Any]]
@@ -56,7 +56,7 @@ def put_by_formula(
     """Put numbers where a formula has them, and draw its other cells again until it has them there.
 
     The numbers are those that would be drawn of the other cells if the formula gave a number in the
-    bin of its own. Bins stay as they are: a row that 100 draws do not help keeps what was drawn.
+    bin of its own. Bins stay as they are: a row that 300 draws do not help keeps what was drawn.
     """
     _put(domain, codes, one, drawn, rng, _ROUNDS)
 
