@@ -377,8 +377,8 @@ def describe_advantage(budget: Budget) -> str:
     """
     points = 100.0 * advantage_from_rho(budget.rho)
     # Three figures, rounded up.
-    digits = max(0, 2 - math.floor(math.log10(points)))
-    return f"{math.ceil(points * 10**digits) / 10**digits:.{digits}f} percentage points"
+    step = 10.0 ** (math.floor(math.log10(points)) - 2)
+    return f"{math.ceil(points / step) * step:.3g} percentage points"
 
 
 def describe_rho(rho: float, delta: float) -> str:
