@@ -1,7 +1,5 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
-from dagster_shared.libraries import DagsterLibraryRegistry
-
 from jam_dagster.pipeline.benchmark import Benchmark, build_benchmark
 from jam_dagster.pipeline.budget.alerts import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
@@ -13,6 +11,7 @@ from jam_dagster.pipeline.build import (
     check_definitions,
 )
 from jam_dagster.pipeline.component import SyntheticRelease
+from jam_dagster.pipeline.dagster_internals import DagsterLibraryRegistry
 from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource
 from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_resources

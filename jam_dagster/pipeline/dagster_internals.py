@@ -31,6 +31,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
 from dagster_shared.check import CheckError
+from dagster_shared.libraries import DagsterLibraryRegistry as DagsterLibraryRegistry
 
 if TYPE_CHECKING:
     import dagster as dg
