@@ -118,7 +118,10 @@ def read_frame(paths: Iterable[Path]) -> pd.DataFrame:
     """Return the rows of several files as one table; see `gather`."""
     import pandas as pd
 
-    return pd.DataFrame(gather(paths), columns=list(COLUMNS))
+    frame = pd.DataFrame(gather(paths), columns=list(COLUMNS))
+    numbers = [name for name, kind in _COLUMNS.items() if kind != "string"]
+    # A column without any number, such as public records, would not be one of numbers.
+    return frame.assign(**{name: pd.to_numeric(frame[name]) for name in numbers})
 
 
 class Results:

@@ -77,20 +77,12 @@ class Mechanism(ABC):
     """Whether it looks at values of the private table. Otherwise a release counts the records,
     encodes none of them, and gives `run` a `RecordsOnly` as its private table."""
 
-    unrecorded: ClassVar[tuple[str, ...]] = ()
-    """Settings that are not recorded at their default, so that transcripts, digests and results
-    from before there was a choice remain valid."""
-
     def __post_init__(self) -> None:
         check_settings(self)
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings that influence the outcome, as plain values."""
-        return {
-            name: value
-            for name, one in settings_of(type(self)).items()
-            if (value := getattr(self, name)) != one.default or name not in self.unrecorded
-        }
+        return {name: getattr(self, name) for name in settings_of(type(self))}
 
     def marginals(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
         """Return all private marginals that a run may ask for; some sources answer no others.

@@ -67,6 +67,7 @@ class DualQuery(GameMechanism):
     summary: ClassVar[str] = "draws cells by their errors, and finds records that satisfy them"
     rank: ClassVar[int] = 136
     page: ClassVar[str] = "without_public_data.md#dualquery"
+    pace: ClassVar[float] = 200.0
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> None:
         """Return None: the number of records decides."""

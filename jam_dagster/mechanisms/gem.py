@@ -82,7 +82,6 @@ class Gem(MixtureMechanism):
     title: ClassVar[str] = "GEM"
     summary: ClassVar[str] = "trains a network that holds a mixture of products"
     rank: ClassVar[int] = 110
-    unrecorded: ClassVar[tuple[str, ...]] = ("score",)
 
     @property
     def _by_cell(self) -> bool:

@@ -78,7 +78,7 @@ class Replay(Context):
     ) -> None:
         check_domain(transcript, domain)
         found = mechanism_class(transcript.mechanism)
-        self._mechanism = found(**recorded_settings(found, transcript, found.unrecorded))
+        self._mechanism = found(**recorded_settings(found, transcript))
         self._transcript, self._next, self._units = transcript, 0, 0
         self._measured = {one.step: one for one in transcript.measurements}
         self.lacks_tables, self.differing = False, 0

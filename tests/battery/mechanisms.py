@@ -359,11 +359,15 @@ def mwem_rp() -> Case:
 
 def gem_by_cell() -> Case:
     """GEM as its authors' code for whole marginals: no marginal is measured twice."""
+    # From the start of this width, the errors move as from an even one.
+    wide = replace(CHOOSING, settings={**CHOOSING.settings, "width": 64})
     return replace(
         mixture("gem"),
         name="gem-max-cell",
         make=partial(_mixture, "gem", score="max_cell"),
         variants=({"rounds": 1}, {"rounds": 2, "alpha": 0.01}, {"rounds": 3, "alpha": 0.99}),
+        audits=(wide, WHOLE_MARGINAL),
+        score="cell",
     )
 
 
@@ -401,12 +405,14 @@ def dualquery() -> Case:
 
 
 def fem() -> Case:
-    """FEM; its choices are DualQuery's, one at a time, and are audited there."""
+    """FEM: DualQuery's choices, one at a time."""
     small = {"rounds": 3, "s": 2}
     return Case(
         "fem",
         partial(_small, "fem", small),
         variants=({}, {"rounds": 2, "s": 1}, {"rounds": 7, "s": 1, "scale": 0.01}),
+        audits=(ONE_RECORD,),
+        score="cell",
         short=({"rounds": 2}, {"rounds": 3}),
         steady={"rounds": 4},
         draws=("select",),
@@ -504,6 +510,18 @@ DRAWN = Audit(
     rho=1.0,
     tight=0.9,
     settings={"s": 50, "eta": 1000.0},
+)
+
+
+# All scores are zero or one apart, whichever record is found, and all of them move by one: one
+# choice tells as much as the next.
+ONE_RECORD = Audit(
+    "one record",
+    neighbours=(((1, 0), (0, 0)), ((0, 0), (0, 1))),
+    public=((1, 1), (1, 1)),
+    rho=1.0,
+    tight=0.8,
+    settings={"rounds": 6, "s": 1},
 )
 
 

@@ -299,6 +299,17 @@ def test_a_baseline_that_failed_is_told_without_an_epsilon(tmp_path: Path) -> No
     assert failures(read_frame([path])) == [("s, best mixture {}", "too large")]
 
 
+def test_a_column_without_numbers_is_one_of_numbers(tmp_path: Path) -> None:
+    """Such as public records, if all tables are private as a whole."""
+    path = tmp_path / "rows.parquet"
+    about = {"split": "s", "mechanism": "mwem", "label": "MWEM", "epsilon": 1.0, "error_mean": 0.1}
+    path.write_bytes(to_parquet([row(1, **about | {"public_records": None})]))
+    frame = read_frame([path])
+    assert frame["public_records"].isna().all()
+    assert frame["public_records"].dtype == float
+    assert frame["message"].dtype != float
+
+
 def test_several_files_are_one_and_done_wins_over_failed(tmp_path: Path) -> None:
     done = row(1, split="s", mechanism="aim", label="AIM", epsilon=1.0, error_mean=0.1)
     failed = {**done, "status": "failed", "error_mean": None}

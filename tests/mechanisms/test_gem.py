@@ -188,8 +188,6 @@ def test_whole_marginals_are_chosen_by_their_worst_cell(private, public, workloa
     again = refit(made.transcript, private.domain, workload)
     for clique in workload.cliques:
         np.testing.assert_array_equal(again.marginal(clique), made.model.marginal(clique))
-    # Transcripts from before there was a choice are those of the default.
-    assert "score" not in make_mechanism("gem").parameters()
 
 
 def test_measured_shares_are_clipped_for_the_worst_cell() -> None:

@@ -7,7 +7,6 @@ feeds the YAML schema, the command line and the documentation.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import NoneType
@@ -135,16 +134,13 @@ def check_settings(mechanism: Any) -> None:
             raise SpecificationError(f"{name} must be {one.allowed}, got {value!r:.100}.")
 
 
-def recorded_settings(
-    mechanism: type, transcript: Transcript, unrecorded: Collection[str]
-) -> dict[str, Any]:
-    """Return the settings from a transcript; those not recorded have their defaults."""
+def recorded_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]:
+    """Return the settings of a mechanism's class from a transcript."""
     recorded = transcript.parameters
-    known = settings_of(mechanism)
-    missing = [name for name in known if name not in recorded and name not in unrecorded]
+    missing = [name for name in settings_of(mechanism) if name not in recorded]
     if missing:
         raise InputError(
             f"This transcript does not record the {missing[0]} of its model's fit: it "
             "comes from another version. Load the model that was stored beside it instead."
         )
-    return {name: recorded.get(name, one.default) for name, one in known.items()}
+    return {name: recorded[name] for name in settings_of(mechanism)}

@@ -31,7 +31,7 @@ def test_every_mechanism_is_known_by_its_name(name: str) -> None:
     assert type(made) is mechanism_class(name)
     assert isinstance(made.samples, bool)
     settings = settings_of(type(made))
-    assert set(settings) - set(made.unrecorded) <= set(made.parameters())
+    assert set(settings) <= set(made.parameters())
     for one in settings.values():
         assert one.text
         assert one.accepts(one.default)
