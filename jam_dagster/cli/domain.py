@@ -107,7 +107,6 @@ def draft(
     from jam_dagster.common.redaction import redacted
     from jam_dagster.tables import (
         DraftedDomain,
-        ShiftedSource,
         draft_domain,
         draft_table,
         wide_attributes,
@@ -148,7 +147,7 @@ def draft(
                 public_records, private=private_records, columns=chosen, bins=bins
             )
         draft = DraftedDomain(domain, ())
-    if isinstance(public_source, ShiftedSource):
+    if public_source.is_shifted:
         draft = draft.without_shift_advice()
     draft.save(out)
     domain = draft.domain

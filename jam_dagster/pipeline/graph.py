@@ -19,7 +19,7 @@ from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_
 from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition
 from jam_dagster.privacy import Budget, Neighbours
 from jam_dagster.release.spec import ReleaseSpec, check_names
-from jam_dagster.tables import AssetSource, Source, at_partition
+from jam_dagster.tables import Source, at_partition
 
 PRIVATE_STORE = "private_io_manager"
 RELEASABLE_STORE = "releasable_io_manager"
@@ -343,4 +343,5 @@ class ReleaseGraph:
 
 def source_key(source: Source) -> dg.AssetKey | None:
     """Return the asset that a source is, or None."""
-    return dg.AssetKey.from_user_string(source.key) if isinstance(source, AssetSource) else None
+    key = source.asset_key
+    return None if key is None else dg.AssetKey.from_user_string(key)

@@ -83,7 +83,7 @@ class FrameRelease:
         self._ledger = request.ledger if spec.exact else None
         self._public = spec.public
         given = (spec.private, *spec.public_tables.values())
-        self._polars = any(isinstance(one, FrameSource) and one.is_polars for one in given)
+        self._polars = any(one.is_polars for one in given)
         self._made = made
         self._files = ReleaseFolder(made.output)
         self.messages = messages
@@ -472,23 +472,15 @@ def _ledger(given: str | os.PathLike[str]) -> Ledger:
 
 def _source(given: Any, name: str) -> Source:
     """Return the source of a table: a path, a source's configuration, a source or a table."""
-    if isinstance(given, str | os.PathLike | Mapping):
-        return source_from_config(given if isinstance(given, Mapping) else os.fspath(given))
-    # A table first, for one of pandas has its columns as attributes.
-    if not hasattr(given, ARROW_STREAM) and isinstance(given, Source):
-        return given
-    if hasattr(given, "identity") and not hasattr(given, ARROW_STREAM):
-        raise SpecificationError(
-            f"{type(given).__name__} is no whole source: derive it from"
-            " jam_dagster.tables.sources.counted.ReadWhole, which reads and encodes its table."
-        )
-    return FrameSource(given, name)
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+    if hasattr(given, ARROW_STREAM) or not isinstance(given, str | Mapping | Source):
+        return FrameSource(given, name)
+    return source_from_config(given)
 
 
 def _public_source(given: Any) -> Source | PublicSources | None:
-    if given is None or isinstance(given, PublicSources):
-        return given
-    return _source(given, "public")
+    return given if given is None or hasattr(given, "tables") else _source(given, "public")
 
 
 def _domain(

@@ -33,12 +33,10 @@ from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.base import (
     DemoSource,
-    Source,
     SplitSource,
     check_not_split,
     source_from_config,
 )
-from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
@@ -52,6 +50,7 @@ from jam_dagster.tables.sources.partition_template import (
 from jam_dagster.tables.sources.previous_release import PreviousRelease, public_from_config
 from jam_dagster.tables.sources.public import PublicSources
 from jam_dagster.tables.sources.shifted import ShiftedSource
+from jam_dagster.tables.sources.source import Source, check_records_only
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
