@@ -33,8 +33,10 @@ from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.synthesize import SynthesisRequest
 from jam_dagster.release.synthesize import synthesize as run_release
-from jam_dagster.tables import Domain, FrameSource, PublicSources, Source, source_from_config
-from jam_dagster.tables.sources.frame import ARROW_STREAM, polars_of
+from jam_dagster.tables import Domain, FrameSource
+from jam_dagster.tables.sources.base import source_of
+from jam_dagster.tables.sources.frame import polars_of
+from jam_dagster.tables.sources.public import public_of
 from jam_dagster.tables.sources.table_file import first_rows
 
 if TYPE_CHECKING:
@@ -184,7 +186,7 @@ class FrameRelease:
             return verify_certificate(
                 self.folder,
                 ledger=None if self._ledger is None else _ledger(self._ledger),
-                public=self._public if public is None else _public_source(public),
+                public=self._public if public is None else public_of(public),
             )
         except (JamError, OSError) as error:
             return [Finding("the certificate", passed=False, message=str(error))]
@@ -340,8 +342,8 @@ def synthesize(
     spec = release_spec(
         **asked
         | {
-            "private": _source(private, dataset or asked["release"]),
-            "public": _public_source(public),
+            "private": source_of(private, dataset or asked["release"]),
+            "public": public_of(public),
             "domain": _domain(asked.get("domain")),
         }
     )
@@ -468,19 +470,6 @@ def _ledger(given: str | os.PathLike[str]) -> Ledger:
     from jam_dagster.privacy import Ledger
 
     return Ledger(os.fspath(given))
-
-
-def _source(given: Any, name: str) -> Source:
-    """Return the source of a table: a path, a source's configuration, a source or a table."""
-    if isinstance(given, os.PathLike):
-        given = os.fspath(given)
-    if hasattr(given, ARROW_STREAM) or not isinstance(given, str | Mapping | Source):
-        return FrameSource(given, name)
-    return source_from_config(given)
-
-
-def _public_source(given: Any) -> Source | PublicSources | None:
-    return given if given is None or hasattr(given, "tables") else _source(given, "public")
 
 
 def _domain(

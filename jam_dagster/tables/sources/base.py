@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -26,6 +27,7 @@ from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
+from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.health_survey import Part, survey_part
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
@@ -253,6 +255,15 @@ def source_from_config(config: str | Mapping[str, Any] | Source) -> Source:
     if missing:
         raise SpecificationError(f"source {kind!r} needs the key {missing[0]!r}")
     return cast(Source, source(**given))
+
+
+def source_of(given: Any, name: str) -> Source:
+    """Return the source of a table: a path, a source's configuration, a source or a table."""
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+    if isinstance(given, str | Mapping | Source):
+        return source_from_config(given)
+    return FrameSource(given, name)
 
 
 def config_from_text(text: str) -> str | dict[str, Any]:

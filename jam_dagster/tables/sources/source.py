@@ -26,14 +26,6 @@ ROWS = "rows"
 """Name of what counts a private table whose rows are read here."""
 
 
-def check_limit(unit: PrivacyUnit | None, key: bytes | None) -> None:
-    """Raise where the rows of a person would not be limited for want of a key."""
-    if unit is not None and key is None:
-        raise SpecificationError(
-            "the rows of a person are limited by a secret key: give it with the privacy unit"
-        )
-
-
 def check_records_only(source: Source, limited: bool) -> None:
     """Raise if the rows of a person are to be limited where only records are counted.
 
@@ -183,7 +175,10 @@ class Source:
             As for `read` and `jam_dagster.tables.encode`.
         """
         check_records_only(self, unit is not None)
-        check_limit(unit, key)
+        if unit is not None and key is None:
+            raise SpecificationError(
+                "the rows of a person are limited by a secret key: give it with the privacy unit"
+            )
         with redacted("reading and encoding the private table"):
             limit = None if unit is None or key is None else (unit, key)
             return self._counted(domain, limit, tuple(cliques))
