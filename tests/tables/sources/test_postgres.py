@@ -324,4 +324,4 @@ def test_the_key(postgres: PostgresServer) -> None:
     assert source.to_dict() == config
     # How rows are counted changes none of them.
     assert source.identity() == replace(source, count=None).identity()
-    assert SqlSource("sqlite:///a.db", "select 1").engine is None
+    assert SqlSource("sqlite:///a.db", "select 1").counted_by == "rows"
