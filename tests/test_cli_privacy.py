@@ -121,7 +121,7 @@ def _fail_in_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(table: pd.DataFrame, domain: Domain, *, private: bool) -> EncodedTable:
         return _fail() if private else encode(table, domain, private=private)
 
-    monkeypatch.setattr("jam_dagster.tables.sources.counted.encode", fail)
+    monkeypatch.setattr("jam_dagster.tables.sources.source.encode", fail)
 
 
 FAILING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

@@ -108,7 +108,6 @@ def draft(
     from jam_dagster.tables import DraftedDomain, draft_domain, draft_table, wide_attributes
     from jam_dagster.tables.drafting.draft import chosen_columns, names_in
     from jam_dagster.tables.sources.csv import unnamed_columns
-    from jam_dagster.tables.sources.shifted import ShiftedSource
     from jam_dagster.tables.sources.sniffing import drafted_source
 
     if private is not None and not research:
@@ -143,7 +142,7 @@ def draft(
                 public_records, private=private_records, columns=chosen, bins=bins
             )
         draft = DraftedDomain(domain, ())
-    if isinstance(public_source, ShiftedSource):
+    if public_source.is_shifted:
         draft = draft.without_shift_advice()
     draft.save(out)
     domain = draft.domain

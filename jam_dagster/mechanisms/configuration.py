@@ -14,7 +14,8 @@ from jam_dagster.mechanisms.registry import (
     make_mechanism,
     mechanism_class,
 )
-from jam_dagster.tables import PublicSources
+from jam_dagster.tables import PublicSources, Source
+from jam_dagster.tables.sources.public import tables_of
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.base import Mechanism
@@ -79,7 +80,9 @@ def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -
     return mechanism
 
 
-def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> None:
+def check_public(
+    mechanism: Mechanism, public: Source | PublicSources | None, *, declared: bool
+) -> None:
     """Raise if a release cannot use its public sources, before anything is opened."""
     if public is None and mechanism.uses_public:
         raise SpecificationError(
@@ -91,7 +94,7 @@ def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> Non
             "Without a public table there is nothing to identify the domain from: declare it, the "
             "attributes and their values."
         )
-    if isinstance(public, PublicSources) and not mechanism.takes_named_public:
+    if any(tables_of(public)) and not mechanism.takes_named_public:
         taking = [one for one in known_classes().values() if one.uses_public]
         others = [one.name for one in taking if one.takes_named_public and one.samples]
         raise SpecificationError(

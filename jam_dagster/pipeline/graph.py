@@ -18,7 +18,7 @@ from jam_dagster.pipeline.assets.descriptions import (
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
 from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition
 from jam_dagster.release.spec import ReleaseSpec, check_names
-from jam_dagster.tables import AssetSource, Source
+from jam_dagster.tables import Source
 from jam_dagster.tables.sources.partition_template import at_partition
 
 PRIVATE_STORE = "private_io_manager"
@@ -318,4 +318,5 @@ class ReleaseGraph:
 
 def source_key(source: Source) -> dg.AssetKey | None:
     """Return the asset that a source is, or None."""
-    return dg.AssetKey.from_user_string(source.key) if isinstance(source, AssetSource) else None
+    key = source.asset_key
+    return None if key is None else dg.AssetKey.from_user_string(key)

@@ -44,7 +44,7 @@ from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.public_side import draft_of, public_remarks
 from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
-from jam_dagster.tables import EncodedTable, PublicSources, Workload, encode
+from jam_dagster.tables import EncodedTable, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
@@ -294,7 +294,7 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
     column = None if unit is None else unit.column
     if source is None:
         raise InputError("A plan is tried on a public table: name one with --public TABLE.")
-    several = source.tables if isinstance(source, PublicSources) else {"": source}
+    several = request.spec.public_tables
     for name, one in several.items():
         started = time.monotonic()
         check_headers(one, column)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from jam_dagster.common.choices import PLAN_SECONDS
 from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
@@ -13,39 +13,27 @@ from jam_dagster.keys import PrivacySpec
 from jam_dagster.release.options import release_attributes
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
-from jam_dagster.tables import AssetSource, PreviousRelease, PublicSources
+from jam_dagster.tables import PublicSources, Source
 from jam_dagster.tables.sources.partition_template import at_partition, check_partition
+from jam_dagster.tables.sources.previous_release import given_public
+from jam_dagster.tables.sources.public import tables_of
 from jam_dagster.tables.sources.public_apart import check_apart
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Budget, ReleaseKey
-    from jam_dagster.tables import Clique, Domain, MarginalSource, PrivacyUnit, Source, Workload
+    from jam_dagster.tables import Domain, Workload
 
 AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The epsilons of a curve, as multiples of the one asked for."""
 
 
 @dataclass(frozen=True)
-class NeverOpened:
-    """Stands where the private table would: a plan has none, and could not read one."""
+class NeverOpened(Source):
+    """The private table's place in a plan, which has none, and could not read one."""
 
-    restricted_because: str | None = None
+    has_rows: ClassVar[bool] = False
 
     def read(self, *, private: bool) -> NoReturn:
-        """Refuse."""
-        raise PrivateStepError("A plan opens no private table.")
-
-    def counted(
-        self,
-        domain: Domain,
-        unit: PrivacyUnit | None,
-        key: bytes | None,
-        cliques: Iterable[Clique] = (),
-    ) -> MarginalSource:
-        """Refuse."""
-        raise PrivateStepError("A plan opens no private table.")
-
-    def count_records(self, unit: PrivacyUnit | None) -> int:
         """Refuse."""
         raise PrivateStepError("A plan opens no private table.")
 
@@ -233,9 +221,8 @@ def _public(given: Any, folder: Path) -> Source | PublicSources:
             f"public: {error}. Name a table that stands for it with --public."
         ) from None
     # Later partitions have tables that are not made yet; the given one stands for them.
-    source = public.first if isinstance(public, PreviousRelease) else public
-    tables = source.tables.values() if isinstance(source, PublicSources) else [source]
-    if any(isinstance(one, AssetSource) for one in tables):
+    source, _ = given_public(public)
+    if any(one.asset_key is not None for one in tables_of(source).values()):
         raise SpecificationError(
             f"public is {source.describe()}, which only a Dagster run can load: name a table that"
             " stands for it with --public, such as an extract of it."

@@ -33,8 +33,10 @@ from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.synthesize import SynthesisRequest
 from jam_dagster.release.synthesize import synthesize as run_release
-from jam_dagster.tables import Domain, FrameSource, PublicSources, Source, source_from_config
-from jam_dagster.tables.sources.frame import ARROW_STREAM, polars_of
+from jam_dagster.tables import Domain, FrameSource
+from jam_dagster.tables.sources.base import source_of
+from jam_dagster.tables.sources.frame import polars_of
+from jam_dagster.tables.sources.public import public_of
 from jam_dagster.tables.sources.table_file import first_rows
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ class FrameRelease:
         self._ledger = request.ledger if spec.exact else None
         self._public = spec.public
         given = (spec.private, *spec.public_tables.values())
-        self._polars = any(isinstance(one, FrameSource) and one.is_polars for one in given)
+        self._polars = any(one.is_polars for one in given)
         self._made = made
         self._files = ReleaseFolder(made.output)
         self.messages = messages
@@ -184,7 +186,7 @@ class FrameRelease:
             return verify_certificate(
                 self.folder,
                 ledger=None if self._ledger is None else _ledger(self._ledger),
-                public=self._public if public is None else _public_source(public),
+                public=self._public if public is None else public_of(public),
             )
         except (JamError, OSError) as error:
             return [Finding("the certificate", passed=False, message=str(error))]
@@ -341,8 +343,8 @@ def synthesize(
     spec = release_spec(
         **asked
         | {
-            "private": _source(private, dataset or asked["release"]),
-            "public": _public_source(public),
+            "private": source_of(private, dataset or asked["release"]),
+            "public": public_of(public),
             "domain": _domain(asked.get("domain")),
         }
     )
@@ -469,27 +471,6 @@ def _ledger(given: str | os.PathLike[str]) -> Ledger:
     from jam_dagster.privacy import Ledger
 
     return Ledger(os.fspath(given))
-
-
-def _source(given: Any, name: str) -> Source:
-    """Return the source of a table: a path, a source's configuration, a source or a table."""
-    if isinstance(given, str | os.PathLike | Mapping):
-        return source_from_config(given if isinstance(given, Mapping) else os.fspath(given))
-    # A table first, for one of pandas has its columns as attributes.
-    if not hasattr(given, ARROW_STREAM) and isinstance(given, Source):
-        return given
-    if hasattr(given, "identity") and not hasattr(given, ARROW_STREAM):
-        raise SpecificationError(
-            f"{type(given).__name__} is no whole source: derive it from"
-            " jam_dagster.tables.sources.counted.ReadWhole, which reads and encodes its table."
-        )
-    return FrameSource(given, name)
-
-
-def _public_source(given: Any) -> Source | PublicSources | None:
-    if given is None or isinstance(given, PublicSources):
-        return given
-    return _source(given, "public")
 
 
 def _domain(

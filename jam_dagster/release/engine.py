@@ -35,11 +35,12 @@ from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import ReportFacts, render_report
-from jam_dagster.tables import Domain, EncodedTable, FrameSource, MarginalSource, Source, SqlSource
+from jam_dagster.tables import Domain, EncodedTable, MarginalSource, Source
 from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.marginals import RecordsOnly
 from jam_dagster.tables.codes.privacy_unit import seeded_key
 from jam_dagster.tables.codes.spreadsheet import check_cells
+from jam_dagster.tables.sources.source import ROWS
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
 if TYPE_CHECKING:
@@ -55,11 +56,6 @@ if TYPE_CHECKING:
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables.codes.marginals import PackedCounts
-
-ROWS = "rows"
-"""The name of what counts a private table that no database counts."""
-
-_INSTALL = "pip install 'jam-dagster[warehouse]'"
 
 
 @dataclass(frozen=True)
@@ -205,12 +201,10 @@ class Engine:
     def _check_counting(self) -> None:
         """Raise where a database would not count the private table, whatever its rows are."""
         spec, source = self.spec, self._source()
-        if not isinstance(source, SqlSource):
-            return
         if source.lacks is not None:
             self.progress.notify(
-                f"The rows of the private table are read, for {source.lacks}: to let the database"
-                f" count them, {_INSTALL}. A release goes on as it began."
+                f"The rows of the private table are read, for {source.lacks}. With it the database"
+                f" counts them. A release goes on as it began."
             )
         if spec.reads_values or spec.evaluation_mode != "off":
             unit = spec.privacy.protection.unit
@@ -301,16 +295,13 @@ class Engine:
     def _source(self) -> Source:
         """Return the private table, which is counted as it was when the release began."""
         source = self.spec.private
-        if not isinstance(source, SqlSource) or not self.place.has_begun:
+        if not self.place.has_begun:
             return source
-        if self.place.counted_by in (None, ROWS):
-            # It may have values that no database counts as they are read.
-            return replace(source, count="rows")
-        source = replace(source, count=None)
+        source = source.counting_by(self.place.counted_by)
         if source.lacks is not None:
             raise InputError(
-                f"{self.place.name} holds draws on counts of a database, and {source.lacks}:"
-                f" {_INSTALL}. Nothing was charged."
+                f"{self.place.name} holds draws on counts of a database, and {source.lacks}."
+                f" Nothing was charged."
             )
         return source
 
@@ -462,16 +453,18 @@ class Engine:
     def _contents(self, private: MarginalSource) -> str | None:
         """Return a digest of the private records, where nothing else shows that they changed.
 
-        A file is the same under its path, and its owner knows when it changes. A table in memory
-        may be another in every call, and a database that is counted in place takes new rows.
+        A file is the same under its path, and its owner knows when it changes. A database that is
+        counted in place takes new rows.
         """
         if isinstance(private, CountedTable):
             return private.contents()
-        source, unit = self.spec.private, self.spec.privacy.protection.unit
-        if not isinstance(source, FrameSource) or isinstance(private, RecordsOnly):
+        if isinstance(private, RecordsOnly):
             return None
+        unit = self.spec.privacy.protection.unit
         # Of all rows: which of a person's are kept hangs on a secret that can be lost.
-        return source.contents([*private.domain.names, *([] if unit is None else [unit.column])])
+        return self.spec.private.contents(
+            [*private.domain.names, *([] if unit is None else [unit.column])]
+        )
 
     def evaluate(
         self,
@@ -532,14 +525,13 @@ class Engine:
 
     @property
     def counted_by(self) -> str | None:
-        """What counts the private table of an SQL source: a database, or ``rows``, read here.
+        """What counts the private table: a database, or ``rows``, read here.
 
-        A release goes on as it began; None where that is not known, and of other sources.
+        A release goes on as it began; None if that is not known, or the source has no choice.
         """
-        source = self.spec.private
-        if not isinstance(source, SqlSource):
-            return None
-        return self.place.counted_by if self.place.has_begun else source.engine or ROWS
+        counted_by = self.spec.private.counted_by
+        begun = counted_by is not None and self.place.has_begun
+        return self.place.counted_by if begun else counted_by
 
     def _was_made(self, run: ReleaseRun) -> bool:
         """Whether a run is the one that was made for this release, with its budget."""

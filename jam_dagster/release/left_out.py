@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jam_dagster.common.shown_text import one_line
-from jam_dagster.tables import CsvSource, Domain, Source
+from jam_dagster.tables import Domain, Source
 
 if TYPE_CHECKING:
     from jam_dagster.tables import PrivacyUnit
@@ -30,16 +30,15 @@ def left_out_remark(source: Source, domain: Domain, unit: PrivacyUnit | None) ->
     unit
         The privacy unit, whose column is not left out.
     """
-    names = getattr(source, "names", None)
-    if domain.restricted or names is None:
+    if domain.restricted:
         return ""
-    if isinstance(source, CsvSource) and all(name.isdecimal() for name in domain.names):
+    if source.has_dialect and all(name.isdecimal() for name in domain.names):
         # Numbers may also be a record of a file without a header.
         return ""
     held: list[str] = []
     # The draws do not need the names, so an error here must not cost the release.
     with suppress(Exception):
-        held = names()
+        held = source.names()
     known = {*domain.columns, *domain.names, *(() if unit is None else (unit.column,))}
     left_out = [one_line(name) or "one without a name" for name in held if name not in known]
     if not left_out:

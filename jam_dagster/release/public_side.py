@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.errors import InputError, SourceError
-from jam_dagster.tables import Domain, EncodedTable, PublicTables
+from jam_dagster.tables import Domain, EncodedTable, PublicTables, Source
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.drafting.draft_notes import separator_of
 from jam_dagster.tables.sources.base import whole
-from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
+from jam_dagster.tables.sources.csv import unnamed_columns
 from jam_dagster.tables.sources.public import (
     MANY,
-    PublicSources,
     clipped_shares,
     encode_public,
     read_public,
     sampled_rows,
 )
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
-from jam_dagster.tables.sources.shifted import ShiftedSource
 from jam_dagster.tables.sources.sniffing import sniffed
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def public_records(
         check_headers(spec.public, column)
         frames = read_public(spec.public)
     except SourceError as error:
-        raise SourceError(f"{error}{_dialect_hint(_csv_of(spec.public))}") from None
+        raise SourceError(f"{error}{_dialect_hint(_csv_of(spec))}") from None
     if remark := unnamed_columns(spec.public):
         notify(remark)
     for name, frame in frames.items():
@@ -88,7 +86,8 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
     """
     _check_separator(spec, public)
     draft = spec.domain.drafted(public)
-    if isinstance(spec.public, ShiftedSource):
+    one = spec.public_tables.get("")
+    if one is not None and one.is_shifted:
         draft = draft.without_shift_advice()
     try:
         spec.workload.build(draft.domain)
@@ -104,20 +103,21 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
 
 
 def _check_separator(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> None:
-    source = _csv_of(spec.public)
+    source = _csv_of(spec)
     if source is not None:
         (frame,) = public.values()
         if hint := separator_of(list(frame.columns)):
             raise InputError(f"{source.describe()} has one column{_dialect_hint(source) or hint}")
 
 
-def _csv_of(public: Source | PublicSources | None) -> CsvSource | None:
+def _csv_of(spec: ReleaseSpec) -> Source | None:
     """Return the CSV file that the one public table is read from; None if it is another source."""
-    source = None if public is None or isinstance(public, PublicSources) else whole(public)
-    return source if isinstance(source, CsvSource) else None
+    public = spec.public_tables.get("")
+    source = None if public is None else whole(public)
+    return source if source is not None and source.has_dialect else None
 
 
-def _dialect_hint(source: CsvSource | None) -> str:
+def _dialect_hint(source: Source | None) -> str:
     """Return how to declare the dialect that a public CSV file shows, or ""."""
     try:
         found = None if source is None else sniffed(source)[0]

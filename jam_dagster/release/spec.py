@@ -32,7 +32,6 @@ from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.tables import (
-    AssetSource,
     Clique,
     Domain,
     PreviousRelease,
@@ -41,13 +40,14 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.sources.base import check_not_split
-from jam_dagster.tables.sources.counted import ReadWhole, check_records_only
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
-from jam_dagster.tables.sources.previous_release import public_from_config
+from jam_dagster.tables.sources.previous_release import given_public, public_from_config
+from jam_dagster.tables.sources.public import tables_of
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
 from jam_dagster.tables.sources.relative_paths import absolute_paths
-from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource
+from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE
+from jam_dagster.tables.sources.source import check_records_only
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -152,16 +152,16 @@ class ReleaseSpec(Section):
         if KEY in given:
             with _located(KEY):
                 read[KEY] = MechanismSpec.of(given[KEY], public=public is not None)
-        if isinstance(public, PreviousRelease):
-            read |= {"previous": public, "public": public.first}
+        if public is not None:
+            read["public"], read["previous"] = given_public(public)
         partitions = PartitionsSpec.of(given.get("partitions"), given.get("start"))
         return cls(**read, partitions=partitions)
 
     def _check_sources(self) -> None:
-        if isinstance(self.private, ShiftedSource):
+        if self.private.is_shifted:
             raise SpecificationError(f"private: {SHIFTED_PRIVATE}.")
         # Whether an asset has partitions is known where the project is.
-        partitioned = is_partitioned(self.private) or isinstance(self.private, AssetSource)
+        partitioned = is_partitioned(self.private) or self.private.asset_key is not None
         if self.partitions is not None and not partitioned:
             raise SpecificationError(
                 f"Release {self.release} has partitions, but its private source no {{partition}}:"
@@ -218,10 +218,7 @@ class ReleaseSpec(Section):
     @property
     def public_tables(self) -> dict[str, Source]:
         """The given public tables by name; one alone has none."""
-        public = self.public
-        if public is None:
-            return {}
-        return dict(public.tables) if isinstance(public, PublicSources) else {"": public}
+        return tables_of(self.public)
 
     @property
     def dialect(self) -> Dialect:
@@ -238,7 +235,7 @@ class ReleaseSpec(Section):
         """
         if self.evaluation.target is None:
             return
-        if not isinstance(self.private, ReadWhole):
+        if not self.private.has_rows:
             raise SpecificationError(
                 f"evaluation.target needs the rows of the private table, and"
                 f" {self.private.describe()} is only counted: give the table as CSV, by SQL or as a"
@@ -452,15 +449,11 @@ def _text(value: object, name: str) -> str:
 
 def read_source(value: Any, folder: Path) -> Source:
     """Return the private source that a file names; a source is returned as it is."""
-    if isinstance(value, Source):
-        return value
     return source_from_config(absolute_paths(value, folder))
 
 
 def read_public(value: Any, folder: Path) -> Source | PublicSources | PreviousRelease:
     """Return the public sources that a file names; sources are returned as they are."""
-    if isinstance(value, Source | PublicSources | PreviousRelease):
-        return value
     return public_from_config(absolute_paths(value, folder))
 
 

@@ -36,7 +36,6 @@ from jam_dagster.release.public_side import (
 )
 from jam_dagster.release.result import Synthesis
 from jam_dagster.reports.checks_page import render_checks
-from jam_dagster.tables import AssetSource
 from jam_dagster.tables.codes.table import digest_of
 from jam_dagster.tables.sources.identity import place_of
 from jam_dagster.tables.sources.partition_template import linked_file, template_of
@@ -150,7 +149,7 @@ class SynthesisRequest:
                     f"Partition {self.partition} is drawn on the release of {before}, which only "
                     "Dagster finds: materialize it there, or name a public table (--public)."
                 )
-        if isinstance(spec.private, AssetSource):
+        if spec.private.asset_key is not None:
             raise InputError(
                 f"private is {spec.private.describe()}, which only a Dagster run can load: name "
                 "the table itself with --private."

@@ -18,7 +18,7 @@ from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.drafting.draft import draft_domain, draft_table, wide_attributes
 from jam_dagster.tables.drafting.drafted_domain import DraftedDomain
 from jam_dagster.tables.sources.asset import AssetSource
-from jam_dagster.tables.sources.base import DemoSource, Source, SplitSource, source_from_config
+from jam_dagster.tables.sources.base import DemoSource, SplitSource, source_from_config
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
@@ -26,6 +26,7 @@ from jam_dagster.tables.sources.health_survey import health_survey, health_surve
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.previous_release import PreviousRelease
 from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.source import Source
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import stratified_split
 from jam_dagster.tables.sources.sql import SqlSource

@@ -23,7 +23,6 @@ from jam_dagster.pipeline.dagster_internals import STUB, AssetGraph, AssetNode, 
 from jam_dagster.pipeline.graph import PRIVATE_STORE, RELEASABLE_STORE, ReleaseGraph, source_key
 from jam_dagster.pipeline.launch import check_launch
 from jam_dagster.tables import AssetSource, Source
-from jam_dagster.tables.sources.counted import ReadWhole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,15 +94,11 @@ def _missing(name: str, by: str) -> str:
 
 
 @dataclass(frozen=True)
-class _LoadedSource(ReadWhole):
+class _LoadedSource(Source):
     """An asset's value, loaded when it is read."""
 
     key: dg.AssetKey
     load: Callable[[], object]
-
-    @property
-    def restricted_because(self) -> str | None:
-        return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
         name = self.key.to_user_string()

@@ -24,7 +24,7 @@ from jam_dagster.pipeline.storage.store_resource import check_stores
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.release.engine import Engine, Progress, rows_line
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
-from jam_dagster.tables import AssetSource, Domain, Source
+from jam_dagster.tables import Domain, Source
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.partition_template import at_partition, linked_file, template_of
 from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
@@ -157,7 +157,7 @@ class ReleaseStep:
         graph, partition = self.graph, self.partition
         source = graph.source("private_records", partition)
         identity = source.identity()
-        if isinstance(source, AssetSource) and partition:
+        if source.asset_key is not None and partition:
             # The partition stands in no text of the source.
             identity = canonical(source=identity, partition=partition)
         counted = graph.spec.neighbours.records_public

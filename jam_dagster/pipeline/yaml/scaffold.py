@@ -259,7 +259,7 @@ def _period(text: str | None) -> tuple[date, date] | None:
 
 def _dialect_of(source: "Source") -> dict[str, Any]:
     """Return the options of a CSV source that differ from the default and state its dialect."""
-    said = source.to_dict() if isinstance(source, CsvSource) else {}
+    said = source.to_dict()
     return {name: said[name] for name in SNIFFED if name in said}
 
 

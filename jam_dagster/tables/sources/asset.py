@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import SourceError, SpecificationError
-from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical
+from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True)
-class AssetSource(ReadWhole):
+class AssetSource(Source):
     """A table that is an asset of the Dagster project, as a DataFrame.
 
     The asset's IO manager loads it in the step that needs it. If the release has partitions, the
@@ -28,9 +28,6 @@ class AssetSource(ReadWhole):
 
     key: str
 
-    restricted_because: ClassVar[None] = None
-    """None: see `Source.restricted_because`."""
-
     def __post_init__(self) -> None:
         parts = self.key.split("/")
         if not all(part and part == part.strip() for part in parts):
@@ -42,6 +39,11 @@ class AssetSource(ReadWhole):
                 f"asset {self.key!r}: a partitioned release reads the asset's partitions by"
                 " itself; remove {partition} from its key"
             )
+
+    @property
+    def asset_key(self) -> str:
+        """The asset's key."""
+        return self.key
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Raise: an asset can only be loaded in a step of a Dagster run."""

@@ -1,22 +1,19 @@
-"""The protocol of sources, the built-in demonstration, splits, and sources from configuration."""
+"""The built-in demonstration, splits, and sources from configuration."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
-    ClassVar,
-    Protocol,
     cast,
     get_args,
     get_type_hints,
-    runtime_checkable,
 )
 
 import pandas as pd
@@ -28,124 +25,21 @@ from jam_dagster.common.validation import changed_fields, check_keys
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
-from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
+from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.health_survey import Part, survey_part
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource
+from jam_dagster.tables.sources.source import Source
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import check_column, check_split, stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
 
-if TYPE_CHECKING:
-    from jam_dagster.tables.codes.marginals import MarginalSource
-    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
-    from jam_dagster.tables.domain.domain import Clique, Domain
-
-
-@runtime_checkable
-class Source(Protocol):
-    """A place that a table can be read from."""
-
-    @property
-    def restricted_because(self) -> str | None:
-        """Why results of the table must not be released, such as a count that depends on values.
-
-        None if they may be; otherwise the release must not use exact noise.
-        """
-        ...
-
-    def read(self, *, private: bool) -> pd.DataFrame:
-        """Read the table.
-
-        Parameters
-        ----------
-        private
-            Whether the rows are private. Then no error quotes values, warnings are suppressed, and
-            the reading of a row depends on that row alone: a CSV file gives texts.
-
-        Raises
-        ------
-        SourceError
-            The table cannot be found or read.
-        PrivateValuesError
-            A private table has a fault that depends on its values.
-        """
-        ...
-
-    def counted(
-        self,
-        domain: Domain,
-        unit: PrivacyUnit | None,
-        key: bytes | None,
-        cliques: Iterable[Clique] = (),
-    ) -> MarginalSource:
-        """Return the private table as marginals, once every record of it lies in the domain.
-
-        A source that counts in place holds no table in memory; `ReadWhole` reads and encodes it.
-
-        Parameters
-        ----------
-        domain
-            What each column may hold.
-        unit, key
-            The privacy unit, and the secret that decides which rows of a person are kept; None:
-            every record is a person of its own.
-        cliques
-            The marginals that may be asked for. A source that keeps no rows answers no others.
-
-        Raises
-        ------
-        SourceError, InputError, DomainError, PrivateValuesError
-            As for `read` and `jam_dagster.tables.encode`.
-        """
-        ...
-
-    def count_records(self, unit: PrivacyUnit | None) -> int:
-        """Return how many records of the private table the privacy unit lets stay.
-
-        Values do not decide whether it can be counted: none is looked at but those that identify a
-        person, and a row of nobody does not count (`PrivacyUnit.count`).
-
-        Parameters
-        ----------
-        unit
-            The privacy unit; None: every record is a person of its own.
-
-        Raises
-        ------
-        SourceError, InputError
-            The table, or the unit's column, cannot be found or read.
-        """
-        ...
-
-    def describe(self) -> str:
-        """Return the table's origin in words, without credentials."""
-        ...
-
-    def identity(self) -> str:
-        """Return the resolved source as canonical text without credentials.
-
-        It has the absolute real path or normalised URL, and the options that decide the rows, the
-        columns and their reading, such as a query or a separator. All spellings of a file have the
-        same text, in every process. Use it for comparison; it reveals a path if it is shown.
-
-        Raises
-        ------
-        SourceError
-            A variable is not set, or a database's URL is malformed.
-        """
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the configuration that `source_from_config` takes, without credentials."""
-        ...
-
 
 @dataclass(frozen=True)
-class DemoSource(ReadWhole):
+class DemoSource(Source):
     """A part of the health survey of the demo, whose people are invented.
 
     Parameters
@@ -165,9 +59,6 @@ class DemoSource(ReadWhole):
     part: Part = "private"
     rows: Annotated[int, Field(ge=1)] | None = None
     period: str = ""
-
-    restricted_because: ClassVar[None] = None
-    """None: see `Source.restricted_because`."""
 
     def __post_init__(self) -> None:
         if self.table != "health_survey":
@@ -198,7 +89,7 @@ class DemoSource(ReadWhole):
 
 
 @dataclass(frozen=True)
-class SplitSource(ReadWhole):
+class SplitSource(Source):
     """The private or the public part of a table that is split for an experiment.
 
     Parameters
@@ -225,13 +116,13 @@ class SplitSource(ReadWhole):
     def __post_init__(self) -> None:
         if self.part not in get_args(Part):
             raise SpecificationError(f"part must be 'private' or 'public', got {self.part!r}")
-        if isinstance(self.source, AssetSource):
+        if self.source.asset_key is not None:
             raise SpecificationError(
-                f"asset {self.source.key} cannot be split by a release, which would read the"
+                f"asset {self.source.asset_key} cannot be split by a release, which would read the"
                 " public part from a private table. Split it into two assets (with"
                 " jam_dagster.tables.stratified_split), and name each"
             )
-        if isinstance(self.source, ShiftedSource):
+        if self.source.is_shifted:
             raise SpecificationError(f"{SHIFTED_PRIVATE}: shift the public part of the split")
         check_split(self.public_share, self.public_rows, self.private_share)
 
@@ -316,8 +207,8 @@ def check_not_split(source: Source) -> None:
         )
 
 
-def source_from_config(config: str | Mapping[str, Any]) -> Source:
-    """Build a source from its configuration.
+def source_from_config(config: str | Mapping[str, Any] | Source) -> Source:
+    """Build a source from its configuration; a source is returned as it is.
 
     Parameters
     ----------
@@ -334,6 +225,8 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     SpecificationError
         A key is unknown, missing or of the wrong type.
     """
+    if isinstance(config, Source):
+        return config
     if isinstance(config, str):
         return _source_of_path(config)
     if not isinstance(config, Mapping):
@@ -362,6 +255,15 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     if missing:
         raise SpecificationError(f"source {kind!r} needs the key {missing[0]!r}")
     return cast(Source, source(**given))
+
+
+def source_of(given: Any, name: str) -> Source:
+    """Return the source of a table: a path, a source's configuration, a source or a table."""
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+    if isinstance(given, str | Mapping | Source):
+        return source_from_config(given)
+    return FrameSource(given, name)
 
 
 def config_from_text(text: str) -> str | dict[str, Any]:

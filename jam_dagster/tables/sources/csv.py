@@ -20,7 +20,6 @@ from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.domain.columns import each_value, with_types
 from jam_dagster.tables.domain.text_dtype import TEXT
 from jam_dagster.tables.domain.values import exact_number
-from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv_records import (
     BLANKS,
     BLOCK_BYTES,
@@ -37,6 +36,7 @@ from jam_dagster.tables.sources.identity import (
     place_of,
 )
 from jam_dagster.tables.sources.reading import reading
+from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
@@ -46,7 +46,7 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
 
 @dataclass(frozen=True)
-class CsvSource(ReadWhole):
+class CsvSource(Source):
     r"""A CSV file with a header line.
 
     Columns without a name in the header (such as the row numbers that pandas writes) are left out.
@@ -93,8 +93,7 @@ class CsvSource(ReadWhole):
     text: tuple[str, ...] = ()
     multiline: bool = False
 
-    restricted_because: ClassVar[None] = None
-    """None: see `Source.restricted_because`."""
+    has_dialect: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         # pandas reads longer ones as regular expressions, which break quoted fields.
@@ -179,9 +178,9 @@ class CsvSource(ReadWhole):
         Each line is a record, even one with another number of fields than the header. An open quote
         is refused, as by `read`.
         """
-        return reading(self.describe(), True, lambda: self._counted(unit))
+        return reading(self.describe(), True, lambda: self._records_in_lines(unit))
 
-    def _counted(self, unit: PrivacyUnit | None) -> int:
+    def _records_in_lines(self, unit: PrivacyUnit | None) -> int:
         with self._records(checked=False) as records:
             lines = records.lines()
             header = next(lines, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.codes.block_counts import count_blocks
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.domain.columns import exact_columns, frame_of
-from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.identity import (
     canonical,
     is_address,
@@ -33,6 +32,7 @@ from jam_dagster.tables.sources.reading import (
     reading,
     reading_values,
 )
+from jam_dagster.tables.sources.source import Source, check_records_only
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,13 +41,14 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
+    from jam_dagster.tables.sources.source import Limit
 
 SETTINGS: dict[str, Any] = {"autoinstall_known_extensions": False}
 """Of the engine: nothing is fetched from elsewhere."""
 
 
 @dataclass(frozen=True)
-class DuckDbSource:
+class DuckDbSource(Source):
     """A query on a DuckDB database file, read and counted in one pass.
 
     DuckDB gives the rows a chunk at a time, `encode` codes them, and only counts are kept. What a
@@ -65,10 +66,8 @@ class DuckDbSource:
     path: str
     query: str
 
+    has_rows: ClassVar[bool] = False
     records_only: ClassVar[str] = "duckdb"
-
-    restricted_because: ClassVar[None] = None
-    """None: see `Source.restricted_because`."""
 
     def __post_init__(self) -> None:
         if is_address(self.path):
@@ -105,20 +104,12 @@ class DuckDbSource:
             frames = (frame_of(_with_distinct_texts(batch)) for batch in _batches(reader))
             yield from each_exact(frames, self.describe(), private=private)
 
-    def counted(
-        self,
-        domain: Domain,
-        unit: PrivacyUnit | None,
-        key: bytes | None,
-        cliques: Iterable[Clique] = (),
+    def _counted(
+        self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        """Count the marginals that may be asked for, in one pass (see `Source.counted`)."""
-        check_records_only(self, unit is not None)
+        """Count the marginals that may be asked for, in one pass."""
         # A fault of a value leaves chunks unread.
-        with (
-            redacted("reading and encoding the private table"),
-            closing(self.chunks(domain.names, private=True)) as chunks,
-        ):
+        with closing(self.chunks(domain.names, private=True)) as chunks:
             return count_blocks(each_encoded(chunks, domain), domain, cliques)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,8 @@ from jam_dagster.tables.domain.columns import (
     with_texts,
     without_index,
 )
-from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical
+from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ ARROW_STREAM = "__arrow_c_stream__"
 
 
 @dataclass(frozen=True, eq=False)
-class FrameSource(ReadWhole):
+class FrameSource(Source):
     """A table in memory: of pandas as it is, of others by the Arrow PyCapsule interface.
 
     A named index becomes columns, an unnamed one is left out. A column has the type that the caller
@@ -56,9 +56,6 @@ class FrameSource(ReadWhole):
 
     table: Any = field(repr=False)
     name: str
-
-    restricted_because: ClassVar[None] = None
-    """None: see `Source.restricted_because`."""
 
     def __post_init__(self) -> None:
         if not hasattr(self.table, ARROW_STREAM):
@@ -127,14 +124,9 @@ class FrameSource(ReadWhole):
             )
 
     def contents(self, names: Sequence[str]) -> str:
-        """Return a SHA-256 of some columns of a private table, the same for any order of the rows.
+        """Return a SHA-256 that is the same for any order of the rows (see `Source.contents`).
 
-        It must be keyed before it is stored.
-
-        Parameters
-        ----------
-        names
-            The columns, which are there.
+        A table in memory may be another one in every call.
         """
         table = self.read(private=True)
         digest, columns = hashlib.sha256(f"{len(table)}\n".encode()), []

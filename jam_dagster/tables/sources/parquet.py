@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,7 +26,6 @@ from jam_dagster.tables.domain.columns import (
     without_index,
 )
 from jam_dagster.tables.domain.text_dtype import is_text
-from jam_dagster.tables.sources.counted import check_limit
 from jam_dagster.tables.sources.identity import canonical, is_address, login_of, opened, place_of
 from jam_dagster.tables.sources.reading import (
     READ_ROWS,
@@ -35,6 +34,7 @@ from jam_dagster.tables.sources.reading import (
     reading,
     reading_values,
 )
+from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,13 +43,14 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
+    from jam_dagster.tables.sources.source import Limit
 
 # Bytes of a column that are read at a time, instead of a whole row group.
 _BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class ParquetSource:
+class ParquetSource(Source):
     """A Parquet file or folder.
 
     Parameters
@@ -60,8 +61,7 @@ class ParquetSource:
 
     path: str
 
-    restricted_because: ClassVar[None] = None
-    """None: see `Source.restricted_because`."""
+    has_rows: ClassVar[bool] = False
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`); a named index becomes columns."""
@@ -137,20 +137,12 @@ class ParquetSource:
         fields = [field for field in dataset.schema if missing or field.name in columns]
         yield from each_exact(_frames(dataset, fields), self.describe(), private=private)
 
-    def counted(
-        self,
-        domain: Domain,
-        unit: PrivacyUnit | None,
-        key: bytes | None,
-        cliques: Iterable[Clique] = (),
+    def _counted(
+        self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        """Encode the table chunk by chunk, in memory or left in its file (see `Source.counted`)."""
-        with redacted("reading and encoding the private table"):
-            check_limit(unit, key)
-            if unit is None or key is None:
-                return encode_parquet(self, domain, cliques, private=True)
-            limited = LimitedParquet.of(self, unit, key)
-            return encode_parquet(limited, domain, cliques, private=True)
+        """Encode the table chunk by chunk, in memory or left in its file."""
+        table = self if limit is None else LimitedParquet.of(self, *limit)
+        return encode_parquet(table, domain, cliques, private=True)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows from the footers, or the unit's (`Source.count_records`)."""

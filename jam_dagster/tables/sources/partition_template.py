@@ -9,9 +9,10 @@ import stat
 from typing import Any, TypeVar
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.sources.base import Source, path_of, whole
+from jam_dagster.tables.sources.base import path_of, whole
 from jam_dagster.tables.sources.identity import is_one_file, place_of, selects_records
 from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.source import Source
 
 AnySource = TypeVar("AnySource", bound=Source | PublicSources)
 

@@ -93,8 +93,9 @@ _SINGLE_PERCENT = re.compile(r"(?<!%)(?:%%)*%(?!%)")
 
 
 def missing() -> str | None:
-    """Return which package that counting needs is missing or too old, if one is."""
-    return ibis_is_missing() or (None if find_spec("psycopg") else "psycopg is not installed")
+    """Return which package that counting needs is missing or too old, and the remedy, if one is."""
+    lacks = ibis_is_missing() or ("" if find_spec("psycopg") else "psycopg is not installed")
+    return f"{lacks}: pip install 'jam-dagster[warehouse]'" if lacks else None
 
 
 def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:

@@ -11,8 +11,9 @@ import numpy as np
 from jam_dagster.common.validation import as_number, check_keys
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.codes.table import EncodedTable
-from jam_dagster.tables.sources.base import Source, source_from_config
+from jam_dagster.tables.sources.base import source_from_config
 from jam_dagster.tables.sources.public import PUBLIC_TABLES, PublicSources
+from jam_dagster.tables.sources.source import Source
 
 PREVIOUS_RELEASE = "previous_release"
 
@@ -95,10 +96,19 @@ class PreviousRelease:
         return {PREVIOUS_RELEASE: given}
 
 
+def given_public(
+    public: Source | PublicSources | PreviousRelease,
+) -> tuple[Source | PublicSources, PreviousRelease | None]:
+    """Return the public tables that are given, and the previous release that follows, if any."""
+    return (public.first, public) if isinstance(public, PreviousRelease) else (public, None)
+
+
 def public_from_config(
-    config: str | Mapping[str, Any],
+    config: str | Mapping[str, Any] | Source | PublicSources | PreviousRelease,
 ) -> Source | PublicSources | PreviousRelease:
     """Build the ``public`` section of a release: a source, several, or the previous release.
+
+    Objects of these classes are returned as they are.
 
     Parameters
     ----------
@@ -111,6 +121,8 @@ def public_from_config(
     SpecificationError
         A key is unknown, missing or of the wrong type.
     """
+    if isinstance(config, PublicSources | PreviousRelease):
+        return config
     if isinstance(config, Mapping) and PUBLIC_TABLES in config:
         return PublicSources.from_config(config)
     if not isinstance(config, Mapping) or PREVIOUS_RELEASE not in config:

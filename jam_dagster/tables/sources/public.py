@@ -24,7 +24,8 @@ from jam_dagster.tables.drafting.draft import (
 )
 from jam_dagster.tables.drafting.draft_notes import notes_of
 from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
-from jam_dagster.tables.sources.base import Source, source_from_config
+from jam_dagster.tables.sources.base import source_from_config, source_of
+from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +100,20 @@ class PublicSources:
             except SpecificationError as error:
                 raise SpecificationError(f"public.tables.{name}: {error}") from None
         return cls(sources)
+
+
+def public_of(given: Any) -> Source | PublicSources | None:
+    """Return the source of public tables that are given as for `source_of`, several, or none."""
+    if given is None or isinstance(given, PublicSources):
+        return given
+    return source_of(given, "public")
+
+
+def tables_of(public: Source | PublicSources | None) -> dict[str, Source]:
+    """Return public tables by name; a single table has none."""
+    if public is None:
+        return {}
+    return dict(public.tables) if isinstance(public, PublicSources) else {"": public}
 
 
 def lacking(frame: pd.DataFrame, domain: Domain) -> list[str]:

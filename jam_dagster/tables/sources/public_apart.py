@@ -8,30 +8,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from jam_dagster.errors import InputError, SourceError, SpecificationError
-from jam_dagster.tables.sources.base import Source, SplitSource, path_of, whole
+from jam_dagster.tables.sources.base import SplitSource, path_of, whole
 from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical, database_of, place_of
 from jam_dagster.tables.sources.partition_template import PLACEHOLDER
-from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.public import PublicSources, tables_of
 from jam_dagster.tables.sources.shifted import ShiftedSource
+from jam_dagster.tables.sources.source import Source
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.sql import SqlSource
 
 _DATABASES = (DuckDbSource, SqlSource)
 _REMEDY = "name a table that is public, or leave the public table out"
-
-
-def tables_of(public: Source | PublicSources | None) -> Mapping[str, Source]:
-    """Return public tables by name; a single table has none."""
-    if public is None:
-        return {}
-    return public.tables if isinstance(public, PublicSources) else {"": public}
 
 
 def same_rows(one: Source, other: Source) -> bool:
@@ -124,9 +118,8 @@ def check_headers(public: Source | PublicSources | None, column: str | None) -> 
     for name, one in tables_of(public).items():
         source = whole(one)
         # The columns of an asset are checked when it is read.
-        names = getattr(source, "names", None)
-        if column is not None and callable(names):
-            check_no_people(names(), column, name)
+        if column is not None:
+            check_no_people(source.names(), column, name)
 
 
 def _called(name: str) -> str:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,8 @@ from jam_dagster.tables.domain.columns import each_value, exact_column
 from jam_dagster.tables.domain.derived import recomputed
 from jam_dagster.tables.drafting.determined import parts_of_dates
 from jam_dagster.tables.drafting.time_draft import seconds_in
-from jam_dagster.tables.sources.asset import AssetSource
-from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical
+from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Domain
@@ -34,7 +33,7 @@ _MIDDLE_OF_MONTH = timedelta(days=14)
 
 
 @dataclass(frozen=True)
-class ShiftedSource(ReadWhole):
+class ShiftedSource(Source):
     """A public table with its dates and timestamps moved by a number of days or weeks.
 
     All columns of dates move alike, so that the time between two of them stays. Whole weeks keep
@@ -54,33 +53,33 @@ class ShiftedSource(ReadWhole):
         `by` is no such text, or the source is an asset.
     """
 
-    # A `Source`, whose module imports this one and reads its annotations.
-    source: Any
+    source: Source
     by: str
+
+    is_shifted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not _SHIFT.fullmatch(self.by):
             raise SpecificationError(
                 f"by must be a number of days or weeks, such as '52 weeks', got {self.by!r}"
             )
-        if isinstance(self.source, AssetSource):
+        if self.source.asset_key is not None:
             raise SpecificationError(
-                f"asset {self.source.key} cannot be shifted by a release: make an asset of its"
-                " shifted dates, and name that"
+                f"asset {self.source.asset_key} cannot be shifted by a release: make an asset of"
+                " its shifted dates, and name that"
             )
 
     @property
     def restricted_because(self) -> str | None:
         """The reason of the source."""
-        because: str | None = self.source.restricted_because
-        return because
+        return self.source.restricted_because
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the table and move its dates (see `Source.read`)."""
         if private:
             raise SpecificationError(SHIFTED_PRIVATE)
         table = self.source.read(private=False)
-        clocks = {name: found[0] for name in table if (found := _dates_in(table[name]))}
+        clocks = {str(name): found[0] for name in table if (found := _dates_in(table[name]))}
         formats = {name: str(one.format) for name, one in clocks.items() if one.is_text}
         moved = {name: _shifted(table[name], one, self._length) for name, one in clocks.items()}
         shifted: pd.DataFrame = table.assign(**moved)

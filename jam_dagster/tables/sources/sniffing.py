@@ -16,11 +16,12 @@ from io import StringIO
 from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not in its stubs
 
 from jam_dagster.tables.domain.values import exact_number
-from jam_dagster.tables.sources.base import Source, config_from_text, source_from_config
+from jam_dagster.tables.sources.base import config_from_text, source_from_config
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.csv_records import BLOCK_BYTES
 from jam_dagster.tables.sources.identity import opened
 from jam_dagster.tables.sources.reading import reading
+from jam_dagster.tables.sources.source import Source
 
 SNIFFED = ("separator", "encoding", "decimal")
 """The options of a CSV source that are found."""

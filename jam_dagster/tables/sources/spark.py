@@ -19,7 +19,6 @@ from jam_dagster.tables.codes.block_counts import count_blocks, covering_blocks
 from jam_dagster.tables.codes.encode import each_encoded, encode
 from jam_dagster.tables.codes.ibis_codes import counted_groups
 from jam_dagster.tables.domain.columns import exact_columns, frame_of
-from jam_dagster.tables.sources.counted import check_records_only
 from jam_dagster.tables.sources.identity import canonical, query_text
 from jam_dagster.tables.sources.reading import (
     check_unique,
@@ -28,6 +27,7 @@ from jam_dagster.tables.sources.reading import (
     reading,
     reading_values,
 )
+from jam_dagster.tables.sources.source import Source, check_records_only
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
+    from jam_dagster.tables.sources.source import Limit
 
 _ROWS = 1 << 16
 """Of a batch of counts."""
 
 
 @dataclass(frozen=True)
-class SparkSource:
+class SparkSource(Source):
     """A query that Spark runs, counted in one pass where its rows lie.
 
     Each partition is encoded and counted by a Python worker of Spark, which has this package in the
@@ -62,10 +63,8 @@ class SparkSource:
     address: str
     query: str
 
+    has_rows: ClassVar[bool] = False
     records_only: ClassVar[str] = "spark"
-
-    restricted_because: ClassVar[None] = None
-    """None: see `Source.restricted_because`."""
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the whole table (see `Source.read`)."""
@@ -78,23 +77,17 @@ class SparkSource:
         with self._asked(False) as rows:
             return list(rows.columns)
 
-    def counted(
-        self,
-        domain: Domain,
-        unit: PrivacyUnit | None,
-        key: bytes | None,
-        cliques: Iterable[Clique] = (),
+    def _counted(
+        self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        """Let Spark count the marginals that may be asked for (see `Source.counted`)."""
-        check_records_only(self, unit is not None)
-        asked = tuple(cliques)
-        with redacted("reading and encoding the private table"), self._asked(True) as rows:
+        """Let Spark count the marginals that may be asked for."""
+        with self._asked(True) as rows:
             # Whether the columns are there depends on no row.
             _check_workers(rows.sparkSession)
             empty = reading(self.describe(), True, lambda: frame_of(rows.limit(0).toArrow()))
             encode(empty, domain)
-            counts = reading(self.describe(), True, lambda: _counts(rows, domain, asked))
-            return self._summed(counts.toArrow, domain, covering_blocks(domain, asked))
+            counts = reading(self.describe(), True, lambda: _counts(rows, domain, cliques))
+            return self._summed(counts.toArrow, domain, covering_blocks(domain, cliques))
 
     def _summed(
         self, collect: Callable[[], pa.Table], domain: Domain, blocks: Sequence[Clique]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,6 @@ from jam_dagster.common.validation import changed_fields
 from jam_dagster.tables.codes.ibis_codes import counted_groups, engine_blocks
 from jam_dagster.tables.domain.columns import exact_columns
 from jam_dagster.tables.sources import postgres
-from jam_dagster.tables.sources.counted import ReadWhole, check_limit
 from jam_dagster.tables.sources.identity import canonical, database_of, parsed_url, query_text
 from jam_dagster.tables.sources.reading import (
     check_unique,
@@ -26,6 +25,7 @@ from jam_dagster.tables.sources.reading import (
     reading,
     reading_values,
 )
+from jam_dagster.tables.sources.source import ROWS, Source
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
+    from jam_dagster.tables.sources.source import Limit
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ _SECRET_OPTION = re.compile(
 
 
 @dataclass(frozen=True)
-class SqlSource(ReadWhole):
+class SqlSource(Source):
     """The result of a query on any database that SQLAlchemy supports.
 
     Parameters
@@ -66,21 +67,20 @@ class SqlSource(ReadWhole):
     query: str
     count: Literal["rows"] | None = None
 
-    restricted_because: ClassVar[None] = None
-    """None: see `Source.restricted_because`."""
-
     @property
-    def engine(self) -> str | None:
-        """What counts the private table where it lies; None: its rows are read.
-
-        It follows from the database's kind, `count`, and what is installed.
-        """
-        return "postgres" if self._can_be_counted and postgres.missing() is None else None
+    def counted_by(self) -> str:
+        """``"postgres"``, if the database's kind, `count` and what is installed allow it."""
+        return "postgres" if self._can_be_counted and postgres.missing() is None else ROWS
 
     @property
     def lacks(self) -> str | None:
-        """Why rows are read that the database would count, were more installed; None: no reason."""
+        """What must be installed for the database to count, and how (see `Source.lacks`)."""
         return postgres.missing() if self._can_be_counted else None
+
+    def counting_by(self, counted_by: str | None) -> SqlSource:
+        """Return the source that counts as a release began (see `Source.counting_by`)."""
+        # It may have values that no database counts as they are read.
+        return replace(self, count="rows" if counted_by in (None, ROWS) else None)
 
     @property
     def _can_be_counted(self) -> bool:
@@ -113,7 +113,7 @@ class SqlSource(ReadWhole):
 
         if unit is None:
             return int(asked(lambda _: "count(*)").to_numpy().item())
-        if self.engine is not None:
+        if self.counted_by != ROWS:
             with redacted("counting the private table"), self._connection(True, True) as opened:
                 query = postgres.records_query(self.query, opened.types(), unit)
                 return opened.ask(lambda one: int(one.exec_driver_sql(query).scalar_one()))
@@ -125,26 +125,22 @@ class SqlSource(ReadWhole):
         """Return the names of the columns without reading a row; empty if rows may decide them."""
         if database_of(self.url)["kind"] not in _FIXED_COLUMNS:
             return []
-        if self.engine is not None:
+        if self.counted_by != ROWS:
             with self._connection(True, True) as opened:
                 return [name for name, _ in opened.types()]
         empty = f"SELECT * FROM ({postgres.subquery(self.query)}) named WHERE 1 = 0"  # noqa: S608
         return [*self._asked(True, lambda connection: _query(connection, empty)).columns]
 
-    def counted(
-        self,
-        domain: Domain,
-        unit: PrivacyUnit | None,
-        key: bytes | None,
-        cliques: Iterable[Clique] = (),
+    def _counted(
+        self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        """Let the database count the marginals, where it can (see `Source.counted`).
+        """Let the database count the marginals, where it can.
 
         Its rows are those of one snapshot, in a transaction that writes nothing.
         """
-        check_limit(unit, key)
-        if self.engine is None:
-            return super().counted(domain, unit, key, cliques)
+        if self.counted_by == ROWS:
+            return super()._counted(domain, limit, cliques)
+        unit, key = limit or (None, None)
         blocks = engine_blocks(domain, cliques)
         with redacted("counting the private table"), self._connection(True, True) as opened:
             # What is refused depends on no value.
@@ -157,17 +153,8 @@ class SqlSource(ReadWhole):
     def check_counting(
         self, domain: Domain, unit: PrivacyUnit | None, cliques: Iterable[Clique]
     ) -> None:
-        """Raise where `counted` would fail whatever the rows are; none is read.
-
-        The database parses the query, and does not run it.
-
-        Raises
-        ------
-        SourceError, DomainError, InputError
-            The database cannot be reached, it refuses the query, or it would count a column in
-            another way than rows are.
-        """
-        if self.engine is None:
+        """Let the database parse the query, and not run it (see `Source.check_counting`)."""
+        if self.counted_by == ROWS:
             return
         engine_blocks(domain, cliques)
         with redacted("counting the private table"), self._connection(True, True) as opened:

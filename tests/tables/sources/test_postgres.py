@@ -72,14 +72,14 @@ pytestmark = pytest.mark.slow
 
 
 def test_marginals_are_those_of_the_rows_for_a_role_that_reads_one_table(people: Any) -> None:
-    assert people.engine == "postgres"
+    assert people.counted_by == "postgres"
     found = people.counted(DOMAIN, None, None, ASKED)
     assert replace(people, query="select * from seen").counted(DOMAIN, None, None).records == 3
     rows = replace(people, count="rows")
     expected = rows.counted(DOMAIN, None, None, ASKED)
     assert isinstance(found, CountedTable)
     assert isinstance(expected, EncodedTable)
-    assert rows.engine is None
+    assert rows.counted_by == "rows"
     for clique in ((), *ASKED):
         assert np.array_equal(found.marginal(clique), expected.marginal(clique))
     empty = replace(people, query="select * from people where false")
@@ -233,9 +233,10 @@ def test_what_counting_needs(people: Any, monkeypatch: pytest.MonkeyPatch) -> No
         return None if name == "psycopg" else name
 
     monkeypatch.setattr(server, "find_spec", without_psycopg)
-    assert (people.engine, people.lacks) == (None, "psycopg is not installed")
+    remedy = ": pip install 'jam-dagster[warehouse]'"
+    assert (people.counted_by, people.lacks) == ("rows", f"psycopg is not installed{remedy}")
     monkeypatch.setattr(ibis_codes, "version", lambda name: "11.0.0")
-    assert (people.engine, people.lacks) == (None, "ibis 11.0.0 is older than 12")
+    assert (people.counted_by, people.lacks) == ("rows", f"ibis 11.0.0 is older than 12{remedy}")
     assert replace(people, count="rows").lacks is None
 
 
@@ -248,7 +249,7 @@ def test_a_release_goes_on_as_it_began(
     kept = SqlSource.counted
 
     def seen(self: SqlSource, *asked: Any) -> Any:
-        counted.append(self.engine)
+        counted.append(self.counted_by)
         return kept(self, *asked)
 
     monkeypatch.setattr(SqlSource, "counted", seen)
@@ -260,7 +261,7 @@ def test_a_release_goes_on_as_it_began(
                 release(first, name, evaluate="private")
         if second is not None:
             made[name] = release(second, name, evaluate="private")
-    assert counted == [None, None, "postgres", "postgres", "postgres"]
+    assert counted == ["rows", "rows", "postgres", "postgres", "postgres"]
     assert [one.certificate.counted_by for one in made.values()] == ["rows", "postgres"]
 
     monkeypatch.setattr(ibis_codes, "version", not_installed)
@@ -269,7 +270,7 @@ def test_a_release_goes_on_as_it_began(
     ):
         release(people, "d", evaluate="private")
     assert "rows of the private table are read, for ibis" in str(release(people, "c").messages)
-    assert counted[5:] == [None]
+    assert counted[5:] == ["rows"]
 
 
 def interrupted(*_: Any, **__: Any) -> None:
@@ -317,4 +318,4 @@ def test_the_key(postgres: PostgresServer) -> None:
     assert source.to_dict() == config
     # How rows are counted changes none of them.
     assert source.identity() == replace(source, count=None).identity()
-    assert SqlSource("sqlite:///a.db", "select 1").engine is None
+    assert SqlSource("sqlite:///a.db", "select 1").counted_by == "rows"

@@ -1,0 +1,238 @@
+"""What a source of a table is and can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jam_dagster.common.redaction import redacted
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.codes.encode import encode
+from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Self
+
+    import pandas as pd
+
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.domain.domain import Clique, Domain
+
+
+Limit = tuple[PrivacyUnit, bytes]
+"""A privacy unit, and the secret that decides which rows of a person are kept."""
+
+ROWS = "rows"
+"""Name of what counts a private table whose rows are read here."""
+
+
+def check_records_only(source: Source, limited: bool) -> None:
+    """Raise if the rows of a person are to be limited where only records are counted.
+
+    Raises
+    ------
+    SpecificationError
+        If `limited`, and the source has `records_only`.
+    """
+    kind = source.records_only
+    if limited and kind is not None:
+        raise SpecificationError(
+            f"source {kind!r} protects single records only, and the release has a privacy unit:"
+            " read Parquet with the key 'parquet', a database with 'sql', or prepare a table of one"
+            " row a person"
+        )
+
+
+class Source:
+    """A place that a table can be read from.
+
+    A source has `read`, `describe`, `identity` and `to_dict`. Its table is then read whole and
+    encoded in memory; a source that counts in chunks or in place overrides `_counted`, and
+    `count_records` if it knows the number of rows without their values.
+
+    Attributes
+    ----------
+    has_rows
+        Whether rows are in memory once the table is counted.
+    records_only
+        The source's key, if it cannot limit the rows of a person; None: it can.
+    is_shifted
+        Whether dates are moved to another period, as they are of public tables alone.
+    has_dialect
+        Whether a dialect separates the cells, and the first line names the columns.
+    """
+
+    has_rows: ClassVar[bool] = True
+    records_only: ClassVar[str | None] = None
+    is_shifted: ClassVar[bool] = False
+    has_dialect: ClassVar[bool] = False
+
+    @property
+    def restricted_because(self) -> str | None:
+        """Why results of the table must not be released, such as a count that depends on values.
+
+        None if they may be; otherwise the release must not use exact noise.
+        """
+        return None
+
+    @property
+    def asset_key(self) -> str | None:
+        """Key of the Dagster asset that the table is, and which only a run can load, if it is."""
+        return None
+
+    @property
+    def is_polars(self) -> bool:
+        """Whether the table is of polars, so that a synthetic one is, too."""
+        return False
+
+    @property
+    def counted_by(self) -> str | None:
+        """Name of the database that counts the private table in place.
+
+        `ROWS` if it could, and the rows are read; None if there is no choice.
+        """
+        return None
+
+    @property
+    def lacks(self) -> str | None:
+        """What must be installed for the database to count, and how; None: nothing."""
+        return None
+
+    def counting_by(self, counted_by: str | None) -> Self:
+        """Return the source that counts as a release began (`counted_by`)."""
+        return self
+
+    def check_counting(
+        self, domain: Domain, unit: PrivacyUnit | None, cliques: Iterable[Clique]
+    ) -> None:
+        """Raise if `counted` would fail whatever the rows are; none is read.
+
+        Raises
+        ------
+        SourceError, DomainError, InputError
+            The database cannot be reached, it refuses the query, or it would count a column in
+            another way than rows are.
+        """
+
+    def contents(self, names: Sequence[str]) -> str | None:
+        """Return a SHA-256 of some columns of a private table, if no owner knows that they change.
+
+        It must be keyed before it is stored. None: the table is the same as long as its identity.
+
+        Parameters
+        ----------
+        names
+            The columns, which are there.
+        """
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the table.
+
+        Parameters
+        ----------
+        private
+            Whether the rows are private. Then no error quotes values, warnings are suppressed, and
+            the reading of a row depends on that row alone: a CSV file gives texts.
+
+        Raises
+        ------
+        SourceError
+            The table cannot be found or read.
+        PrivateValuesError
+            A private table has a fault that depends on its values.
+        """
+        raise NotImplementedError
+
+    def names(self) -> list[str]:
+        """Return the names of the columns without reading a row; empty if they are not known so."""
+        return []
+
+    def counted(
+        self,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        key: bytes | None,
+        cliques: Iterable[Clique] = (),
+    ) -> MarginalSource:
+        """Return the private table as marginals, once every record of it lies in the domain.
+
+        `_counted` says where: a source that counts in place or in chunks has its own.
+
+        Parameters
+        ----------
+        domain
+            What each column may hold.
+        unit, key
+            The privacy unit, and the secret that decides which rows of a person are kept; None:
+            every record is a person of its own.
+        cliques
+            The marginals that may be asked for. A source that keeps no rows answers no others.
+
+        Raises
+        ------
+        SourceError, InputError, DomainError, PrivateValuesError
+            As for `read` and `jam_dagster.tables.encode`.
+        """
+        check_records_only(self, unit is not None)
+        if unit is not None and key is None:
+            raise SpecificationError(
+                "the rows of a person are limited by a secret key: give it with the privacy unit"
+            )
+        with redacted("reading and encoding the private table"):
+            limit = None if unit is None or key is None else (unit, key)
+            return self._counted(domain, limit, tuple(cliques))
+
+    def _counted(
+        self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
+    ) -> MarginalSource:
+        """Read, limit and encode the private table."""
+        with redacted("reading the private table"):
+            records = self.read(private=True)
+            if limit is not None:
+                unit, key = limit
+                records = unit.limit(records, key)
+        with redacted("encoding the private table"):
+            return encode(records, domain, private=True)
+
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Return how many records of the private table the privacy unit lets stay.
+
+        Values do not decide whether it can be counted: none is looked at but those that identify a
+        person, and a row of nobody does not count (`PrivacyUnit.count`).
+
+        Parameters
+        ----------
+        unit
+            The privacy unit; None: every record is a person of its own.
+
+        Raises
+        ------
+        SourceError, InputError
+            The table, or the unit's column, cannot be found or read.
+        """
+        with redacted("counting the private table"):
+            table = self.read(private=True)
+            return len(table) if unit is None else unit.count([table])
+
+    def describe(self) -> str:
+        """Return the table's origin in words, without credentials."""
+        raise NotImplementedError
+
+    def identity(self) -> str:
+        """Return the resolved source as canonical text without credentials.
+
+        It has the absolute real path or normalised URL, and the options that decide the rows, the
+        columns and their reading, such as a query or a separator. All spellings of a file have the
+        same text, in every process. Use it for comparison; it reveals a path if it is shown.
+
+        Raises
+        ------
+        SourceError
+            A variable is not set, or a database's URL is malformed.
+        """
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration that `source_from_config` takes, without credentials."""
+        raise NotImplementedError
