@@ -17,7 +17,7 @@ class JamError(Exception):
     """Base of all errors raised on purpose by this package."""
 
     key: str = ""
-    """The key of a release's file that the error concerns; empty where none is known."""
+    """The key of a release's file that the error concerns; empty if none is known."""
 
 
 class InputError(JamError, ValueError):
@@ -50,8 +50,8 @@ class PrivateValuesError(InputError):
     def __init__(self, *_: object) -> None:
         super().__init__(
             "The private table does not fit: a value, a combination of values, a missing value or "
-            "the number of rows is none that the domain, the privacy unit or the source's options "
-            "allow. Which it is depends on private values, so this message is always the same. "
+            "the number of rows is not one that the domain, the privacy unit or the source's "
+            "options allow. Which it is depends on private values, so this message is always the same. "
             f"{DETAILS_LIE} Compare the table with its domain, mend the table, and run again."
         )
 

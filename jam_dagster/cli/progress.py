@@ -30,7 +30,7 @@ def seconds_left(taken: Sequence[float], rounds: int) -> float | None:
     The model grows from round to round and its cost with it, so the mean of the rounds done would
     promise too much: on the JAM paper's tables half of what it takes. The estimate follows the
     straight line that fits them best, which is right on average; where the line falls, it follows
-    their mean. What will be measured decides how the model grows, so in the first half an estimate
+    their mean. The coming measurements decide how the model grows, so in the first half an estimate
     may well be off by a factor of four.
     """
     done = len(taken)

@@ -48,7 +48,7 @@ class Replay(Context):
     transcript
         What the run released.
     domain, workload, public
-        What it was given besides the private table.
+        Its inputs apart from the private table.
 
     Attributes
     ----------
@@ -319,7 +319,7 @@ class Replay(Context):
 
 
 _ASKED = {"kind": "kind", "cells": "size", "choices": "number of choices", "subject": "subject"}
-"""Parts of a draw besides price and sensitivity, with their names for readers."""
+"""Parts of a draw other than price and sensitivity, with their names for readers."""
 
 _COMPARED = (
     *("index", "clique", "source", "table", "candidates", "size_limit_mb"),

@@ -163,7 +163,7 @@ def _make(
                 if kept
                 else f"The run failed; its file says why: {path}"
             ),
-            # It would fail again, unless others took its memory.
+            # The run would fail again, unless others took its memory.
             allow_retries=was_killed(row),
         )
     return dg.MaterializeResult(

@@ -122,7 +122,7 @@ def release_definitions(
 
 
 def _warn_of_missing_tables(spec: ReleaseSpec) -> None:
-    """Log which files of public tables are not there: they may come, or lie on other machines."""
+    """Log which files of public tables are not there: they may come, or are on other machines."""
     for name, source in spec.public_tables.items():
         path = getattr(source, "path", "")
         # What a variable or a partition makes of it is known when it runs.
@@ -281,7 +281,7 @@ def _check_choice(name: str, given: str, known: Sequence[str]) -> None:
 
 @contextmanager
 def _young() -> Iterator[None]:
-    """Let Dagster say nothing of checks with partitions: they are young, and tests rely on them."""
+    """Silence Dagster's preview warning for checks with partitions, on which tests rely."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)
         yield

@@ -94,7 +94,7 @@ def build_release_schedule(
         If there are no partitions in time, or the schedule has another rhythm than they have.
     """
     tick = tick_of(partitions, schedule)
-    # It fits one of the patterns, that of the partitions.
+    # The name fits one of the patterns, that of the partitions.
     found = next(one for pattern in _CRON.values() if (one := re.fullmatch(pattern, tick)))
     options: dict[str, Any] = {name: int(value) for name, value in found.groupdict().items()}
     return dg.build_schedule_from_partitioned_job(

@@ -27,7 +27,7 @@ AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class NeverOpened:
-    """Stands where the private table would: a plan has none, and could not read one."""
+    """Takes the private table's place: a plan has none, and could not read one."""
 
     restricted_because: str | None = None
 
@@ -71,7 +71,7 @@ class PlanRequest:
     spec
         The release of one partition, with `NeverOpened` in place of its private table.
     partition
-        Which partition's release it is; empty where the release has none.
+        Which partition's release it is; empty if the release has none.
     ledger
         The ledger that would pay; None: it is not known.
     records

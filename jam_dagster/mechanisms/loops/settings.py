@@ -145,6 +145,6 @@ def recorded_settings(
     if missing:
         raise InputError(
             f"This transcript does not record the {missing[0]} of its model's fit: it "
-            "comes from another version. Load the model that was stored beside it instead."
+            "comes from another version. Load the model that was stored with it instead."
         )
     return {name: recorded.get(name, one.default) for name, one in known.items()}

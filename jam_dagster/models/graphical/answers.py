@@ -51,7 +51,7 @@ class Calibrated:
 
         A marginal inside another requested one is summed from it. Only tables that several answers
         share are held, at most `held_cells` (`SHARED_CELLS` if not given), so a caller that drops
-        each answer never holds them all. What is gathered `together` takes less time, and differs
+        each answer never holds them all. A gathered answer `together` takes less time, and differs
         by rounding.
         """
         wanted = list(dict.fromkeys(masks))

@@ -49,7 +49,7 @@ class Mode(IntEnum):
     ASSIGN = 2
     """Set it to the product of the sources."""
     RATIO = 3
-    """Set it to the first source over the second, zero where both are."""
+    """Set it to the first source over the second, zero if both are."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def contract(
     columns = math.prod(sizes[axis] for axis in fresh)
     summed = [axis for axis in axes if axis not in keep]
     if summed and axes[-1] in keep and columns >= BLOCK and table.table.size * columns > LARGE:
-        # Along a summed axis the inner loop adds in registers; a copy is cheap beside it.
+        # Along a summed axis the inner loop adds in registers; a copy is cheap compared with it.
         inner = max(summed, key=lambda axis: (sizes[axis], axis))
         order = [axis for axis in table.axes if axis != inner] + [inner]
         moved = table.table.transpose([table.axes.index(axis) for axis in order])

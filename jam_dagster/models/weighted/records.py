@@ -52,8 +52,8 @@ def consistent(
     Returns
     -------
     dict
-        A table for each clique, in their order. What marginals share is the mean of their sums,
-        weighted by one over its variance; the difference is spread evenly.
+        A table for each clique, in their order. The shared part of marginals is the mean of their
+        sums, weighted by one over its variance; the difference is spread evenly.
     """
     tables, precisions = _averaged(measurements)
     possible = {clique: possible_cells(domain, clique) for clique in tables}

@@ -51,7 +51,7 @@ class Format(ABC):
     marker: str = ""
 
     def path(self, base: UPath) -> UPath:
-        """Return where an asset lies whose path without suffix is `base`."""
+        """Return where an asset is stored whose path without suffix is `base`."""
         return base.with_name(base.name + self.suffix)
 
     def holds(self, value: object) -> bool:
@@ -181,7 +181,7 @@ class DomainFormat(Format):
 
 
 class RunFormat(Format):
-    """What a mechanism made: a folder with the model, the transcript and the release."""
+    """The result of a mechanism: a folder with the model, the transcript and the release."""
 
     name = "runs of a mechanism"
     kind = ReleaseRun

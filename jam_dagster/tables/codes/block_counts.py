@@ -129,7 +129,7 @@ def covering_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
 
     They follow from the domain and the marginals alone. A greedy cover: a block begins as the first
     marginal that no block holds, and takes the attribute that adds most of the others for its
-    values, as long as it has at most 65,536 cells. Where such blocks have more cells together than
+    values, as long as it has at most 65,536 cells. If such blocks have more cells together than
     are held at a time, or marginals of more than four attributes are wanted, each largest marginal
     is a block by itself.
 
@@ -228,7 +228,7 @@ def count_blocks(
 ) -> CountedTable:
     """Count at most `records` records that come in chunks, in one pass; none is kept.
 
-    What a counter of `counted_blocks` packed may stand for a chunk.
+    The counts that a counter of `counted_blocks` packed may replace a chunk.
     """
     counter = MarginalCounter(domain, counted_blocks(domain, cliques), records=records)
     for table in tables:

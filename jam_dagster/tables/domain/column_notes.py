@@ -1,4 +1,4 @@
-"""What a person should look at in a public column, whatever its kind."""
+"""Points to look at in a public column of any kind."""
 
 from __future__ import annotations
 

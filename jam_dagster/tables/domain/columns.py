@@ -155,7 +155,7 @@ def numbers_of(
 
 
 def number_of(value: Any, written: NumberFormat | None) -> float | None:
-    """Return the number of a value, by a format where a text has it; None of another value."""
+    """Return the number of a value, by a format where a text has it; None for another value."""
     number = written.read(value) if written is not None and isinstance(value, str) else None
     return exact_number(value) if number is None else number
 
@@ -182,7 +182,7 @@ def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
 
 
 def texts_in(column: pd.Series[Any]) -> dict[str, int]:
-    """Return in how many rows each text of a public column stands."""
+    """Return in how many rows each text of a public column occurs."""
     return {str(text): rows for text, rows in column.value_counts().items()}
 
 

@@ -176,7 +176,7 @@ def as_instants(cells: Cells) -> Cells:
 
 
 def _instant(written: str | None, value: Any) -> np.datetime64:
-    """Return a date, a timestamp or a text of one as an instant in UTC; NaT if it is none."""
+    """Return a date, a timestamp or a text of one as an instant in UTC; NaT if it is not one."""
     try:
         if isinstance(value, str):
             value = _moment(value, written)
