@@ -51,7 +51,8 @@ class PrivateValuesError(InputError):
         super().__init__(
             "The private table does not fit: a value, a combination of values, a missing value or "
             "the number of rows is not one that the domain, the privacy unit or the source's "
-            "options allow. Which it is depends on private values, so this message is always the same. "
+            "options allow. Which it is depends on private values, so this message is always "
+            "the same. "
             f"{DETAILS_LIE} Compare the table with its domain, mend the table, and run again."
         )
 

@@ -492,7 +492,7 @@ class Key:
 
     @property
     def default(self) -> str:
-        """The behaviour without it, in words; empty if nothing does."""
+        """The behaviour without it, in words; empty if there is none."""
         known = not self.field.is_required() and self.field.default is not None
         return self.option.shown or (str(self.field.default) if known else "")
 

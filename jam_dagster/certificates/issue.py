@@ -434,7 +434,7 @@ def _hashed(
 
 def _root_of(folder: Path | UPath, files: Mapping[str, Path | UPath]) -> Path | UPath:
     """Return the folder that holds a certificate's folder and all files."""
-    # What is no file system has the same methods.
+    # Stores other than file systems have the same methods.
     places = [cast("Path", path.absolute()) for path in files.values()]
     root = cast("Path", folder.absolute())
     while not all(path.is_relative_to(root) for path in places):

@@ -82,7 +82,7 @@ def _status(error: Exception) -> int:
         AttemptsError | BudgetExceededError | LostDrawError | NotApprovedError | ReleaseClosedError,
     ):
         return 3
-    # What else is wrong with a budget is a ledger that is not there, or is no ledger.
+    # The other fault of a budget is a ledger that is not there, or is no ledger.
     if isinstance(error, InputError | BudgetError | EmptyCandidateSetError):
         return 2
     return int(getattr(error, "exit_code", 1))
@@ -173,7 +173,8 @@ def public_source(texts: Sequence[str]) -> Source | PublicSources:
     if len(named) < len(texts):
         raise InputError(
             "If there are several public tables, each needs a name, of "
-            "lower-case letters, digits and '_': --public census=census.csv --public survey=survey.parquet."
+            "lower-case letters, digits and '_': "
+            "--public census=census.csv --public survey=survey.parquet."
         )
     tables = {name: source(text) for name, _, text in named}
     if len(tables) < len(named):

@@ -567,7 +567,7 @@ def _after_another(balance: Balance, events: list[Event]) -> int | None:
         for one in events
         if (one.kind.value, one.key, one.opening) == ("reserved", last.key, last.opening)
     )
-    # Of a partition that has released nothing yet.
+    # The next release is of a partition that has released nothing yet.
     return balance.remaining_units_after(size, ANOTHER if last.partition else "")
 
 

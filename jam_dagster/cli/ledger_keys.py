@@ -40,7 +40,7 @@ def new(
     from jam_dagster.privacy import Ledger
 
     opened = Ledger(ledger)
-    # What is wrong with the ledger is said before a key is made.
+    # A fault of the ledger is shown before a key is made.
     opened.keys.all()
     signer = Signer.new(out)
     try:

@@ -77,7 +77,7 @@ def progress(console: Console) -> Iterator[Progress]:
             say(rows_line(made, rows))
 
         yield Progress(
-            # Of many rows, each later stage takes a while.
+            # Each later stage takes a while if rows are many.
             on_stage=lambda stage: say(stage) if many else None,
             on_start=start,
             on_round=lambda outcome: say(outcome.line(rounds)),
@@ -146,7 +146,7 @@ def progress_of_trials(
 
     with progress_bar(console) as bar:
         task = bar.add_task("read", total=None, chosen="", due=None)
-        # Where rounds are not known before, what is counted are trials.
+        # If rounds are not known before, trials are counted.
         each, counted = 1, False
         started = time.monotonic()
 

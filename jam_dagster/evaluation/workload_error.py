@@ -321,7 +321,7 @@ def _noisy_errors(
     errors_of = partial(_mean_errors, tuple(judged.values()), workload, records)
     rho = draws.total
     sensitivity = draws.neighbours.mean_errors_l2(records, means=len(judged))
-    # What is in memory is evaluated before the charge, and what is still to be read after it.
+    # A table in memory is evaluated before the charge, and one that is still to be read after it.
     exact = errors_of(private) if encode is None else np.empty(0)
 
     def compute() -> np.ndarray:

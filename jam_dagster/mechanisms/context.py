@@ -415,7 +415,7 @@ class Context(ABC):
         """Refit a model to a further measurement, unless it was lost."""
         if measured is not None:
             with self.stage("fit"):
-                # What keeps its measurements has nothing to converge.
+                # A model that keeps its measurements has nothing to converge.
                 self.round.convergence = fit.add(measured) or Convergence(0, 0.0)
 
     def take(self, clique: Clique, table: str) -> Measurement | None:

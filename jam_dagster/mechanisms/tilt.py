@@ -294,7 +294,7 @@ class _Run:
         if self.again is not None:
             self._measure_again(*self.again)
             return
-        # What counts and what fits is that of the round's first attempt, as a verifier finds it.
+        # The gains and candidates are those of the round's first attempt, as a verifier finds it.
         whole = ctx.round.left
         while True:
             planned = self._next(whole)

@@ -212,7 +212,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, np.n
         raise ValueError(f"{member.filename} is packed by another method")
     with archive.open(member) as file:
         shape, _, kind = _HEADERS[np.lib.format.read_magic(file)](file)
-        # Of values without a byte, a file of any length holds any number.
+        # If values have no byte, a file of any length holds any number.
         whole = file.tell() + math.prod(shape) * kind.itemsize == member.file_size
         if not (whole and kind.itemsize):
             raise ValueError(f"{member.filename} is not as long as its header says")

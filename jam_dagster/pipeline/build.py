@@ -125,7 +125,7 @@ def _warn_of_missing_tables(spec: ReleaseSpec) -> None:
     """Log which files of public tables are not there: they may come, or are on other machines."""
     for name, source in spec.public_tables.items():
         path = getattr(source, "path", "")
-        # What a variable or a partition makes of it is known when it runs.
+        # The values of variables and partitions are known when it runs.
         if not path or any(part in str(path) for part in ("$", "{", "://", "*")):
             continue
         if not Path(path).exists():

@@ -38,7 +38,7 @@ def mapping_to_before(partitions: PartitionsSpec) -> dg.PartitionMapping:
     return dg.StaticPartitionMapping(dict(itertools.pairwise(partitions.static)))
 
 
-# What is due once a partition, with the parts by the names that Dagster has for them.
+# Schedules that are due once a partition, with the parts by the names that Dagster has for them.
 _TIME = r"(?P<minute_of_hour>[0-5]?\d) (?P<hour_of_day>[01]?\d|2[0-3])"
 _CRON = {
     "daily": rf"{_TIME} \* \* \*",

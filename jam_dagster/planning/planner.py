@@ -330,7 +330,7 @@ def _startable(
     if left_out:
         listed = ", ".join(f"{epsilon:g}" for epsilon in left_out)
         notes.append(f"Too small to leave every round a budget, and not tried: epsilon {listed}.")
-    # What was asked for first: it is what an interrupted plan has learned.
+    # The requested epsilon comes first: an interrupted plan has learned that one.
     return sorted(tried, key=lambda epsilon: (epsilon != asked, epsilon))
 
 

@@ -180,7 +180,8 @@ class CurvePoint:
         of = {
             "error": [one.error for one in self.trials],
             "public": [one.public_error for one in self.trials],
-            # Of each pair of halves, for some splits are harder than others for both.
+            # The gain is that of each pair of halves, for some splits are harder than others for
+            # both.
             "gain": [one.public_error - one.error for one in self.trials],
         }
         for name, values in of.items():

@@ -145,7 +145,7 @@ class CheckedTable:
             if one.name in self.once and written:
                 column = self.synthetic[one.name]
                 counted = one.checked_numbers(column)
-                # What is no date is outside every bound; only what is missing is null.
+                # A value that is no date is outside every bound; only a missing value is null.
                 counted[np.isnan(counted) & column.notna().to_numpy()] = np.inf
                 numbers[one.name] = counted
         return self.synthetic.assign(**numbers) if numbers else self.synthetic

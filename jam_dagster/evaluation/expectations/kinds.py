@@ -37,7 +37,7 @@ Rule = ImpossibleCombination | Constraint | PlannedColumn
 """A rule that a row may break."""
 
 
-# What a person asks of a table.
+# Questions that a person asks about a table.
 _SCHEMA = CheckGroup("schema", "Columns, types and number of rows are those of the domain.", True)
 _VALUES = CheckGroup("values", "Every value is one that the domain allows.", True)
 _CONSTRAINTS = CheckGroup(

@@ -228,7 +228,7 @@ class Program:
         struct.target_strides = strides(operation.targets)
         cells = [operand.table.size for operand in operation.targets]
         struct.target_cells = keep(np.array(cells, dtype=np.int64))
-        # What a second thread sums onto, and a row for each thread.
+        # The table that a second thread sums onto, and a row for each thread.
         large = operation.of.table.size >= LARGE
         spare = [keep(np.empty(n)) if large else 0 for n in cells]
         struct.spare = keep(np.array(spare, dtype=np.uintp))

@@ -149,7 +149,7 @@ def strength_of(
     likelihoods[-1] += CAUTION
     chances = np.exp(likelihoods - likelihoods.max())
     risks = _expected_errors(counts, sigma, total) @ (chances / chances.sum())
-    # Of equal ones the largest.
+    # The largest of equal ones is taken.
     return float(strengths[::-1][int(risks[::-1].argmin())])
 
 
@@ -200,7 +200,7 @@ class TiltFit:
         self._potentials = np.empty(0)
         self._beliefs: Beliefs | None = None
         self._calibrated = prior.model(total).network.calibrated
-        # Of the network and of the records: the logarithm of their sum after the tilt.
+        # For the network and for the records: the logarithm of their sum after the tilt.
         self._log_network = 0.0
         self._log_records = 0.0
         size = 0 if prior.support is None else prior.support.size

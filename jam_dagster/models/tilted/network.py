@@ -99,7 +99,7 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
     counts.load(singles)
     chosen = [_root(counts, alone, singles)]
     placed = [chosen[0].child]
-    # Of each attribute still to be placed: its best family so far.
+    # For each attribute still to be placed: its best family so far.
     best = {name: alone[name] for name in names if name not in placed}
     fresh: list[Clique] = [(placed[0],)]
     while best:

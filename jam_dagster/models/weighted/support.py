@@ -23,7 +23,7 @@ _HELD_BYTES = 2**28
 class Support:
     """Distinct records over a domain, in lexicographic order.
 
-    None may occur twice, or are in an impossible combination of the domain. `whole` says whether
+    None may occur twice, or be in an impossible combination of the domain. `whole` says whether
     these are all possible records.
     """
 

@@ -136,7 +136,7 @@ def _metadata(graph: ReleaseGraph, name: str) -> dict[str, Any]:
     if name == "privacy_budget" and graph.spec.exact:
         mark[DATASET] = graph.spec.dataset
     if name == "private_records":
-        # What the label check goes by, and a translation must leave.
+        # The label check goes by these, and a translation must leave them.
         for source in graph.source_deps("private_records"):
             mark[PRIVATE_SOURCE] = source.to_user_string()
     if domain is None or graph.spec.domain.restricted:

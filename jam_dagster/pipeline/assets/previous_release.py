@@ -1,6 +1,6 @@
 """The release of the partition before, as the public table of the next.
 
-The table of a release stays: its archive keeps the public table, and a partition that is rerun
+The tables behind a release stay: its archive keeps the public table, and a partition that is rerun
 gets it from there, whatever became of the partition before in the meantime.
 """
 
@@ -141,7 +141,7 @@ def _check_reliance(
         run.model,
         public,
         specification=archive.specification,
-        # What was read, and not what is there by now.
+        # The digest is of the table as it was read, not as it is by now.
         content=run.content,
         certificate=store.beside(
             graph.key("release_certificate"), before, CertificateFormat.suffix

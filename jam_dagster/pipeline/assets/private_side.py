@@ -65,7 +65,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             )
             _reserve(step, engine, public, inputs.get(PUBLIC_RECORDS))
         kept: list[Drawn] = []
-        # Of a table in chunks, until the store has it.
+        # The folder holds a table in chunks until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
             errors: ReleaseErrors | None = None
             failed: Exception | None = None
@@ -158,7 +158,7 @@ def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: D
     graph, read = step.graph, {"source": source.describe(), "kept": "no row of it"}
     if engine.counted_by is not None:
         read["counted_by"] = engine.counted_by
-        step.context.log.info(f"The counts of the private table: {engine.counted_by}")
+        step.context.log.info(f"The private table was counted by {engine.counted_by}")
     for name, shown in (("private_records", read), ("private_discretized", {})):
         metadata: dict[str, Any] = dict(shown)
         if not domain.restricted:
@@ -180,7 +180,7 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
     store, csv = step.store(name), step.beside(name, ".csv")
     shown: dict[str, Any] = {}
     if isinstance(sample.table, TableFile):
-        # Of a table with fewer rows that was stored here before.
+        # The file is of a table with fewer rows that was stored here before.
         csv.unlink(missing_ok=True)
     else:
         mark(run, sample.table)
@@ -202,7 +202,7 @@ def _log_round(step: ReleaseStep, done: Round, rounds: int | None) -> None:
     if step.graph.tells_data(MECHANISM_RUN):
         step.context.log.info(done.line(rounds))
     elif rounds is not None:
-        # Where the number of rounds is unknown before, private data had a say in it.
+        # If the number of rounds is unknown before, private data had a say in it.
         step.context.log.info(f"round {done.index + 1}/{rounds}")
 
 

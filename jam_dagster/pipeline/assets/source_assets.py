@@ -61,7 +61,7 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
             f" is kept by {PRIVATE_STORE}, the store of private tables. Name a table that"
             f" everybody may see, or keep it elsewhere. Nothing was charged."
         )
-    # What else is labelled is known only here, where the release meets the project.
+    # Other labelled assets are known only here, where the release meets the project.
     check_privacy_labels(spec for one in project.assets_defs for spec in one.specs)
 
     def load() -> object:

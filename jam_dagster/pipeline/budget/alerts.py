@@ -188,7 +188,7 @@ def build_budget_sensor(
                     except Exception:
                         if not sent:
                             raise
-                        # What was sent must not be sent again: the rest waits for the next tick.
+                        # Sent alerts must not be sent again: the rest waits for the next tick.
                         context.log.exception("an alert could not be sent; it is tried again")
                         context.update_cursor(json.dumps(after))
                         return dg.SkipReason(f"{sent} sent; another could not be")

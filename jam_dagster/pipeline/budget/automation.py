@@ -14,7 +14,7 @@ from jam_dagster.pipeline.budget.labels import CHARGES_TAG, RESERVES_TAG
 if TYPE_CHECKING:
     from jam_dagster.release.partitions import PartitionsSpec
 
-# What others wait for: where these are late, the release is.
+# Others wait for these assets: if they are late, the release is.
 DUE = ("synthetic_records", "release_certificate", "release_report")
 
 _CRON_TICK = "cron_tick_passed"
@@ -86,5 +86,5 @@ def _waits_for_a_tick(condition: dg.AutomationCondition[Any]) -> bool:
         return any(waits)
     if name == "OR":
         return bool(waits) and all(waits)
-    # Of SINCE the first is what triggers, the second what resets.
+    # The first operand of SINCE triggers, the second resets.
     return name in ("SINCE", "NEWLY_TRUE") and waits[0]

@@ -212,7 +212,7 @@ class ErrorFormat(Format):
         content["equivalent_within"] = value.equivalent_within
         for table in self._TABLES:
             error: TableErrors | None = getattr(value, table)
-            # Of errors that other tables were measured for.
+            # The errors were measured for other tables only.
             if table == "uniform" and error is None:
                 continue
             content[table] = error and {

@@ -268,7 +268,7 @@ class ReleaseStore(dg.UPathIOManager):
                 f" keeps {', '.join(f.name for f in FORMATS)}."
             )
         with self.guarded(f"writing {context.asset_key.to_user_string()}"), self.modes():
-            # What is there in another format would be found in place of this one. It goes first:
+            # A file in another format would be found in place of this one. It goes first:
             # after a crash there is nothing, which is noticed.
             for other in FORMATS:
                 self.plain(other.path(path))
@@ -317,7 +317,7 @@ class ReleaseStore(dg.UPathIOManager):
 
         For a releasable one they show the names of variables, not their values.
         """
-        # What Arrow says of a column that it cannot write quotes a value of it.
+        # Arrow's error about a column that it cannot write quotes a value of it.
         if self.private:
             with redacted(what):
                 yield

@@ -125,7 +125,7 @@ def _files_below(archives: UPath, *, local: bool) -> Iterator[object]:
         # Unlike a listing by fsspec, this follows links: an archive may have been moved elsewhere.
         yield from archives.glob(f"*/{DRAWS}/*")
         return
-    # What another process has stored since must be seen.
+    # Files that another process has stored since must be seen.
     archives.fs.invalidate_cache()
     yield from archives.fs.find(archives.path)
 

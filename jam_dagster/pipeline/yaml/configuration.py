@@ -140,7 +140,7 @@ def error_location(context: dg.ComponentLoadContext, key: str = "") -> Iterator[
     try:
         yield
     except JamError as error:
-        # Of a release, the reader of its specification knows the key.
+        # The reader of a release's specification knows the key.
         at = key or error.key
         folder = Path(context.path)
         files = [folder / name for name in ("defs.yaml", "defs.yml", "component.py")]

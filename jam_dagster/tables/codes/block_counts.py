@@ -24,7 +24,8 @@ from jam_dagster.tables.codes.marginals import (
 )
 from jam_dagster.tables.domain.domain import Clique, Domain
 
-# Of a block of several marginals: its counts stay in the second-level cache while rows are added.
+# Largest number of cells of a block of several marginals: its counts stay in the second-level cache
+# while rows are added.
 _BLOCK_CELLS = 1 << 16
 _MOST_MERGED = 4
 MANY = 1_000_000

@@ -82,7 +82,7 @@ def _repair(
     rows = np.flatnonzero(wrong[cells])
     if not len(rows):
         return
-    # What a cell may become: no missing value, and nothing that is broken itself.
+    # Codes that a cell may become: no missing value, and none that is broken itself.
     allowed = ~broken
     for axis, name in enumerate(clique):
         null = domain.attribute(name).null_code

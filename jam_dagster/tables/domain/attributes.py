@@ -167,7 +167,7 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def outside_text(self) -> str:
-        """The treatment of a value that the attribute does not list."""
+        """The words for the treatment of a value that the attribute does not list."""
 
     @abstractmethod
     def values_text(self, shown: int) -> str:

@@ -234,7 +234,7 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
         numbers = [exact_number(value) for value in column]
         if all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers):
             return pd.Series(numbers_of(column), index=column.index, name=column.name)
-    with suppress(UnicodeError):  # Of a text that cannot be stored.
+    with suppress(UnicodeError):  # A text may be impossible to store.
         return column if dtype is None else column.astype(dtype)
     return column
 

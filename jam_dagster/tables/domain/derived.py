@@ -219,7 +219,7 @@ def reproduces(
     same = (found.values == wanted.values) | either if alike else np.array(False)
     if gaps:
         return bool(same.all())
-    # What no expression can read, such as integers beyond 2^53, is equal to nothing.
+    # A value that no expression can read, such as an integer beyond 2^53, is equal to nothing.
     known = wanted.missing == missing_in(column)
     return bool(same.all()) and bool((known & (found.missing == wanted.missing)).all())
 

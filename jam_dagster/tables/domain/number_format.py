@@ -27,7 +27,7 @@ _WRITTEN = re.compile(
 )
 # Such as kg, km/h, m² or °C.
 _LETTERS = re.compile(r"°|(?:°|[^\W\d_]+/)?[^\W\d_]+[²³]?")
-# What separates thousands, and what is before decimals; the first that fits is taken.
+# Marks that separate thousands, and those before decimals; the first that fits is taken.
 _STYLES = (
     *((",", "."), (".", ",")),
     *((blank, point) for blank in _BLANKS for point in ",."),

@@ -79,7 +79,7 @@ class NumericAttribute(BinnedAttribute):
     ------
     DomainError
         Edges that do not increase or are not finite, a bin without an allowed value, a dtype
-        that cannot hold the values, an entry of `within` that does not be in one bin, or
+        that cannot hold the values, an entry of `within` that is not in one bin, or
         `unreadable` is "missing" and the attribute is not nullable.
     """
 

@@ -228,7 +228,7 @@ class TimeAttribute(BinnedAttribute):
         days = np.searchsorted(self._days[1:-1], counts, side="right")
         starts = self._days[days]
         moved = starts + times
-        # Where clocks change, as many units after midnight are another time.
+        # If clocks change, as many units after midnight are another time.
         odd = np.flatnonzero(np.diff(self._days)[days] != 86400 // self.clock.seconds)
         pairs, places = np.unique(np.stack([starts, times])[:, odd], axis=1, return_inverse=True)
         moments = [

@@ -130,8 +130,9 @@ _WITH_COMMAS = re.compile(r"[,;\t\r\n]")
 def is_formula(cell: object, *, commas: bool = False) -> bool:
     """Return whether a spreadsheet would take a cell, or a part of it, for a formula.
 
-    Numbers do not count, and neither is a single ``-``, a common mark of a missing value. With
-    `commas` the cell is in a file that has another separator, so that a comma can part it, too.
+    Numbers are never taken so, and neither is a single ``-``, a common mark of a missing value.
+    With `commas` the cell is in a file that has another separator, so that a comma can part it,
+    too.
     """
     if not isinstance(cell, str):
         return False

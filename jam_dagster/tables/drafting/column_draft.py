@@ -48,13 +48,13 @@ _MAX_CATEGORIES = 1000
 # Beyond this many different values, a column that hardly repeats any counts as names or keys.
 _MAX_DISTINCT_TEXTS = 100
 _SHOWN_CHARACTERS = 60
-# Of more different texts so many are kept, each of which several rows have.
+# Number of texts that are kept if there are more different ones, each in several rows.
 _KEPT_TEXTS = 60
 _KEPT_ROWS = 5
 _MAX_DECIMALS = 6
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
-# Where few numbers are different, a text among them may be one of the column's values.
+# If few numbers are different, a text among them may be one of the column's values.
 _ALL_OF_FEW = 0.99
 _FEW = 20
 # So many numbers with separated thousands are no slip.

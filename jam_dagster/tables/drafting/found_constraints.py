@@ -141,7 +141,7 @@ def _combinations(encoded: EncodedTable) -> list[Combinations]:
             continue
         columns = [encoded.column(one.name) for one in pair]
         rows = _sampled(encoded.records)
-        # What no row of the table has, no sampled one has either.
+        # A combination that no row of the table has is in no sampled one either.
         if _absent(pair, [column[rows] for column in columns], 0)[1] < _LEAST_SHARE:
             continue
         absent, share = _absent(pair, columns, _LEAST_EXPECTED)

@@ -191,7 +191,7 @@ def _entries(
     low, high = map(float, limits)
     heap = rows >= max(_HEAP_ROWS, _HEAP_SHARE * total)
     if attribute.scale is not None:
-        # Where a bin has few values, each of them has many rows.
+        # If a bin has few values, each of them has many rows.
         heap &= rows >= 2 * total / (round((high - low) * attribute.scale) + 1)
     heaps = list(zip(*[values[heap].tolist()] * 2, rows[heap].tolist(), strict=True))
     values, rows = values[~heap], rows[~heap]
