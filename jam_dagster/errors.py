@@ -5,7 +5,7 @@ statistic, of a private table: what is raised lands in logs that many people rea
 depends on values of a private table is an answer about them, so its message names nothing.
 """
 
-DETAILS_LIE = (
+WHERE_DETAILS_ARE = (
     "Details are written for the owner of the private data alone: in Dagster to the folder "
     "failures/ of the release in the private store, on the command line to restricted/failures/ "
     "of the release's folder."
@@ -53,7 +53,7 @@ class PrivateValuesError(InputError):
             "the number of rows is not one that the domain, the privacy unit or the source's "
             "options allow. Which it is depends on private values, so this message is always "
             "the same. "
-            f"{DETAILS_LIE} Compare the table with its domain, mend the table, and run again."
+            f"{WHERE_DETAILS_ARE} Compare the table with its domain, mend the table, and run again."
         )
 
 

@@ -181,7 +181,7 @@ def build_release_assets(
     graph = ReleaseGraph(
         spec, group=group, owners=owners, tags=tags or {}, tick=tick, translate=translate
     )
-    with _young():
+    with _without_preview_warnings():
         assets = [
             *public_assets(graph),
             *budget_assets(graph),
@@ -228,7 +228,7 @@ def build_release_checks(
     _check_choice("checks", checks, get_args(Checks))
     _check_choice("misfit", misfit, get_args(Misfit))
     graph = ReleaseGraph(spec, tags=tags or {}, translate=translate)
-    with _young():
+    with _without_preview_warnings():
         return [
             *release_checks(graph, each=checks == "each", misfit=misfit),
             *certification_checks(graph),
@@ -280,7 +280,7 @@ def _check_choice(name: str, given: str, known: Sequence[str]) -> None:
 
 
 @contextmanager
-def _young() -> Iterator[None]:
+def _without_preview_warnings() -> Iterator[None]:
     """Silence Dagster's preview warning for checks with partitions, on which tests rely."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)

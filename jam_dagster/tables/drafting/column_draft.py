@@ -61,7 +61,7 @@ _FEW = 20
 _GROUPED_SHARE = 0.01
 _SHOWN_UNITS = 3
 # So many of the different numbers stay different as floats.
-_TOLD_APART = 0.9
+_DISTINGUISHED = 0.9
 _INFINITE = 10**300
 # customer_id, orderNumber, ID, and pandas' name of a column without one
 _KEY = re.compile(
@@ -338,7 +338,7 @@ def _draft_numeric(
         if integer and len(distinct) <= KEPT_VALUES and distinct[-1] < LARGEST_EDGE:
             known = tuple(map(int, distinct))
             return CategoricalAttribute(name, known, nullable=True, unreadable="missing")
-        if len(np.unique(values)) < _TOLD_APART * len(distinct):
+        if len(np.unique(values)) < _DISTINGUISHED * len(distinct):
             raise DomainError(
                 f"holds {len(distinct):,} numbers of so many digits that bins do not distinguish"
                 " them, such as keys: subtract a constant in the source, or make texts of them"
