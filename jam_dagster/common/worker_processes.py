@@ -197,7 +197,7 @@ def _packed(value: object) -> list[Any] | None:
     try:
         head = pickle.dumps(value, protocol=5, buffer_callback=lambda one: arrays.append(one.raw()))
     except Exception:
-        # Whatever an object raises that cannot be sent.
+        # An object that cannot be sent may raise anything.
         return None
     return [head, *arrays]
 

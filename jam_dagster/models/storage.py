@@ -149,7 +149,7 @@ def _stored_model(
 ) -> Iterator[tuple[Facts, Arrays]]:
     """Give the description and the arrays of a model that was saved.
 
-    Whatever goes wrong while a model is made of them counts as damage.
+    Any failure while a model is made of them counts as damage.
     """
     described = _file(directory, DESCRIPTION)
     try:

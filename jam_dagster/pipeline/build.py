@@ -48,9 +48,9 @@ def build_synthetic_release(
         The release's name: letters, digits and underscores.
     translate
         Maps the spec of every asset to the one to use, for an organisation's own conventions: key,
-        group, owners, tags, kinds, description. Whatever depends on an asset follows it to its
-        key, which follows from the key, tags and kinds that it is given. It must leave labels and
-        dependencies as they are.
+        group, owners, tags, kinds, description. Everything that depends on an asset follows it
+        to its key, which follows from the key, tags and kinds that it is given. It must leave
+        labels and dependencies as they are.
     **keys
         The other keys of a release's file, of which ``dataset``, ``private``, ``domain`` and
         ``privacy`` are needed. Each is what the file would say, or an object that it stands for: a

@@ -41,7 +41,7 @@ PRIVATE_STEP = (
 )
 """The assets of the one step that opens the private table."""
 
-# Whichever of these somebody asks for, the release is reserved.
+# The release is reserved if somebody asks for any of these.
 _RESERVING = ("privacy_budget", *PRIVATE_STEP)
 
 

@@ -1,10 +1,10 @@
 """Values of columns, read one by one whatever the column's dtype.
 
 A record's codes must depend on that record alone; otherwise changing one record could change all
-the others, and no sensitivity would hold. Whatever chooses a type by the values of a column, such
-as pandas, or Arrow for a column of objects, is therefore kept from private tables: a column has
-the type that its schema or its caller states, and the cells of a column of objects are read one by
-one. `exact_column` and `with_types` look at whole columns and are for public tables.
+the others, and no sensitivity would hold. Everything that chooses a type by the values of a column,
+such as pandas, or Arrow for a column of objects, is therefore kept from private tables: a column
+has the type that its schema or its caller states, and the cells of a column of objects are read one
+by one. `exact_column` and `with_types` look at whole columns and are for public tables.
 """
 
 from __future__ import annotations
