@@ -5,7 +5,7 @@ statistic, of a private table: what is raised lands in logs that many people rea
 depends on values of a private table is an answer about them, so its message names nothing.
 """
 
-DETAILS_LIE = (
+WHERE_DETAILS_ARE = (
     "Details are written for the owner of the private data alone: in Dagster to the folder "
     "failures/ of the release in the private store, on the command line to restricted/failures/ "
     "of the release's folder."
@@ -17,7 +17,7 @@ class JamError(Exception):
     """Base of all errors raised on purpose by this package."""
 
     key: str = ""
-    """The key of a release's file that the error concerns; empty where none is known."""
+    """The key of a release's file that the error concerns; empty if none is known."""
 
 
 class InputError(JamError, ValueError):
@@ -43,16 +43,17 @@ class SourceError(InputError):
 class PrivateValuesError(InputError):
     """Values of a private table do not fit; the message is the same for every such fault.
 
-    `common.redaction.private_values` raises it, with neither cause nor context. Whatever
-    it is given, such as by a copy of it, is not kept.
+    `common.redaction.private_values` raises it, with neither cause nor context. Its
+    arguments, such as those of a copy of it, are not kept.
     """
 
     def __init__(self, *_: object) -> None:
         super().__init__(
             "The private table does not fit: a value, a combination of values, a missing value or "
-            "the number of rows is none that the domain, the privacy unit or the source's options "
-            "allow. Which it is depends on private values, so this message is always the same. "
-            f"{DETAILS_LIE} Compare the table with its domain, mend the table, and run again."
+            "the number of rows is not one that the domain, the privacy unit or the source's "
+            "options allow. Which it is depends on private values, so this message is always "
+            "the same. "
+            f"{WHERE_DETAILS_ARE} Compare the table with its domain, mend the table, and run again."
         )
 
 

@@ -62,7 +62,7 @@ Misfit = Literal["warn", "error"]
 class Option:
     """How Python and the command line name a key.
 
-    `panel` is the part of a help page that it stands in, and `shown` the default in words. An empty
+    `panel` is the part of a help page that it is in, and `shown` the default in words. An empty
     `name`, `flag` or `shown`, and no `kind`, mean that of the key or of the name.
     """
 
@@ -115,7 +115,7 @@ def _text_or_whole(given: object) -> object:
 
 
 class PrivacySpec(Section):
-    """What a release may cost, whom it protects, and how its noise is drawn."""
+    """The cost of a release, the protected unit, and the draws of its noise."""
 
     path: ClassVar[str] = "privacy"
 
@@ -353,7 +353,7 @@ class SamplingSpec(Section):
 
 
 class ReleaseKeys(Section):
-    """The whole file. What a source, a domain or a mechanism may be, its own package says."""
+    """The whole file. The packages of sources, domains and mechanisms say which there are."""
 
     release: Annotated[
         str, Option(Panel.BUDGET, metavar="NAME", shown="that of --out, or of dataset")
@@ -477,7 +477,7 @@ KEYS = tuple(name for name in ReleaseKeys.model_fields if name not in DAGSTER_KE
 
 @dataclass(frozen=True)
 class Key:
-    """A key with an option: where it stands in a file, and what was declared of it."""
+    """A key with an option: where it is in a file, and what was declared of it."""
 
     path: str
     field: FieldInfo
@@ -492,7 +492,7 @@ class Key:
 
     @property
     def default(self) -> str:
-        """What holds without it, in words; empty where nothing does."""
+        """The behaviour without it, in words; empty if there is none."""
         known = not self.field.is_required() and self.field.default is not None
         return self.option.shown or (str(self.field.default) if known else "")
 

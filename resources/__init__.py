@@ -27,7 +27,7 @@ BUDGETS = {
 def build_resources() -> dict[str, LedgerResource | ReleaseStoreResource]:
     """Return the ledger and the two stores.
 
-    Everything lies below one folder, ``JAM_HOME``; without it, in ``jam`` below ``DAGSTER_HOME``,
+    Everything is below one folder, ``JAM_HOME``; without it, in ``jam`` below ``DAGSTER_HOME``,
     and without that in ``.jam`` of this repository. In production each part has a place of its
     own: ``JAM_LEDGER`` is a SQLite file on a local disk, ``JAM_PRIVATE`` and ``JAM_RELEASES`` are
     folders or fsspec URLs, neither inside the other.

@@ -74,7 +74,7 @@ def test_rows_of_another_version_are_told(data: Path, grid_file: Path, tmp_path:
 
     done = called("run", grid_file, "--data", data, "--out", out, "--list")
 
-    said = "2 runs are to be made again: version 0.0.9 of jam_dagster made their rows, and this is"
+    said = "2 runs are to be repeated: version 0.0.9 of jam_dagster made their rows, and this is"
     assert f"{said} {__version__}." in done.stderr
     assert "8 runs, 2 to be made: about" in done.stdout
 

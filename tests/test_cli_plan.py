@@ -109,7 +109,7 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
         "Mechanisms at epsilon 1",
         "TILT where there is a public table",
         "the release pays where the private table",
-        "What this cannot show",
+        "Limits of this plan",
     ):
         assert part in output
     (in_the_curve,) = (line for line in output.splitlines() if "asked for" in line)

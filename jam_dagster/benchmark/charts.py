@@ -1,4 +1,4 @@
-"""The chart of a benchmark's figures: panels of lines with error bars, beside baselines."""
+"""The chart of a benchmark's figures: panels of lines with error bars, and baselines."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def chart_of_lines(
 ) -> Chart:
     """Return a chart of rows of `means` with their ``panel`` and ``label``, two panels a row.
 
-    `levels` are baselines, `bounds` lie above a shaded area: a ``panel``, the ``level`` with its
-    title as ``dash`` or the ``bound``, and an ``x``, or None where it holds in the whole panel.
+    `levels` are baselines, `bounds` are above a shaded area: a ``panel``, the ``level`` with its
+    title as ``dash`` or the ``bound``, and an ``x``, or None if it holds in the whole panel.
     """
     import altair as alt
 

@@ -117,7 +117,7 @@ def work() -> None:
     request = json.loads(sys.argv[1])
     end_with_parent(request["parent"])
     with os.fdopen(os.dup(1), "w") as answer:
-        # What libraries print is no part of the answer.
+        # Output of libraries is no part of the answer.
         os.dup2(2, 1)
         print("begun", file=answer, flush=True)
         run, data = Run(**request["run"]), request["data"]

@@ -60,8 +60,8 @@ class Certificate:
     in order, lost ones included. `entries` is empty, and `standing` None, if no ledger was charged.
     `package` is None for a mechanism of jam-dagster. `made` is the time of the release's last
     entry: UTC, to the second. `counted_by` is what counted the private table of an SQL source: a
-    database, or ``rows``, read here; None of other sources. `drawn_on` are the releases that it was
-    drawn on, one on the other, the latest first.
+    database, or ``rows``, read here; None for other sources. `drawn_on` are the releases that it
+    was drawn on, one on the other, the latest first.
     """
 
     key: ReleaseKey
@@ -186,7 +186,7 @@ class Certificate:
             content["drawn_on"] = [asdict(one) for one in self.drawn_on]
         if self.withdrawn is not None:
             content["withdrawn"] = self.withdrawn.to_dict()
-        # As JSON reads it: lists for tuples.
+        # JSON reads lists for tuples.
         content = json.loads(canonical_json(content))
         if self.signature is not None:
             content["signature"] = asdict(self.signature)
@@ -338,8 +338,8 @@ def conditions_of(certificate: Certificate, faults: Sequence[str]) -> tuple[Cond
             exact,
             "All noise was drawn exactly, from a secure generator without a seed."
             if exact
-            else f"The noise ({certificate.noise}) is seeded: whoever knows the seed can take it "
-            "off again.",
+            else f"The noise ({certificate.noise}) is seeded: everyone who knows the seed can "
+            "remove it.",
         ),
         Condition(
             "The domain owes nothing to private data",
@@ -369,7 +369,7 @@ def conditions_of(certificate: Certificate, faults: Sequence[str]) -> tuple[Cond
         ),
         # A certificate without a withdrawal has no such condition.
         *(
-            [Condition("The certificate stands", False, certificate.withdrawn.sentence)]
+            [Condition("The certificate is valid", False, certificate.withdrawn.sentence)]
             if certificate.withdrawn is not None
             else []
         ),
@@ -436,7 +436,7 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
         )
     else:
         said.append(
-            "The number of private records is not public: the number told here was measured, with "
+            "The number of private records is not public: the number given here was measured, with "
             "noise that the budget paid for."
         )
     if certificate.standing is not None:
@@ -461,7 +461,7 @@ def _counted(totals: Mapping[str, Any]) -> list[str]:
         )
     if policy["partitions"] == "disjoint":
         said.append(
-            "Of the dataset's partitions only the one from which most was released counts, on the "
+            "Only the partition of the dataset from which most was released counts, on the "
             f"ground: {policy['ground']}. It holds as long as each person is in one of them only."
         )
     return said

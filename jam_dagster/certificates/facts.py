@@ -107,7 +107,7 @@ class RequestedBudget:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseTerms:
-    """What a release is, and what was requested, whatever its run drew.
+    """Facts of a release and its request, which do not depend on its run's draws.
 
     Parameters
     ----------

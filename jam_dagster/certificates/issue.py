@@ -187,9 +187,10 @@ def certify(
 def _journalled(
     certificate: Certificate, ledger: Ledger, signer: Signer | None, run_id: str
 ) -> Certificate:
-    """Return a certificate with its standing and its signature, journalled where it has a run.
+    """Return a certificate with its withdrawal state and its signature, journalled if it has a run.
 
-    It is journalled before it is written: the ledger must know every certificate beside a release.
+    It is journalled before it is written: the ledger must know every certificate of a stored
+    release.
     A plain digest of results without a charge would let readers of the ledger distinguish
     neighbours: a certificate over a domain from private data has no run.
     """
@@ -221,7 +222,7 @@ def _earlier(
     kept = {name: one for name, one in earlier.files.items() if name not in FILES_BESIDE_MODEL}
     of_release = earlier.key == key and earlier.domain == domain
     same = of_release and earlier.sampling.measurements == measured and model == kept
-    # The ledger has none over a domain from private data, and does not tell such ones apart.
+    # The ledger has none over a domain from private data, and does not distinguish such ones.
     known = same and (ledger is None or certified(earlier, ledger) is not False)
     return earlier.made_with if known else None
 
@@ -253,7 +254,7 @@ def _check_outcomes(
     files: Mapping[str, Path | UPath],
     content: str,
 ) -> None:
-    """Raise unless the outcomes beside the release are those that the ledger has digests of."""
+    """Raise unless the stored outcomes are those that the ledger has digests of."""
     if missing := _forgotten(draws, entries):
         raise LedgerIntegrityError(
             f"no certificate was issued, because the ledger has no digest of {missing}: it is an "
@@ -384,7 +385,7 @@ def content_of(files: Mapping[str, FileHash], *, restricted: bool) -> str:
 
 
 def arrays_in(model: Path | UPath) -> dict[str, Path | UPath]:
-    """Return the files beside ``model.json`` in a model's folder by their roles, in order."""
+    """Return the files next to ``model.json`` in a model's folder by their roles, in order."""
     if not model.is_dir():
         return {}
     inside = (
@@ -433,7 +434,7 @@ def _hashed(
 
 def _root_of(folder: Path | UPath, files: Mapping[str, Path | UPath]) -> Path | UPath:
     """Return the folder that holds a certificate's folder and all files."""
-    # What is no file system has the same methods.
+    # Stores other than file systems have the same methods.
     places = [cast("Path", path.absolute()) for path in files.values()]
     root = cast("Path", folder.absolute())
     while not all(path.is_relative_to(root) for path in places):

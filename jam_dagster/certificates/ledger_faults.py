@@ -21,7 +21,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def chain_faults(certificate: Certificate) -> Iterator[str]:
-    """Yield the breaks in the chain of entries; entries of other releases may lie between."""
+    """Yield the breaks in the chain of entries; entries of other releases may be between."""
     entries, standing = certificate.entries, certificate.standing
     if standing is None:
         yield "no ledger was charged"
@@ -31,7 +31,7 @@ def chain_faults(certificate: Certificate) -> Iterator[str]:
         yield "a hash is malformed, or occurs twice"
     for before, after in pairwise(entries):
         if after.seq <= before.seq:
-            yield f"entry {after.seq} stands after entry {before.seq}"
+            yield f"entry {after.seq} comes after entry {before.seq}"
         elif (after.seq == before.seq + 1) != (after.previous == before.hash):
             yield f"entry {after.seq} does not follow on entry {before.seq} by its hash"
     if entries:
@@ -77,7 +77,7 @@ def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
 def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
     """Return whether the ledger has journalled a certificate.
 
-    None where it has none of the release, whose domain is from private data: such are not
+    None if it has none of the release, whose domain is from private data: such are not
     journalled.
     """
     digests = {

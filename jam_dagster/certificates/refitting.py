@@ -133,7 +133,7 @@ class Refit:
 def distance(again: Model, model: Model, domain: Domain) -> float:
     """Return the largest distance of two models in any marginal, as a fraction of the records.
 
-    Of a model that begins with public data the parts are compared as well, which need not have been
+    The parts of a model that begins with public data are compared as well, which need not have been
     measured. Infinite if they are of different kinds, or over different marginals.
     """
     if type(again) is not type(model) or again.total != model.total:

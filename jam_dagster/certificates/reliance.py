@@ -68,7 +68,7 @@ def reliance_faults(
 
 
 def newest_edition(ledger: Ledger, key: ReleaseKey) -> str:
-    """Return the edition that ended last, of those of a release and partition that stand.
+    """Return the edition that ended last, of those of a release and partition that are valid.
 
     It is empty if none has ended.
     """
@@ -94,7 +94,7 @@ def _newest(journal: Sequence[Event], release: str, partition: str) -> ReleaseKe
         if one.key and (one.key.release, one.key.partition) == (release, partition)
     ]
     withdrawn = {one.key for one in same if one.kind is Kind.WITHDRAWN}
-    # A run that is made again from its draws is as old as it was.
+    # A run that is repeated from its draws is as old as it was.
     ended = dict.fromkeys(one.key for one in same if one.kind is Kind.RAN)
     return next((key for key in reversed(ended) if key not in withdrawn), None)
 
@@ -104,7 +104,7 @@ def _setting_faults(
 ) -> Iterator[str]:
     """Yield the differences of a run from the specification that the ledger has the digest of."""
     if canonical_digest(specification) != key.specification:
-        yield "the specification beside its draws is another"
+        yield "the specification stored with its draws is another"
     elif specification["mechanism"] != {"name": transcript.mechanism, **transcript.parameters}:
         yield "it has other settings than its specification"
     elif not model.domain.restricted and specification["domain"] != model.domain.digest:

@@ -1,6 +1,6 @@
 """Signatures of certificates with Ed25519, and their verification.
 
-The private half of a key lies outside of ledger and stores: in a file that only its owner may
+The private half of a key is outside of ledger and stores: in a file that only its owner may
 read, or in the environment. `cryptography` is loaded on the first use of a key.
 """
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables.sources.dialect import Dialect
 
 RUN_ATTRIBUTE = "jam_dagster.run"
-"""What a synthetic table is marked with: the digest of the run that made it."""
+"""The mark of a synthetic table: the digest of the run that made it."""
 
 
 def table_csv(table: pd.DataFrame, domain: Domain, dialect: Dialect) -> bytes:

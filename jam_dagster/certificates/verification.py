@@ -154,7 +154,7 @@ def verify(
 
 
 def _errors(held: Held, table: Finding) -> Iterator[Finding]:
-    """Check what a file of errors says beside the means, if there is one."""
+    """Check what a file of errors says in addition to the means, if there is one."""
     if "errors" not in held.certificate.files:
         return
     name = "the errors"
@@ -176,7 +176,7 @@ def _error_faults(held: Held) -> Iterator[str]:
 
 
 def _page(certificate: Certificate, folder: Path | UPath) -> Iterator[Finding]:
-    """Check the certificate's page, if it lies beside it: it is made again, and compared."""
+    """Check the certificate's page, if it exists: it is rendered again, and compared."""
     path, name = folder / PAGE_NAME, f"page: {PAGE_NAME}"
     if not path.is_file():
         return
@@ -194,7 +194,7 @@ def _page_faults(certificate: Certificate, path: Path | UPath) -> Iterator[str]:
     try:
         wanted = render_certificate(certificate)
     except TemplateError:
-        yield f"{path} cannot be made again: the certificate lacks what it shows"
+        yield f"{path} cannot be rendered again: the certificate lacks what it shows"
         return
     if read_text_bytes(path) != wanted.encode():
         yield f"{path} was altered: it says something else than the certificate"
@@ -272,7 +272,7 @@ def _draws(held: Held) -> Finding:
 
 
 def _refitted(held: Held) -> Finding:
-    """Check the model, if the run could be made again."""
+    """Check the model, if the run could be replayed."""
     name = "the model, refitted"
 
     def faults() -> Iterator[str]:

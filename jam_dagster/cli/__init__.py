@@ -60,7 +60,7 @@ def _root(
         --noise numpy --out research
     ```
 
-    What a release would cost and bring is planned from public data alone, before it is made:
+    The cost and benefit of a release are planned from public data alone, before it is made:
 
     ```
     jam-dagster plan --public public.csv --domain domain.yaml --epsilon 1
@@ -94,6 +94,6 @@ app.add_typer(demo_app, name="demo")
 
 def main() -> None:
     """Run the command line; the entry point of the installed command."""
-    # The processes of a benchmark must not import what lies in the working directory.
+    # The processes of a benchmark must not import what is in the working directory.
     os.environ["PYTHONSAFEPATH"] = "1"
     app()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = group("The papers' comparisons: mechanisms on splits at every epsilon, and their figures.")
 
-WHAT, HOW = "What is run", "How"
+WHAT, HOW = "The runs of the grid", "How"
 
 DATA = typer.Option(
     metavar="DIR",
@@ -45,7 +45,7 @@ def run(
         typer.Option(
             metavar="FILE",
             rich_help_panel=HOW,
-            help="The Parquet file of rows. Runs that it holds are not made again.",
+            help="The Parquet file of rows. Runs that it holds are not repeated.",
         ),
     ] = Path("benchmark.parquet"),
     data: Annotated[Path | None, DATA] = None,
@@ -102,7 +102,7 @@ def run(
 
     Noise is seeded, and errors are measured exactly: the file is restricted, and nothing of it
     may leave, unless the tables are published ones. Nothing is charged. A run that is interrupted
-    leaves nothing; the same command goes on where it stopped. Where a run of the grid failed, all
+    leaves nothing; the same command continues where it stopped. If a run of the grid failed, all
     others are made, and the status is 1.
     """
     from jam_dagster.benchmark import load_grid, plan, run_grid
@@ -175,13 +175,13 @@ def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
 
 
 def _show_outdated(planned: Sequence[Planned]) -> None:
-    """Say how many runs are made again because another version of the package made their rows."""
+    """Say how many runs are repeated because another version of the package made their rows."""
     from jam_dagster.version import __version__
 
     versions = [one.made_by for one in planned if one.made_by]
     if versions:
         stderr().print(
-            f"{len(versions)} runs are to be made again: version "
+            f"{len(versions)} runs are to be repeated: version "
             f"{', '.join(sorted(set(versions)))} of jam_dagster made their rows, and this is "
             f"{__version__}.",
             soft_wrap=True,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.certificates import Certificate, Finding
 
-app = group("What a release promises, what it cost, and whether that is true.")
+app = group("The promises of a release, its cost, and whether they are true.")
 
 WhereArgument = Annotated[
     str,
@@ -27,7 +27,7 @@ WhereArgument = Annotated[
     ),
 ]
 
-_PLACE = "Where files lie, if not where the certificate says"
+_PLACE = "Paths of files, if not those in the certificate"
 
 
 @app.command()
@@ -87,7 +87,7 @@ _PublicTables = Annotated[
     typer.Option(
         metavar="TABLE",
         help="The public table of the release. Some mechanisms' models are made of it, and "
-        "cannot be refitted without. Of several each is NAME=TABLE, in the order that they "
+        "cannot be refitted without. Each of several is NAME=TABLE, in the order that they "
         "had.",
     ),
 ]
@@ -203,9 +203,9 @@ def withdraw(
         --reason "the public table was not public"
     ```
 
-    It holds for every certificate of that release. A release that is made again for nothing says
-    that it was withdrawn and does not count as releasable. What was published is not undone by
-    it, and what was spent stays spent.
+    It holds for every certificate of that release. A release that is repeated for nothing says
+    that it was withdrawn and does not count as releasable. It undoes no publication, and the
+    budget stays spent.
     """
     from jam_dagster.certificates import Certificate
     from jam_dagster.privacy import Ledger

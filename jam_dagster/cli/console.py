@@ -82,7 +82,7 @@ def _status(error: Exception) -> int:
         AttemptsError | BudgetExceededError | LostDrawError | NotApprovedError | ReleaseClosedError,
     ):
         return 3
-    # What else is wrong with a budget is a ledger that is not there, or is no ledger.
+    # The other fault of a budget is a ledger that is not there, or is no ledger.
     if isinstance(error, InputError | BudgetError | EmptyCandidateSetError):
         return 2
     return int(getattr(error, "exit_code", 1))
@@ -97,7 +97,7 @@ def _file_fault(error: OSError) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return what is wrong in one line; empty where the help was the answer."""
+    """Return what is wrong in one line; empty if the help was the answer."""
     message = str(error)
     if isinstance(error, _USAGE_ERROR):
         message = getattr(error, "format_message", error.__str__)()
@@ -172,7 +172,8 @@ def public_source(texts: Sequence[str]) -> Source | PublicSources:
         return source(texts[0])
     if len(named) < len(texts):
         raise InputError(
-            "Of several public tables each needs a name, of lower-case letters, digits and '_': "
+            "If there are several public tables, each needs a name, of "
+            "lower-case letters, digits and '_': "
             "--public census=census.csv --public survey=survey.parquet."
         )
     tables = {name: source(text) for name, _, text in named}

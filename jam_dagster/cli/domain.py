@@ -83,12 +83,12 @@ def draft(
     Separator, encoding and decimal mark of a CSV file are found from its lines, unless the source
     states them; the command says which, for you to state them of the release. Categories are the
     values observed, numbers are cut into bins between the least and the largest observed, with
-    about equally many rows in each. What the private table may hold beyond them goes to `other`, or
-    is missing in a column without rare values; numbers are moved to the bounds, and a cell that
+    about equally many rows in each. Further values of the private table go to `other`, or
+    are missing in a column without rare values; numbers are moved to the bounds, and a cell that
     cannot be read is missing. Columns that cannot be modelled, such as names and free text, are
-    missing in every synthetic row; a comment in the file says why. What all public rows keep, such
-    as an order of two columns, synthetic rows are repaired to keep. Declare what you know better,
-    from a code book and never from the private table, and combinations that cannot be:
+    missing in every synthetic row; a comment in the file says why. Synthetic rows are repaired to
+    keep the rules that all public rows keep, such as an order of two columns. Declare what you know
+    better, from a code book and never from the private table, and combinations that cannot be:
 
     ```
     attributes:

@@ -9,7 +9,7 @@ import typer
 
 from jam_dagster.cli.console import group, print_json, tell
 
-app = group("What a release holds, as files for other tools.")
+app = group("The contents of a release, as files for other tools.")
 
 
 @app.callback()

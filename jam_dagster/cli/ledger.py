@@ -57,7 +57,7 @@ def approve(
         typer.Option("--withdraw", help="Take the approval back, before the release reserves."),
     ] = False,
 ) -> None:
-    r"""Let a release reserve, where the dataset's budget asks for approval.
+    r"""Approve that a release reserves, if the dataset's budget asks for approval.
 
     ```
     jam-dagster ledger approve --ledger ledger.db --dataset people --release yearly \
@@ -115,7 +115,7 @@ def _limit(event: Event, balance: Balance) -> str:
 
 
 def approval_lines(balance: Balance, approved: tuple[Event, ...]) -> list[str]:
-    """Return what `ledger show` says of a dataset's approvals; nothing where none is needed."""
+    """Return what `ledger show` says of a dataset's approvals; nothing if none is needed."""
     if not balance.approval:
         return []
     lines = [f"Releases of {balance.dataset} wait for approval."]
@@ -166,7 +166,7 @@ def move(
     if not carry_private_store(before, now):
         tell(
             f"The private store {now} has another secret than {before}: name the latter with "
-            "--private-store when a release is made again.",
+            "--private-store when a release is repeated.",
         )
 
 
@@ -179,7 +179,7 @@ def acknowledge(ledger: LedgerOption, dataset: DatasetOption, reason: ReasonOpti
     ```
 
     Whether an attempt ends well can depend on private values, so after a few that did not the
-    dataset stays closed. Look first why they failed: the details lie in the private store, in
+    dataset stays closed. Look first why they failed: the details are in the private store, in
     failures/ of the release, or in restricted/failures/ of the folder of `synthesize`. Attempts
     that still run count, and end as they would have.
     """
@@ -253,7 +253,7 @@ def show(
 ) -> None:
     """Show what was granted, reserved, spent and is left, and the last events.
 
-    Beside it stands what would be left after one more release of the size of the last.
+    It also shows the rest after one more release of the size of the last.
 
     ```
     jam-dagster ledger show --ledger ledger.db --dataset people
@@ -334,7 +334,9 @@ def grant(
             help="The protected dataset: the same people, wherever they are stored.",
         ),
     ],
-    epsilon: Annotated[float, typer.Option(help="What all its releases together may spend.")],
+    epsilon: Annotated[
+        float, typer.Option(help="The most that all its releases together may spend.")
+    ],
     delta: Annotated[float, typer.Option(help="delta of the budget.")],
     period: Annotated[
         str | None,
@@ -465,14 +467,14 @@ def close(
         ),
     ] = "",
 ) -> None:
-    r"""Close a release that will not go on, and return what it has not spent.
+    r"""Close a release that will not continue, and return what it has not spent.
 
     ```
     jam-dagster ledger close --ledger ledger.db --dataset people \
         --release yearly --reason "wrong public table"
     ```
 
-    What it has spent stays spent. A closed release draws nothing more: what it drew can be used
+    Its spent budget stays spent. A closed release draws nothing more: what it drew can be used
     again, and drawing again takes another edition.
     """
     from jam_dagster.privacy import Ledger, describe_rho
@@ -522,7 +524,7 @@ def verify(ledger: LedgerOption) -> None:
     """Prove that the journal was not altered and that all balances follow from it.
 
     It prints the hash of the last event. Keep it elsewhere: a journal whose last events were cut
-    off is whole in itself, and only the hash that you kept tells.
+    off is whole in itself, and only the hash that you kept shows it.
     """
     from jam_dagster.privacy import Ledger
 
@@ -565,7 +567,7 @@ def _after_another(balance: Balance, events: list[Event]) -> int | None:
         for one in events
         if (one.kind.value, one.key, one.opening) == ("reserved", last.key, last.opening)
     )
-    # Of a partition that has released nothing yet.
+    # The next release is of a partition that has released nothing yet.
     return balance.remaining_units_after(size, ANOTHER if last.partition else "")
 
 
@@ -617,7 +619,7 @@ def _table(title: str | None = None) -> Table:
 
 
 _ROOM = 34
-"""Of a page of 80 columns, beside number, time, kind and rho of an event."""
+"""Width in a page of 80 columns, next to number, time, kind and rho of an event."""
 
 
 def _balance_table(balance: Balance, after: int | None) -> Table:

@@ -20,7 +20,7 @@ def new(
         Path,
         typer.Option(
             metavar="FILE",
-            help="A new file for the private key. It lies outside of the ledger and of all stores.",
+            help="A new file for the private key. It is outside of the ledger and of all stores.",
         ),
     ],
     reason: ReasonOption = "",
@@ -31,7 +31,7 @@ def new(
     jam-dagster ledger key new --ledger ledger.db --out signing.pem > public.pem
     ```
 
-    Whoever holds the private half signs certificates in the name of the ledger; its file is
+    Its private half signs certificates in the name of the ledger; its file is
     readable by its owner alone. `synthesize --signing-key signing.pem` signs, as does
     JAM_SIGNING_KEY in the environment. Several keys may be valid at once: add the new one, change
     over, and revoke the old. Give the public half to those who verify without the ledger.
@@ -40,7 +40,7 @@ def new(
     from jam_dagster.privacy import Ledger
 
     opened = Ledger(ledger)
-    # What is wrong with the ledger is said before a key is made.
+    # A fault of the ledger is shown before a key is made.
     opened.keys.all()
     signer = Signer.new(out)
     try:
@@ -99,14 +99,14 @@ def revoke(
     ],
     reason: ReasonOption,
 ) -> None:
-    r"""Let nothing more be signed with a key.
+    r"""Refuse any further signature with a key.
 
     ```
     jam-dagster ledger key revoke 3f9a --ledger ledger.db --reason "laptop stolen"
     ```
 
     Certificates that the ledger lists before it stay signed: the ledger knows the order. Who
-    verifies by the public key alone cannot know of a revocation, so tell them.
+    verifies by the public key alone cannot know of a revocation, so inform them.
     """
     from jam_dagster.privacy import Ledger
 

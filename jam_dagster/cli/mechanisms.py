@@ -66,7 +66,7 @@ def _described(name: str) -> dict[str, Any]:
     found = MECHANISMS[name]
     package = {"package": f"{found.package} {found.version}", "page": made.page}
     return {
-        # What its module says that it is.
+        # The first line of its module's docstring.
         "text": (sys.modules[made.__module__].__doc__ or "").split("\n")[0],
         "uses_public": mechanism.uses_public,
         "samples": mechanism.samples,

@@ -27,7 +27,7 @@ PRIVATE_STORE_FOLDER = typer.Option(
     envvar="JAM_PRIVATE",
     rich_help_panel=Panel.BUDGET,
     help="The folder, its owner's alone, of the secret by which the ledger knows a source again.",
-    show_default="beside the ledger's file; for a ledger on a server, a folder of this user",
+    show_default="next to the ledger's file; for a ledger on a server, a folder of this user",
 )
 
 DEFINITION = typer.Argument(
@@ -73,7 +73,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def with_release_options(command: Command) -> Command:
     """Give a command the options of a release; it gets them as keyword arguments.
 
-    A decorator for a command that takes ``**options``: those of a release stand in its help.
+    A decorator for a command that takes ``**options``: those of a release are in its help.
     """
     own = inspect.signature(command, eval_str=True)
     parameters = {

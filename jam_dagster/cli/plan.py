@@ -72,7 +72,7 @@ def plan(
         typer.Option(
             metavar="LIST",
             rich_help_panel=TRIAL,
-            help="What to try besides, separated by commas.",
+            help="Further values to try, separated by commas.",
             show_default="none",
         ),
     ] = None,
@@ -129,7 +129,7 @@ def plan(
 
     Nothing is spent, the ledger is only read, and the private table is not opened: the mechanism
     is really run, with seeded noise, on the public table split in two, one half of which plays
-    the private table. What that cannot show is the public table's bias. Other mechanisms are tried
+    the private table. It cannot show the public table's bias. Other mechanisms are tried
     too, as far as `--seconds` allow; `--mechanism` tries the one that it names alone. `--quick`
     tries none, and neither does a plan whose first trial would take longer than that.
     """
@@ -242,7 +242,7 @@ def _print_plan(made: Plan, plot: Path | None) -> None:
     _print_lines(_simulated(made))
     console.print()
     _print_curve(made, console)
-    console.print(f"What this cannot show: {NOT_SHOWN}", soft_wrap=True)
+    console.print(f"Limits of this plan: {NOT_SHOWN}", soft_wrap=True)
     if plot is not None:
         console.print(f"Plot: {plot}", soft_wrap=True)
 
@@ -302,7 +302,7 @@ def _simulated(made: Plan) -> dict[str, str]:
     if size.last_round is not None and size.last_limit_mb is not None:
         least, most = size.last_round
         last_round = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        lines["Last round"] = f"{last_round} candidates fitted beside the model"
+        lines["Last round"] = f"{last_round} candidates fitted next to the model"
     elif size.most is not None:
         lines["A round"] = f"chose from {size.most:,} candidates at most"
     if size.largest_model_mb is not None:

@@ -69,9 +69,9 @@ def remove(
     jam-dagster private remove --private secure/private --due --yes
     ```
 
-    The command removes exact statistics, and files that say why a table could not be opened. What a
-    release needs to resume stays, and so does every file that is not known. A release that is made
-    again reads the private table again, and its draws are free. Backups and snapshots of the disk
+    The command removes exact statistics, and files that say why a table could not be opened. Files
+    that a release needs to resume stay, and so does every unknown file. A release that is repeated
+    reads the private table again, and its draws are free. Backups and snapshots of the disk
     are not reached from here.
     """
     from jam_dagster.privacy.private_copies import remove as remove_copy

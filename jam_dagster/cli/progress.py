@@ -30,7 +30,7 @@ def seconds_left(taken: Sequence[float], rounds: int) -> float | None:
     The model grows from round to round and its cost with it, so the mean of the rounds done would
     promise too much: on the JAM paper's tables half of what it takes. The estimate follows the
     straight line that fits them best, which is right on average; where the line falls, it follows
-    their mean. What will be measured decides how the model grows, so in the first half an estimate
+    their mean. The coming measurements decide how the model grows, so in the first half an estimate
     may well be off by a factor of four.
     """
     done = len(taken)
@@ -77,7 +77,7 @@ def progress(console: Console) -> Iterator[Progress]:
             say(rows_line(made, rows))
 
         yield Progress(
-            # Of many rows, each later stage takes a while.
+            # Each later stage takes a while if rows are many.
             on_stage=lambda stage: say(stage) if many else None,
             on_start=start,
             on_round=lambda outcome: say(outcome.line(rounds)),
@@ -146,7 +146,7 @@ def progress_of_trials(
 
     with progress_bar(console) as bar:
         task = bar.add_task("read", total=None, chosen="", due=None)
-        # Where rounds are not known before, what is counted are trials.
+        # If rounds are not known before, trials are counted.
         each, counted = 1, False
         started = time.monotonic()
 

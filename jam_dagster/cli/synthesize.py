@@ -117,11 +117,11 @@ def synthesize(
         --records-public --out release
     ```
 
-    In the folder lie the synthetic table (synthetic.csv; synthetic.parquet of more than
+    The folder holds the synthetic table (synthetic.csv; synthetic.parquet of more than
     a million rows), its domain, its checks (checks.html), the report (report.html), the
     certificate (certificate.html, and certificate.json for `certificate verify`), the
     transcript and the model; in `restricted/`, what may not leave. A release that was
-    interrupted goes on where it stopped when the same command is given again: no draw is
+    interrupted continues where it stopped when the same command is given again: no draw is
     paid twice.
     """
     from jam_dagster.release import SynthesisRequest

@@ -124,7 +124,7 @@ def _not_plain(path: Path) -> InputError:
 def real_path(path: str) -> str:
     """Return the path of a file by its own names, whatever links or spelling lead to it.
 
-    Where the file system ignores case, or how a letter with an accent is composed, each name is as
+    If the file system ignores case, or how a letter with an accent is composed, each name is as
     its folder lists it.
     """
     folder, name = os.path.split(os.path.realpath(path))

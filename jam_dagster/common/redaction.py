@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Literal
 
 from jam_dagster.errors import (
-    DETAILS_LIE,
+    WHERE_DETAILS_ARE,
     BudgetError,
     EmptyCandidateSetError,
     JamError,
@@ -86,7 +86,7 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
             keep_details(self.what, error)
             substitute = PrivateStepError(
                 f"{self.what} failed; the cause is withheld, as it may depend on private values. "
-                f"{DETAILS_LIE}{_remedy(error)}"
+                f"{WHERE_DETAILS_ARE}{_remedy(error)}"
             )
         # Debuggers and log handlers print locals of the frames of a traceback.
         del kind, error, trace

@@ -1,7 +1,7 @@
 """Results of a function that processes of this package's own make: `each_result`.
 
 `multiprocessing` is no choice: "spawn" and "forkserver" run a user's script again, and "fork" is
-unsafe beside the threads of Arrow and Dagster.
+unsafe together with the threads of Arrow and Dagster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"
 )
-"""Environment of a process beside others like it."""
+"""Environment of one of several like processes."""
 
 _LENGTH = struct.Struct("<Q")
 _PIPE_BYTES = 2**20
@@ -110,9 +110,9 @@ def each_result(
 ) -> Generator[T, None, None]:
     """Yield the results for 0, 1, ..., `number` - 1 in order, made by so many processes.
 
-    A process has at most one result that was not taken. What no process can make, because it was
-    killed, the function cannot be sent, or it raises an error, is made here: so errors are the
-    function's own, and less memory suffices.
+    A process has at most one result that was not taken. A result that no process can make, because
+    it was killed, the function cannot be sent, or it raises an error, is made in this process: so
+    errors are the function's own, and less memory suffices.
     """
     packed = _packed(function) if processes > 1 else None
     if packed is None:
@@ -180,7 +180,7 @@ class _Worker:
                 _write(self._process.stdin, _packed(numbers) or [])
 
     def result(self) -> tuple[Any] | None:
-        """Return the next result, in a tuple; None if there will be none."""
+        """Return the next result, in a tuple; None if there will not be any."""
         if self._process is not None:
             try:
                 return (_read(self._answers),)
@@ -197,7 +197,7 @@ def _packed(value: object) -> list[Any] | None:
     try:
         head = pickle.dumps(value, protocol=5, buffer_callback=lambda one: arrays.append(one.raw()))
     except Exception:
-        # Whatever an object raises that cannot be sent.
+        # An object that cannot be sent may raise anything.
         return None
     return [head, *arrays]
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 FAR = {"missing": 0.2, "other": 0.2, "bound": 0.4}
 """The least excess over the public share, a fraction of the records, that is a misfit.
 
-Large beside ordinary differences between populations: groups of Adult's people (by sex, income,
-race or education) differ by up to 2 points in `other`, and the demo's tables by 8 in missing cells.
+Large compared with ordinary differences between populations: groups of Adult's people (by sex,
+income, race or education) differ by up to 2 points in `other`, and the demo's tables by 8 in
+missing cells.
 The first and last bin also count values within the bounds: there the groups differ by up to 28.
 """
 
@@ -49,7 +50,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class CatchAllShare:
-    """The released share of a catch-all cell beside the public one.
+    """The released share of a catch-all cell and the public one.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class CatchAllShare:
     released
         The released estimate, a fraction of the records.
     public
-        The share in the public table; None where no public table has the column.
+        The share in the public table; None if no public table has the column.
     noise
         The largest distance of `released` from the truth by noise alone, a fraction of the records.
     """
@@ -104,20 +105,20 @@ class CatchAllShare:
 
 @dataclass(frozen=True)
 class ColumnFit:
-    """How a domain fits a column: its catch-all cells, empty where no measurement covers it."""
+    """How a domain fits a column: its catch-all cells, empty if no measurement covers it."""
 
     attribute: Attribute
     shares: tuple[CatchAllShare, ...] = ()
 
     @property
     def misfit(self) -> CatchAllShare | None:
-        """The catch-all cell that holds far more than in the public table; None where none does."""
+        """The catch-all cell that holds far more than in the public table; None if none does."""
         far = [one for one in self.shares if one.released >= one.limit]
         return max(far, key=lambda one: one.released, default=None)
 
     @property
     def unknown(self) -> str:
-        """What the release lacks to know the fit; empty where it is known."""
+        """The part that the release lacks to know the fit; empty if it is known."""
         if not self.shares:
             return "no private measurement"
         known = self.misfit is not None or all(one.known for one in self.shares)
@@ -151,7 +152,7 @@ def column_fits(
     domain
         The domain.
     public
-        The encoded public tables; None where there are none.
+        The encoded public tables; None if there are none.
 
     Returns
     -------
@@ -188,7 +189,7 @@ def column_fits(
 def _public_shares(
     domain: Domain, public: MarginalSource | None, name: str
 ) -> Sequence[float] | None:
-    """Return the public share of each cell; None where no public table has the column."""
+    """Return the public share of each cell; None if no public table has the column."""
     if public is None or not PublicTables.of(domain, public).answering((name,)):
         return None
     counts = public.marginal((name,))

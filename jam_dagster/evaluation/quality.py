@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Clique, Domain
 
 MOST_CELLS = 1_000_000
-"""Of a pair that is compared."""
+"""Largest number of cells of a pair that is compared."""
 
 MOST_NOISE = 1.0
 """The L1 distance, of at most 2, that the noise of counts may be for a table to be compared."""
@@ -114,7 +114,7 @@ def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> Quali
     else:
         both = " and the ".join(names)
         note = f"The {both} differ most from their counts, by more than noise explains."
-    return Quality(note, f"Beside released counts: {text}.")
+    return Quality(note, f"Next to released counts: {text}.")
 
 
 def exact_quality(errors: Mapping[Clique, float], attributes: int) -> Quality:
@@ -180,6 +180,6 @@ def quality_text(
             text += "" if noise is None else f" where the true one has about {left[weakest]:.1%}"
         if noise is not None:
             about = f"{fmean(left.values()):.1%}"
-            text += f"; the true table has about {about} beside counts so noisy"
+            text += f"; the true table has about {about} next to counts so noisy"
         parts.append(f"{text})")
     return ", ".join(parts)

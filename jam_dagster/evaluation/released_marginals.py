@@ -84,7 +84,7 @@ def covers(measurement: Measurement, clique: Clique) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """A synthetic one-way marginal beside the released one.
+    """A synthetic one-way marginal and the released one.
 
     All arrays have shape ``(size,)``, one entry a cell, in records of n.
 

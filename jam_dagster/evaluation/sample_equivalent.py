@@ -87,7 +87,7 @@ class SampleErrors:
 
         Notes
         -----
-        The number X of drawn records that lie in a cell of c records is hypergeometric, with
+        The number X of drawn records that are in a cell of c records is hypergeometric, with
         ``E|X - K c / n| = 2 x (n - c - K + x) / n  P[X = x]`` for ``x = floor(K c / n) + 1``
         (Ramasubban 1958).
         """

@@ -102,14 +102,14 @@ class WorkloadErrors:
         The charged draw, lost or not; None without a charge.
     narrow
         The errors of the synthetic table's one-way and two-way marginals, of which
-        `jam_dagster.evaluation.quality` tells; only in mode ``"exact"``.
+        `jam_dagster.evaluation.quality` describes; only in mode ``"exact"``.
     sample_equivalent
         K, the size of a random sample of private records with the same expected error as the
         synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from released results:
         the noisy mean, and the synthetic table in place of the private one. None if the mean is
         not known, or is smaller than its noise.
     equivalent_within
-        The least and most that K is at the ends of the mean's interval. None where K is, and where
+        The least and most that K is at the ends of the mean's interval. None if K is, and where
         the mean is exact.
     utility
         How well a column is predicted by what is learned from each table; only in mode
@@ -223,7 +223,7 @@ def workload_error(
         empty private table.
     encode
         In mode ``"private"``, returns the private table where no value of it was looked at yet, of
-        which `private` then tells the domain and the number of records. It is called after the
+        which `private` then knows the domain and the number of records. It is called after the
         charge: whether it fails depends on values.
 
     Returns
@@ -321,7 +321,7 @@ def _noisy_errors(
     errors_of = partial(_mean_errors, tuple(judged.values()), workload, records)
     rho = draws.total
     sensitivity = draws.neighbours.mean_errors_l2(records, means=len(judged))
-    # What is in memory is evaluated before the charge, and what is still to be read after it.
+    # A table in memory is evaluated before the charge, and one that is still to be read after it.
     exact = errors_of(private) if encode is None else np.empty(0)
 
     def compute() -> np.ndarray:
@@ -426,7 +426,7 @@ def _judged(
     cliques: Sequence[Clique],
     records: int | None,
 ) -> Iterator[Mapping[Clique, np.ndarray]]:
-    """Write the errors of several tables, and yield the private counts that they are told by."""
+    """Write the errors of several tables, and yield the private counts behind them."""
     columns = {clique: column for column, clique in enumerate(cliques)}
     n = private.records if records is None else records
     for truth in marginal_blocks(private, cliques):
@@ -460,7 +460,7 @@ def _check_tables(
     tables: Mapping[str, MarginalSource | IndependentTable],
     workload: Workload,
 ) -> None:
-    """Raise unless the tables are filled and lie, like the workload, over the private domain."""
+    """Raise unless the tables are filled and are, like the workload, over the private domain."""
     domain = private.domain
     for name, table in tables.items():
         if table.domain.digest != domain.digest:

@@ -125,7 +125,7 @@ class Aim(GraphicalMechanism):
         Raises
         ------
         SpecificationError
-            If T leaves nothing beside the first measurements, one of each attribute, or `rho`
+            If T leaves nothing after the first measurements, one of each attribute, or `rho`
             leaves nothing worth its noise to a round, or a marginal of the workload is too large
             to be counted.
         """

@@ -56,7 +56,7 @@ class Mechanism(ABC):
     """Whether its model samples rows; otherwise it gives answers and no synthetic table."""
 
     compared: ClassVar[bool] = False
-    """Whether a plan tries it beside whichever mechanism is asked for."""
+    """Whether a plan tries it in addition to the requested mechanism."""
 
     pace: ClassVar[float] = 5.0
     """Seconds that a run takes for each hundred marginals, roughly; plans begin with it."""
@@ -209,7 +209,7 @@ def check_pairs(domain: Domain, names: Sequence[str], uses: str) -> None:
 def subsets_of(names: Sequence[str], most: int) -> list[Clique]:
     """Return the marginals of at most so many attributes, the smallest first.
 
-    Of fewer attributes, but at least of pairs, if they are more than `MOST_SUBSETS`.
+    Marginals of fewer attributes, but at least of pairs, if they are more than `MOST_SUBSETS`.
     """
     degrees = range(1, min(len(names), most) + 1)
     while len(degrees) > 2 and sum(math.comb(len(names), k) for k in degrees) > MOST_SUBSETS:

@@ -32,7 +32,7 @@ def synthesizing() -> list[str]:
 def read_mechanism(given: object, *, public: bool) -> tuple[str, dict[str, Any]]:
     """Return a mechanism's name and the settings that were given.
 
-    Where no name is given, it is the recommended one, with a public table or without.
+    If no name is given, it is the recommended one, with a public table or without.
     """
     if given is None:
         return recommended(public=public), {}

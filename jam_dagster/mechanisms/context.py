@@ -1,4 +1,4 @@
-"""What a mechanism does in a run: draws, and computations on their outcomes and on public data.
+"""The steps of a mechanism in a run: draws, and computations on their outcomes and on public data.
 
 A mechanism is written once, as a function of a `Context`. `Live` makes the draws and hands out
 those that are stored; `jam_dagster.mechanisms.replay.Replay` has no private table, compares every
@@ -57,7 +57,7 @@ class Programs(Protocol):
 
     @property
     def slack(self) -> float:
-        """By how much less a record may be worth than what another solver finds."""
+        """Most by which a record may be worth less than another solver's."""
         ...
 
     def solve(self) -> np.ndarray:
@@ -87,7 +87,7 @@ class Context(ABC):
     Parameters
     ----------
     domain, workload, public
-        What the run is given besides the private table.
+        The inputs of the run apart from the private table.
     neighbours
         The neighbouring relation that the run protects.
     total
@@ -101,8 +101,8 @@ class Context(ABC):
         Called after each round, and before each choice by the error of a graphical model; a lost
         choice is followed by another of the round.
     ended
-        Why the run ended before its last round; empty while it goes on. No draw is made then: each
-        returns None, as a lost one does.
+        Why the run ended before its last round; empty while it continues. No draw is made then:
+        each returns None, as a lost one does.
     """
 
     def __init__(
@@ -189,8 +189,8 @@ class Context(ABC):
         """Yield the number of each round, from 0, until all are made or the run ends.
 
         A round ends with its measurement, be it lost. One whose choice was lost begins `again`: the
-        lost draw stays spent, and the round pays with the rest. Where rounds measure nothing, it
-        does not.
+        lost draw stays spent, and the round pays with the rest. If rounds measure nothing, it does
+        not.
         """
         _ = self.records
         for index in count() if most is None else range(most):
@@ -298,7 +298,7 @@ class Context(ABC):
         """Choose several candidates from the same scores, independently, in one draw.
 
         They may be the same. Each costs an equal part of `rho`; there are none for a lost draw or
-        an ended run. Where candidates are many, `place_of` returns the place of a name among them,
+        an ended run. If candidates are many, `place_of` returns the place of a name among them,
         or None, so that a replay looks for no name.
         """
         if self.has_ended():
@@ -420,7 +420,7 @@ class Context(ABC):
         """Refit a model to a further measurement, unless it was lost."""
         if measured is not None:
             with self.stage("fit"):
-                # What keeps its measurements has nothing to converge.
+                # A model that keeps its measurements has nothing to converge.
                 self.round.convergence = fit.add(measured) or Convergence(0, 0.0)
 
     def take(self, clique: Clique, table: str) -> Measurement | None:

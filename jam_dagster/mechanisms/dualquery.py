@@ -48,8 +48,8 @@ class DualQuery(GameMechanism):
       q(D) is the part of the records. That is an exponential mechanism with
       ``eps_t = 2 eta (t - 1) k / n``, for k rows a person, and costs ``eps_t^2 / 8`` of rho. Round
       1 draws from all queries alike, which costs nothing.
-    - The number of rounds T is the largest that the budget pays for with `eta`, at least 2. What is
-      left raises eta, so that all is spent. The paper composes pure epsilons, which pays for far
+    - The number of rounds T is the largest that the budget pays for with `eta`, at least 2. The
+      rest raises eta, so that all is spent. The paper composes pure epsilons, which pays for far
       fewer rounds.
     - A query and its negation move by one in opposite directions, so both together have the
       sensitivity of one. If rows come and go, the negation of q is n - q(D), n as it was measured.

@@ -174,9 +174,9 @@ class Live(Context):
         return self._draws.records(self._private.records)
 
     def _unless_lost(self, name: str, draw: Callable[[], Drawn]) -> Drawn | None:
-        """Return an outcome; None of a lost draw, and once an operator closed the release.
+        """Return an outcome; None for a lost draw, and once an operator closed the release.
 
-        A draw that fails ends the run, for its mechanism may go on in another way.
+        A draw that fails ends the run, for its mechanism may continue in another way.
         """
         self._check_whole()
         try:
@@ -193,14 +193,14 @@ class Live(Context):
             raise
 
     def _check_whole(self) -> None:
-        """Raise if a draw has failed: what follows it would tell that private values let it."""
+        """Raise if a draw has failed: what follows it would show that private values allowed it."""
         if self._failed:
-            raise PrivateStepError("a mechanism went on after a draw that failed")
+            raise PrivateStepError("a mechanism continued after a draw that failed")
 
     def result(self, name: str, parameters: Mapping[str, Any], model: Model) -> MechanismResult:
         """Return a run's model with its transcript, by the mechanism's name and settings.
 
-        What was paid for is a release, if there is a measurement, where an operator closed the
+        The paid results are a release, if there is a measurement, where an operator closed the
         account.
 
         Raises
@@ -210,7 +210,7 @@ class Live(Context):
         """
         self._check_whole()
         self.close_round()
-        # What a round released beside marginals was measured, too, and records follow from choices.
+        # Other released values than marginals were measured, too, and records follow from choices.
         measured = any(one.measurement for one in self.done) or any(
             "/" in step for step in self.noisy
         )

@@ -91,7 +91,7 @@ class NetworkMechanism(Mechanism, ABC):
         placed: list[str] = []
         for t in ctx.rounds(len(left)):
             options = options_of(ctx.domain, left if placed else left[:1], placed, allowed())
-            # Of what is left: a lost draw lowers the price of all later ones.
+            # The share is of the rest: a lost draw lowers the price of all later ones.
             whole = ctx.share(len(left) * measuring + (len(left) - (t == 0)) * choosing)
             clique = next(iter(options))
             rho_measure = ctx.affordable(whole * measuring)

@@ -23,7 +23,7 @@ class PublicPriorAlone(Mechanism):
     Notes
     -----
     It measures nothing, except for the number of records where that is private; its budget returns
-    to the dataset. Of the private table it reads that number alone.
+    to the dataset. It reads that number alone of the private table.
     """
 
     name: ClassVar[str] = "public_prior"

@@ -48,7 +48,7 @@ class Replay(Context):
     transcript
         What the run released.
     domain, workload, public
-        What it was given besides the private table.
+        Its inputs apart from the private table.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class Replay(Context):
             if not lost:
                 break
             step = "records" if attempt == 1 else f"records-{attempt}"
-            # What it may cost is the release's to say.
+            # The release states the price.
             price = self._coming(step).rho
             call = NoiseCall(step, COUNTS, price, sensitivity, None, 1, subject=RECORDS)
             lost = self._take(call).lost
@@ -212,7 +212,7 @@ class Replay(Context):
             )
         for name, called in _ASKED.items():
             was, wanted = getattr(call, name), getattr(asked, name)
-            # What was chosen is the outcome of a selection.
+            # The subject of a selection is its outcome.
             if was != wanted and not (name == "subject" and call.kind == SELECTION):
                 raise ReplayError(f"{step} has the {called} {was!r} in place of {wanted!r}")
         self._next += 1
@@ -319,7 +319,7 @@ class Replay(Context):
 
 
 _ASKED = {"kind": "kind", "cells": "size", "choices": "number of choices", "subject": "subject"}
-"""Parts of a draw besides price and sensitivity, with their names for readers."""
+"""Parts of a draw other than price and sensitivity, with their names for readers."""
 
 _COMPARED = (
     *("index", "clique", "source", "table", "candidates", "size_limit_mb"),

@@ -80,8 +80,8 @@ NEGLIGIBLE = 1e-9
 """The part of the budget that is not worth a round."""
 
 LEAST = 0.01
-"""The weight of choosing nothing, where that of all marginals of a degree is 1: a choice that tells
-nothing should seldom end a run."""
+"""The weight of choosing nothing, where that of all marginals of a degree is 1: an uninformative
+choice should seldom end a run."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Tilt(Mechanism):
 
     Notes
     -----
-    What a round spends depends on the outcomes of earlier ones: the account is a filter, which
+    The spending of a round depends on the outcomes of earlier ones: the account is a filter, which
     adaptive spending needs. A round may choose that no further measurement helps; what is left then
     returns to the dataset.
     """
@@ -167,7 +167,7 @@ def _shares(workload: Workload) -> int:
 class _Weights:
     """The margins that count in a round.
 
-    `most` is the most attributes of a candidate: the choice among more could not be told from
+    `most` is the most attributes of a candidate: the choice among more would be as good as
     chance. `of` has N of the margins of each candidate, `heaviest` is the largest sum of them.
     """
 
@@ -186,14 +186,14 @@ class _Candidates:
         self.domain = domain
         self.closure = list(workload.downward_closure())
         self.margins = Margins(workload, self.closure)
-        # None else is chosen, whatever is in the model beside it.
+        # Only these can be chosen, regardless of the rest of the model.
         self.fitting = TractabilityFilter(domain, self.closure).fitting([], size_limit_mb)
         degrees = [len(self.closure[number]) for number in self.fitting]
         self.levels = {degree: degrees.count(degree) for degree in sorted(set(degrees))}
         self._precisions: dict[Clique, float] = {}
 
     def note(self, clique: Clique, sigma: float) -> None:
-        """Take a measurement into account: it tells something of every margin."""
+        """Take a measurement into account: it informs about every margin."""
         number = self.closure.index(clique)
         cells = self.domain.size(clique)
         for margin in self.margins.margins[number][1:]:
@@ -231,7 +231,7 @@ def _told(rho_select: float, records: float, neighbours: Neighbours) -> float:
 
 
 def _least_select(candidates: int, records: float, neighbours: Neighbours) -> float:
-    """Return the price of a selection at which as many candidates can be told from chance."""
+    """Return the price of a selection that distinguishes so many candidates from chance."""
     return (4.0 * neighbours.marginal_l1 * math.log(candidates) / records) ** 2 / 8.0
 
 
@@ -294,7 +294,7 @@ class _Run:
         if self.again is not None:
             self._measure_again(*self.again)
             return
-        # What counts and what fits is that of the round's first attempt, as a verifier finds it.
+        # The gains and candidates are those of the round's first attempt, as a verifier finds it.
         whole = ctx.round.left
         while True:
             planned = self._next(whole)
@@ -319,7 +319,7 @@ class _Run:
         sensitivity = neighbours.gain_score(counted.heaviest)
         candidates: list[Clique | str] = [self.closure[number] for number in fitting]
         if planned >= whole:
-            # What tells nothing at this price may tell something at a higher one.
+            # An uninformative marginal at this price may be informative at a higher one.
             candidates.append(NOTHING)
 
         def scores() -> np.ndarray:
@@ -357,7 +357,7 @@ class _Run:
     def _measure_again(self, clique: Clique, rho: float) -> None:
         """Measure a single attribute with what the round before kept of its price."""
         self.again = None
-        # It belongs to the round before.
+        # The draw belongs to the round before.
         self.rounds_paid += 1
         self.ctx.round.size_limit_mb = self._size_limit_mb(rho)
         self.add(self.ctx.measure(clique, rho, among=1))

@@ -102,7 +102,7 @@ def search_rows(
     The search minimizes ``sum_t w_t ||M_t(table) - (n / total) M_t(model)||_1``. Each row of the
     table is offered a sampled row of the model in its place, which it takes where that brings the
     sum down; then again, from the first row on. Of a table with more rows than `RowSearch.lookups`
-    allows, the first are searched; they lie in random order.
+    allows, the first are searched; they are in random order.
     """
     search = search or RowSearch()
     if table.domain.digest != model.domain.digest or not table.records:

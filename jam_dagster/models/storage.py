@@ -1,4 +1,4 @@
-"""The storage of models: ``model.json`` and an archive of arrays beside it.
+"""The storage of models: ``model.json`` and an archive of arrays next to it.
 
 An archive may come from a stranger, so what it unpacks to is bounded before it is unpacked.
 """
@@ -53,7 +53,7 @@ _DAMAGE = (
 
 
 Facts = dict[str, Any]
-"""What a model is, as JSON writes it."""
+"""Description of a model, as JSON writes it."""
 
 Arrays = dict[str, np.ndarray]
 """The arrays of a model by name."""
@@ -61,7 +61,7 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Kept:
-    """What a folder holds of a model: what all models have, its own facts, and its arrays."""
+    """A model's folder: the facts that all models have, its own facts, and its arrays."""
 
     domain: Domain
     total: float
@@ -98,7 +98,7 @@ class StoredModel(Model):
 
     @abstractmethod
     def _stored(self) -> tuple[Facts, Arrays]:
-        """Return the facts, besides those that all models have, and the arrays."""
+        """Return the facts in addition to those that all models have, and the arrays."""
 
     @classmethod
     @abstractmethod
@@ -149,7 +149,7 @@ def _stored_model(
 ) -> Iterator[tuple[Facts, Arrays]]:
     """Give the description and the arrays of a model that was saved.
 
-    Whatever goes wrong while a model is made of them counts as damage.
+    Any failure while a model is made of them counts as damage.
     """
     described = _file(directory, DESCRIPTION)
     try:
@@ -212,7 +212,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, np.n
         raise ValueError(f"{member.filename} is packed by another method")
     with archive.open(member) as file:
         shape, _, kind = _HEADERS[np.lib.format.read_magic(file)](file)
-        # Of values without a byte, a file of any length holds any number.
+        # If values have no byte, a file of any length holds any number.
         whole = file.tell() + math.prod(shape) * kind.itemsize == member.file_size
         if not (whole and kind.itemsize):
             raise ValueError(f"{member.filename} is not as long as its header says")

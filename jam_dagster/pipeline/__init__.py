@@ -36,5 +36,5 @@ __all__ = [
     "check_definitions",
 ]
 
-# The UI lists the version beside those of Dagster's own libraries.
+# The UI lists the version next to those of Dagster's own libraries.
 DagsterLibraryRegistry.register("jam-dagster", __version__, is_dagster_package=False)

@@ -156,14 +156,14 @@ def _make(
     if not kept:
         write_whole(path, to_parquet([row]), mode=OWNER_ONLY)
     if failed:
-        # What a library says of a failure may quote private values.
+        # A library's text about a failure may quote private values.
         raise dg.Failure(
             description=(
                 f"The run failed, and its file keeps what it came to before: {path}"
                 if kept
                 else f"The run failed; its file says why: {path}"
             ),
-            # It would fail again, unless others took its memory.
+            # The run would fail again, unless others took its memory.
             allow_retries=was_killed(row),
         )
     return dg.MaterializeResult(

@@ -48,9 +48,9 @@ def build_synthetic_release(
         The release's name: letters, digits and underscores.
     translate
         Maps the spec of every asset to the one to use, for an organisation's own conventions: key,
-        group, owners, tags, kinds, description. Whatever depends on an asset follows it to its
-        key, which follows from the key, tags and kinds that it is given. It must leave labels and
-        dependencies as they are.
+        group, owners, tags, kinds, description. Everything that depends on an asset follows it
+        to its key, which follows from the key, tags and kinds that it is given. It must leave
+        labels and dependencies as they are.
     **keys
         The other keys of a release's file, of which ``dataset``, ``private``, ``domain`` and
         ``privacy`` are needed. Each is what the file would say, or an object that it stands for: a
@@ -122,10 +122,10 @@ def release_definitions(
 
 
 def _warn_of_missing_tables(spec: ReleaseSpec) -> None:
-    """Log which files of public tables are not there: they may come, or lie on other machines."""
+    """Log which files of public tables are not there: they may come, or are on other machines."""
     for name, source in spec.public_tables.items():
         path = getattr(source, "path", "")
-        # What a variable or a partition makes of it is known when it runs.
+        # The values of variables and partitions are known when it runs.
         if not path or any(part in str(path) for part in ("$", "{", "://", "*")):
             continue
         if not Path(path).exists():
@@ -181,7 +181,7 @@ def build_release_assets(
     graph = ReleaseGraph(
         spec, group=group, owners=owners, tags=tags or {}, tick=tick, translate=translate
     )
-    with _young():
+    with _without_preview_warnings():
         assets = [
             *public_assets(graph),
             *budget_assets(graph),
@@ -228,7 +228,7 @@ def build_release_checks(
     _check_choice("checks", checks, get_args(Checks))
     _check_choice("misfit", misfit, get_args(Misfit))
     graph = ReleaseGraph(spec, tags=tags or {}, translate=translate)
-    with _young():
+    with _without_preview_warnings():
         return [
             *release_checks(graph, each=checks == "each", misfit=misfit),
             *certification_checks(graph),
@@ -280,8 +280,8 @@ def _check_choice(name: str, given: str, known: Sequence[str]) -> None:
 
 
 @contextmanager
-def _young() -> Iterator[None]:
-    """Let Dagster say nothing of checks with partitions: they are young, and tests rely on them."""
+def _without_preview_warnings() -> Iterator[None]:
+    """Silence Dagster's preview warning for checks with partitions, on which tests rely."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)
         yield

@@ -1,6 +1,6 @@
 """The one module that uses what Dagster does not export.
 
-None of these names is promised to stay where it is, so a new minor version of Dagster is tried by
+No such name is promised to stay where it is, so a new minor version of Dagster is tried by
 the tests of this package, and mended here.
 
 - ``STUB`` marks an asset that a code location names and does not define.

@@ -34,7 +34,7 @@ Translate = Callable[[dg.AssetSpec], dg.AssetSpec]
 class ReleaseGraph:
     """Which assets a release has, how they are called, and who may see each.
 
-    `translate` maps an asset's spec to the one to use. Of it the graph takes the key, by which
+    `translate` maps an asset's spec to the one to use. The graph takes its key, by which
     everything else of the release knows the asset.
     """
 
@@ -47,7 +47,7 @@ class ReleaseGraph:
 
     def __post_init__(self) -> None:
         check_names(self.spec)
-        # Annotations say so already, but what a template in YAML gives is not checked by anybody.
+        # Annotations say so already, but nobody checks what a template in YAML gives.
         for name, kind, wanted in (
             ("owners", list | tuple, "a list of texts"),
             ("tags", Mapping, "a mapping of texts"),
@@ -72,7 +72,7 @@ class ReleaseGraph:
 
     @property
     def public_codes(self) -> list[str]:
-        """The asset of the encoded public tables; none where there are none."""
+        """The asset of the encoded public tables; none if there are none."""
         return [PUBLIC_CODES] if self.public_records else []
 
     @property
@@ -123,7 +123,7 @@ class ReleaseGraph:
         return self.translate(given).key
 
     def run_keys(self) -> tuple[dg.AssetKey, ...]:
-        """Return where runs of this release may lie, the configured mechanism's first.
+        """Return where runs of this release may be stored, the configured mechanism's first.
 
         Earlier partitions may have been made by another mechanism.
         """
@@ -156,14 +156,14 @@ class ReleaseGraph:
         """The partitions of every asset and check, or None.
 
         The public table and the domain are partitioned too, though they may be the same for each:
-        so what a partition was drawn on stays beside it.
+        so the tables that a partition was drawn on stay next to it.
         """
         partitions = self.spec.partitions
         return None if partitions is None else partitions_definition(partitions)
 
     @property
     def price_of_partitions(self) -> str:
-        """What partitions cost, in words; empty where there are none."""
+        """The cost of partitions, in words; empty if there are none."""
         partitions = self.spec.partitions
         if partitions is None:
             return ""
@@ -174,7 +174,7 @@ class ReleaseGraph:
     def partition_of(
         self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext
     ) -> str:
-        """Return the partition that a step runs for, empty where the release has none."""
+        """Return the partition that a step runs for, empty if the release has none."""
         if self.partitions_def is None:
             # A job may have partitions for the sake of other assets in it.
             return ""
@@ -203,13 +203,13 @@ class ReleaseGraph:
 
     @property
     def sources(self) -> dict[str, Source]:
-        """What each asset of a raw table is read from, any partition's name left open."""
+        """The source of each raw table's asset, any partition's name left open."""
         tables = self.spec.public_tables
         public = {name: tables[table] for name, table in self.public_records.items()}
         return {"private_records": self.spec.private, **public}
 
     def source_deps(self, name: str) -> list[dg.AssetKey]:
-        """Return the asset that a table is read from; none where it is read from elsewhere."""
+        """Return the asset that a table is read from; none if it is read from elsewhere."""
         key = source_key(self.sources[name])
         return [] if key is None else [key]
 
@@ -219,7 +219,7 @@ class ReleaseGraph:
         known = PrivacyLabel.RESTRICTED if self.spec.domain.restricted else PrivacyLabel.PUBLIC
         exact = self.spec.evaluation_mode == "exact"
         if name == PREVIOUS or (name == "public_discretized" and self.spec.previous is not None):
-            # It holds what was drawn from private data, and is as good as that.
+            # The asset holds what was drawn from private data, and is as good as that.
             return made
         if name in self.public_records:
             return PrivacyLabel.PUBLIC
@@ -260,7 +260,7 @@ class ReleaseGraph:
     def withheld_note(self) -> dict[str, str]:
         """Return what the event log says in place of the numbers of what may not leave."""
         reasons = "; ".join(self.spec.not_releasable_because)
-        return {"note": f"restricted: {reasons}. What was found lies in the private store."}
+        return {"note": f"restricted: {reasons}. The findings are in the private store."}
 
     def store(self, name: str) -> str:
         """Return the resource key of the store that keeps an asset."""
@@ -268,7 +268,7 @@ class ReleaseGraph:
 
     @property
     def unit_column(self) -> str | None:
-        """The column that identifies a person; None where every record is a person."""
+        """The column that identifies a person; None if every record is a person."""
         unit = self.spec.privacy.unit
         return None if unit is None else unit.column
 
@@ -283,7 +283,7 @@ class ReleaseGraph:
         return self.store(MECHANISM_RUN) if own else PRIVATE_STORE
 
     def previous_deps(self) -> list[dg.AssetDep]:
-        """Return what a public table depends on beside the given one: the release before."""
+        """Return what a public table depends on apart from the given one: the release before."""
         if self.spec.previous is None or self.spec.partitions is None:
             return []
         mapping = mapping_to_before(self.spec.partitions)
@@ -310,7 +310,7 @@ class ReleaseGraph:
 
     @property
     def spending_resources(self) -> frozenset[str]:
-        """The resources of a step that looks at the ledger: none where nothing is charged."""
+        """The resources of a step that looks at the ledger: none if nothing is charged."""
         if self.spec.privacy.noise != "exact":
             return frozenset()
         return frozenset({LEDGER, RELEASABLE_STORE, PRIVATE_STORE})

@@ -1,8 +1,8 @@
 """Checks that run config changes no ledger, store or source.
 
-Whoever writes definitions is trusted; whoever launches runs is not. The ledger and the stores take
-no run config, so Dagster refuses a launch that gives them any. What the definitions put in their
-place, and the IO managers behind assets that are tables of a release, may take some: the steps
+Authors of definitions are trusted; those who launch runs are not. The ledger and the stores take
+no run config, so Dagster refuses a launch that gives them any. Resources that the definitions put
+in their place, and IO managers of assets that are tables of a release, may take some: the steps
 that reserve, charge or read look at what the launch gave, and refuse it.
 """
 
@@ -44,7 +44,7 @@ def declared_place(what: str, place: object) -> str:
     """Return a path or URL as text; Dagster's `EnvVar` becomes the name of its variable."""
     if isinstance(place, dg.EnvVar):
         return f"${{{place.env_var_name}}}"
-    # Annotations say so already, but what a template gives is not checked by anybody.
+    # Annotations say so already, but nobody checks what a template gives.
     if not isinstance(place, str) or not place:
         kind = "an empty text" if place == "" else f"{type(place).__name__}"
         raise SpecificationError(f"{what} must be a path or URL, got {kind}.")

@@ -11,9 +11,10 @@ import re
 
 from jam_dagster.common.shown_text import one_line
 
-# What opens a construct of GitHub's Markdown within a line. An underscore within a word does not.
+# Characters that open a construct of GitHub's Markdown within a line. An underscore within a word
+# does not.
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
-# What opens a heading or a list at the beginning.
+# Texts that open a heading or a list at the beginning.
 _OPENING = re.compile(r"\A(?=[#+-]+(?:\s|\Z))|\A\d+(?=[.)](?:\s|\Z))")
 
 

@@ -38,7 +38,7 @@ def mapping_to_before(partitions: PartitionsSpec) -> dg.PartitionMapping:
     return dg.StaticPartitionMapping(dict(itertools.pairwise(partitions.static)))
 
 
-# What is due once a partition, with the parts by the names that Dagster has for them.
+# Schedules that are due once a partition, with the parts by the names that Dagster has for them.
 _TIME = r"(?P<minute_of_hour>[0-5]?\d) (?P<hour_of_day>[01]?\d|2[0-3])"
 _CRON = {
     "daily": rf"{_TIME} \* \* \*",
@@ -94,7 +94,7 @@ def build_release_schedule(
         If there are no partitions in time, or the schedule has another rhythm than they have.
     """
     tick = tick_of(partitions, schedule)
-    # It fits one of the patterns, that of the partitions.
+    # The name fits one of the patterns, that of the partitions.
     found = next(one for pattern in _CRON.values() if (one := re.fullmatch(pattern, tick)))
     options: dict[str, Any] = {name: int(value) for name, value in found.groupdict().items()}
     return dg.build_schedule_from_partitioned_job(

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 NOT_SHOWN = (
     "Both halves come from one table, so they differ by chance alone. The real public table "
-    "differs from the private one by its bias too, which only the private table could tell: it "
+    "differs from the private one by its bias too, which only the private table could show: it "
     "raises the line to beat, and makes public marginals worth less. On the other hand the halves "
     "have fewer records than the real tables, and what chance does to them raises all errors, the "
-    "line's too, the more the smaller the public table is. So the curve tells how much the noise "
+    "line's too, the more the smaller the public table is. So the curve shows how much the noise "
     "and the size of the model matter, and not whether the release will be better than its public "
     "table."
 )
@@ -26,13 +26,13 @@ class Size:
     """How large the release's problem is.
 
     `candidates` are the workload's marginals and all within them. A source that counts in one pass
-    counts so many `blocks` of `counted_cells` together; None where it would refuse. `costly` are
+    counts so many `blocks` of `counted_cells` together; None if it would refuse. `costly` are
     the columns with the largest share of the workload's cells. Limits, and what fits them, are None
-    without one. `fit_last` counts the candidates that fit the last limit by themselves, beside an
+    without one. `fit_last` counts the candidates that fit the last limit by themselves, next to an
     empty model.
 
     The rest is of the trials, and None before them: `most` is the most that a round chose from,
-    `last_round` has the fewest and most that fitted in the last round, beside its model.
+    `last_round` has the fewest and most that fitted in the last round, next to its model.
     """
 
     workload: int
@@ -60,13 +60,13 @@ class CostlyColumn:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run would take, by what was measured and what was extrapolated from it.
+    """The time and memory of a run, as measured and as extrapolated from that.
 
     `measured_seconds` are means of the trials at the epsilon asked for (``count`` is part of
     ``mechanism``); ``read`` and ``encode`` are of the whole public table. `expected_seconds` grow
     with the private records: ``count`` as measured up to `counted` of them and in proportion from
     there, ``sample`` above a million records. `measured_peak_mb` is the process's, with all that it
-    loaded, and `private_table_mb` the private table's values and codes beside it.
+    loaded, and `private_table_mb` the private table's values and codes in addition.
     """
 
     measured_seconds: dict[str, float]
@@ -92,7 +92,7 @@ class Cost:
 class RoundNoise:
     """The noise of a typical round.
 
-    `sigma` is in counts, a cell; None where rounds differ, or their number is unknown. `measured`
+    `sigma` is in counts, a cell; None if rounds differ, or their number is unknown. `measured`
     has the smallest, median and largest of the trials' private measurements. `median_cell` has the
     records in a cell of the workload's median marginal, if they were spread evenly.
     """
@@ -104,7 +104,7 @@ class RoundNoise:
 
 @dataclass(frozen=True)
 class LedgerOutlook:
-    """What a release would leave of a dataset's budget.
+    """The rest of a dataset's budget after a release.
 
     Amounts are in epsilon at the delta of the budget; None if the ledger knows no budget, and
     `after_epsilon` if the release does not fit.
@@ -120,10 +120,10 @@ class LedgerOutlook:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What is known of a release at once, before anything is simulated.
+    """Facts of a release that need no simulation.
 
     `specification` is a digest, `shares` are in rho, and `seconds` is about how long all `trials`
-    will take. `ledger` is None where none was named.
+    will take. `ledger` is None if none was named.
     """
 
     mechanism: str
@@ -162,7 +162,7 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Known):
-    """What is known of a release before anything is spent.
+    """Facts of a release that are known before anything is spent.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class Plan(Known):
     def break_even(self) -> str:
         """From which distance of the two tables on the release pays about, in a sentence."""
         return (
-            f"A release of one half of the public table, beside the other, errs by "
+            f"A release of one half of the public table, with the other as public, errs by "
             f"{self.asked.error.mean:.3f}; the halves are {self.public_error.mean:.3f} apart, by "
             f"chance alone. So the release pays where the private table is further than about "
             f"{self.asked.error.mean:.3f} from the public one."

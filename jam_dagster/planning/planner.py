@@ -137,7 +137,7 @@ def simulate(
     ready
         What `prepare` returned.
     on_start
-        Called with the number of a trial's rounds, None where it is unknown.
+        Called with the number of a trial's rounds, None if it is unknown.
     on_stage
         Called with the name of each trial as it begins.
     on_round
@@ -306,7 +306,7 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
         if not name or domain is None or not lacking(frame, domain):
             if len(several) > 1:
                 notes.append(
-                    f"Of the public tables {name} was tried, the first with all attributes."
+                    f"Among the public tables {name} was tried, the first with all attributes."
                 )
             return frame, seconds
     raise InputError(
@@ -330,7 +330,7 @@ def _startable(
     if left_out:
         listed = ", ".join(f"{epsilon:g}" for epsilon in left_out)
         notes.append(f"Too small to leave every round a budget, and not tried: epsilon {listed}.")
-    # What was asked for first: it is what an interrupted plan has learned.
+    # The requested epsilon comes first: an interrupted plan has learned that one.
     return sorted(tried, key=lambda epsilon: (epsilon != asked, epsilon))
 
 

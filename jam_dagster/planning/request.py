@@ -59,7 +59,7 @@ class PlanRequest:
     spec
         The release of one partition, with `NeverOpened` in place of its private table.
     partition
-        Which partition's release it is; empty where the release has none.
+        Which partition's release it is; empty if the release has none.
     ledger
         The ledger that would pay; None: it is not known.
     records

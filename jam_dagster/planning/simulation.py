@@ -135,7 +135,7 @@ class Trial:
 
     `picks` counts the rounds that measured private and public marginals. `sigmas` are in counts.
     `seconds` are wall-clock, ``count`` part of ``mechanism``. The first round's facts are None
-    where none chose, and its limit where there is none. `peak_memory_mb` is the process's when the
+    if none chose, and its limit where there is none. `peak_memory_mb` is the process's when the
     table was sampled, in 2^20 bytes.
     """
 
@@ -165,7 +165,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What all trials at one epsilon come to.
+    """The summary of all trials at one epsilon.
 
     `epsilon` is of the whole release; there is one trial a seed.
     """
@@ -180,7 +180,8 @@ class CurvePoint:
         of = {
             "error": [one.error for one in self.trials],
             "public": [one.public_error for one in self.trials],
-            # Of each pair of halves, for some splits are harder than others for both.
+            # The gain is that of each pair of halves, for some splits are harder than others for
+            # both.
             "gain": [one.public_error - one.error for one in self.trials],
         }
         for name, values in of.items():

@@ -36,7 +36,7 @@ MAX_RHO = 9_000.0
 # More than the functions of floats may be wrong by, which round neither up nor down.
 _ROUNDING = 2.0**-40
 _PRECISION = Context(prec=60)
-# ln(alpha - 1) is searched between these; the optimum for any budget above one unit lies inside.
+# ln(alpha - 1) is searched between these; the optimum for any budget above one unit is inside.
 _LOG_ORDER_RANGE = (-40.0, 46.0)
 
 
@@ -60,7 +60,7 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def check_delta(delta: float) -> float:
-    """Return `delta` if it lies strictly between 0 and 1, else raise SpecificationError."""
+    """Return `delta` if it is strictly between 0 and 1, else raise SpecificationError."""
     value = _number(delta, "delta")
     if not 0.0 < value < 1.0:
         raise SpecificationError(f"delta must be strictly between 0 and 1, got {delta!r}")

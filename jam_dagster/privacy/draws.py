@@ -101,7 +101,7 @@ class Draws:
     ) -> None:
         if not 0.0 < records_share < 1.0:
             raise SpecificationError(
-                f"records_share must lie between 0 and 1, both excluded, got {records_share!r}"
+                f"records_share must be between 0 and 1, both excluded, got {records_share!r}"
             )
         self.neighbours = neighbours
         self.records_share = records_share
@@ -371,7 +371,7 @@ class Draws:
     ) -> tuple[np.ndarray, float]:
         """Release statistics with Gaussian noise.
 
-        Where it depends on private values whether `compute` fails, the charge pays for that answer:
+        If it depends on private values whether `compute` fails, the charge pays for that answer:
         it stays, and the draw is lost.
 
         Parameters
@@ -464,7 +464,7 @@ class Draws:
         """Return whether a stored outcome may be anybody's: it was paid for, and never confirmed.
 
         A process that was killed before the ledger had the digest leaves such an outcome. So does
-        whoever can write to the store, and is no part of the release.
+        everyone who can write to the store and is not part of the release.
         """
         if self._noise.repeatable or self._account.confirmed(step):
             return False
@@ -474,7 +474,7 @@ class Draws:
         """Charge a step; return what was charged for it before, and nothing is charged then.
 
         No read comes first: the charge itself looks, in its own transaction, whether the step was
-        charged before, whoever did it and whenever.
+        charged before, by any run at any time.
         """
         try:
             # A refused charge is no draw.
@@ -497,7 +497,7 @@ def _checked(
 ) -> np.ndarray:
     """Return what a draw is of, once it is of the draw's size.
 
-    What is wrong with it, and how many of it are, may depend on private values.
+    Its faults, and their number, may depend on private values.
     """
     with private_values():
         checked = check(statistics)

@@ -27,7 +27,7 @@ SOLUTION = "solution-"
 
 
 class OutcomeStore(Protocol):
-    """Where outcomes of draws, and what follows from them, are kept: all of it is releasable."""
+    """The store of outcomes of draws and their consequences: all of it is releasable."""
 
     def get(self, step: str) -> Outcome | None:
         """Return the outcome of `step`, None if it was never stored."""

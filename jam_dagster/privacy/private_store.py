@@ -60,14 +60,14 @@ def keyed_contents(secret: bytes, release: str, contents: str) -> str:
 def default_private_store(file: Path | None, place: str) -> Path:
     """Return the command line's default private store for a ledger.
 
-    It lies beside the ledger's file; for a ledger on a server, in the user's own data folder.
+    It is next to the ledger's file; for a ledger on a server, in the user's own data folder.
     """
     if file is None:
         from platformdirs import user_data_path
 
         name = hashlib.sha256(place.encode()).hexdigest()[:16]
         return user_data_path("jam_dagster", appauthor=False) / "private" / name
-    # Beside the file itself: a link must lead to the same store.
+    # Next to the file itself: a link must lead to the same store.
     real = file.resolve()
     return real.with_name(f"{real.name}-private")
 

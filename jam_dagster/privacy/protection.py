@@ -47,7 +47,7 @@ class Protection:
         _ = self.neighbours
         if not 0.0 < self.records_share < 1.0:
             raise SpecificationError(
-                f"records_share must lie between 0 and 1, both excluded, got {self.records_share}."
+                f"records_share must be between 0 and 1, both excluded, got {self.records_share}."
             )
 
     @property
@@ -82,7 +82,7 @@ class Protection:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings that differ from the default, for the digest of a specification.
 
-        Empty where single records are protected.
+        Empty if single records are protected.
         """
         found: dict[str, Any] = {}
         if self.relation != "replace_one":

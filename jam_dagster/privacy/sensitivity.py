@@ -39,7 +39,7 @@ The score of marginal q is ``||q(D) - q(M)||_1 - predicted``, in counts, with M 
 By the triangle inequality the first term moves by at most ``MARGINAL_L1 = 2``. For a private
 candidate, ``predicted = sqrt(2 / pi) sigma cells`` does not depend on D. For a public candidate,
 ``predicted = ||q(D) - q(D_pub) n / n_pub||_1`` moves by at most 2 as well, in the other direction
-where the model and the public counts lie on opposite sides of q(D) in the two cells. The sum is 4,
+where the model and the public counts are on opposite sides of q(D) in the two cells. The sum is 4,
 which is attained.
 """
 
@@ -79,7 +79,7 @@ class Neighbours:
     number of rows         k (0 if k = 1) k
     =====================  =============  ==========
 
-    All k rows may lie in one cell, so the L2 norm grows with k and not with its root. Replacing a
+    All k rows may be in one cell, so the L2 norm grows with k and not with its root. Replacing a
     person with exactly one row does not change the number of rows.
     """
 
@@ -152,8 +152,8 @@ class Neighbours:
         ``sign(d) (1 - (1 - f)^2 |d| / sqrt(((1 - f) d)^2 + c))``, of a size from f to 1: g moves
         by no more than d. So a margin's sum moves by at most the L1 sensitivity of a marginal, and
         their weighted sum by its product with ``sum_t N_t``. The largest of several sums, or of
-        them and 0, moves no further than one of them. Where f is 1 in the cells that change, that
-        is attained.
+        them and 0, moves no further than one of them. That is attained if f is 1 in the cells that
+        change.
 
         Parameters
         ----------

@@ -71,7 +71,7 @@ class PartitionRelease:
 
     @property
     def outcome(self) -> str:
-        """The verdict beside the public table in a word; empty without released errors of both."""
+        """The verdict against the public table in a word; empty without released errors of both."""
         if self.errors is None or self.errors.public is None:
             return ""
         verdict = verdict_of(self.errors)
@@ -109,7 +109,7 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, ReportFigu
                 "Dot plot: mean error of the synthetic"
                 + (" and of the public table" if told else " table")
                 + ", with 95% intervals of noise."
-                + (f" Beside the public table: {told}." if told else "")
+                + (f" Against the public table: {told}." if told else "")
                 + _error_axis(_error_rows(history)).alternative,
             ),
         )
@@ -142,7 +142,7 @@ def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     shown = [table for table in _TABLES if any(row["table"] == table for row in rows)]
     base = chart_of(rows).encode(
         x=_partition_axis(history),
-        # Beside each other: their intervals would hide one another.
+        # Side by side: their intervals would hide one another.
         xOffset=alt.XOffset("table:N", sort=shown),
         color=coloured("table:N", {table: _TABLES[table] for table in shown}),
         tooltip=[

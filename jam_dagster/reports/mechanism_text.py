@@ -40,13 +40,13 @@ def rounds_text(transcript: Transcript) -> str:
         )
     if not make_mechanism(transcript.mechanism).reads_values:
         return (
-            f"Of the private table the mechanism ({title}) read the number of records, "
+            f"From the private table the mechanism ({title}) read the number of records, "
             "and no value. "
             "Its model is that of the public table, which costs nothing but may be biased. "
             f"{ended}"
         )
     chosen = (
-        " Where the choice was charged, the mechanism chose with noise a marginal with a large "
+        " If the choice was charged, the mechanism chose with noise a marginal with a large "
         "error of the model."
         if any(one.rho_select > 0 for one in transcript.rounds)
         else ""

@@ -42,7 +42,7 @@ class ErrorAxis:
 
     @property
     def alternative(self) -> str:
-        """Where the cut bars end, for a chart's text alternative; empty if none is cut."""
+        """The ends of the cut bars, for a chart's text alternative; empty if none is cut."""
         if not self.cut:
             return ""
         named = "; ".join(f"{name} to {end:.3g}" for name, end in list(self.cut.items())[-6:])

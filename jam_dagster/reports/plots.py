@@ -264,7 +264,7 @@ def two_way_panels(
 
     cells = pair_cells(domain, pair, tables)
     down, across, gathered = cells.down, cells.across, cells.shares
-    # The square root makes rare combinations visible beside frequent ones.
+    # The square root makes rare combinations visible next to frequent ones.
     largest = max(float(share.max()) for share in gathered.values()) ** 0.5 or 1.0
     panels: dict[str, Chart] = {}
     for title, share in gathered.items():

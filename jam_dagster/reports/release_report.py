@@ -46,8 +46,8 @@ class ReportFacts:
     folders; the place of the private table is not shown. `public_released` says that the public
     table is an earlier release of the same dataset. `remaining_epsilon` is what the dataset has
     left, at the budget's delta; None without a ledger. `run` is the digest of the mechanism's run,
-    which identifies the page; it may be empty. `bounds` are what the transcript tells of the
-    errors, `history` the partitions before.
+    which identifies the page; it may be empty. `bounds` are the errors in the
+    transcript, `history` the partitions before.
     """
 
     release: str
@@ -68,7 +68,7 @@ class ReportFacts:
 
 
 _FOLDERS = re.compile(r"(?<!\S)\S*[/\\](?=\S)")
-"""Of a path in a text: where a machine keeps its files is nothing for readers of a release."""
+"""Replacement of a path in a text: readers must not see where a machine keeps files."""
 
 _RUN = re.compile(r'<meta name="jam-run" content="([0-9a-f]*)">')
 

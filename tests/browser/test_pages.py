@@ -49,7 +49,7 @@ def test_the_plan_shows_its_curve_with_numbers(visit: Open, pages: Pages) -> Non
     tooltip = page.locator("#vg-tooltip-element")
     expect(tooltip).to_be_visible()
     expect(tooltip).to_contain_text(error.split(" ")[0][:5])
-    expect(page.get_by_text("What this cannot show")).to_be_visible()
+    expect(page.get_by_text("Limits of this plan")).to_be_visible()
 
 
 @pytest.mark.parametrize("name", ["certificate", "plan"])

@@ -147,8 +147,8 @@ def test_settings_that_the_release_was_not_reserved_with(made: Released) -> None
     assert faults(made) == ["it has other settings than its specification"]
     said = specified(made)
     invented = {**said, "mechanism": {**said["mechanism"], "iterations": 7}}
-    assert faults(made, invented) == ["the specification beside its draws is another"]
-    assert faults(made, {}) == ["the specification beside its draws is another"]
+    assert faults(made, invented) == ["the specification stored with its draws is another"]
+    assert faults(made, {}) == ["the specification stored with its draws is another"]
 
 
 def test_rounds_of_a_release_that_no_draw_was_made_for(

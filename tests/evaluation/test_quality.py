@@ -80,8 +80,8 @@ def test_what_was_measured_is_compared_and_noise_is_told() -> None:
         1 - cells * 0.01 * spread * np.sqrt(2 / np.pi) / 2
         for cells, spread in ((2, 2**0.5), (4, 1))
     ]
-    assert f"the true table has about {left[0]:.1%} beside counts so noisy), trends" in text
-    assert text.endswith(f"the true table has about {left[1]:.1%} beside counts so noisy).")
+    assert f"the true table has about {left[0]:.1%} next to counts so noisy), trends" in text
+    assert text.endswith(f"the true table has about {left[1]:.1%} next to counts so noisy).")
 
 
 def test_nothing_measured_or_hidden_by_noise_is_nothing_told() -> None:

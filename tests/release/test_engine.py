@@ -323,7 +323,7 @@ def test_a_domain_that_is_drafted_says_what_it_leaves_out() -> None:
     assert said == [
         "Columns that are left out, and missing in each synthetic row:"
         "\n  year: is 2013 in every row\n  note: is missing in every row"
-        "\nWhat synthetic rows keep, as all public ones do:\n  not missing: town, sex"
+        "\nRules that synthetic rows keep, as all public ones do:\n  not missing: town, sex"
     ]
     chosen = specification(domain={"identify": "public", "columns": [*domain.names]})
     more = {"": table(50, 2).assign(age=[20, 30] * 25)}

@@ -42,7 +42,7 @@
       return cells.map((cell) => ({
         table, down: cell.down, across: cell.across, ...cell.shares,
         cell: `${pair.names[0]}: ${cell.down}; ${pair.names[1]}: ${cell.across}`,
-        // The root shows rare combinations beside frequent ones.
+        // The root shows rare combinations next to frequent ones.
         strength: Math.sqrt(Math.max(0, cell.counts[table]) / total),
       }));
     });
@@ -104,7 +104,7 @@
 
   const showPair = async (pair) => {
     const names = pair.names.join(" and ");
-    await drawPair(holder, pair, `Heat maps of ${names}; the numbers stand in the table below.`);
+    await drawPair(holder, pair, `Heat maps of ${names}; the numbers are in the table below.`);
     caption.textContent = pair.caption;
     numbers.replaceChildren(pairTable(pair));
   };

@@ -126,7 +126,7 @@ def error_bounds(
     The cells of the domain's impossible combinations are empty in D: their measured counts are
     noise, and are left out.
 
-    Where n is private, the number of records of D is at most the measured one plus
+    If n is private, the number of records of D is at most the measured one plus
     ``sigma sqrt(2 log(1 / failure))``; without any other bound the error is the sum of both
     tables' records.
     """
@@ -370,7 +370,7 @@ def chosen_score(candidates: int, sensitivity: float, epsilon: float, failure: f
     """Bound the distance of the exponential mechanism's chosen score below the best score.
 
     It chooses with a probability proportional to ``exp(epsilon s / (2 sensitivity))``: a candidate
-    that lies g below the best has at most ``exp(-epsilon g / (2 sensitivity))``, and there are at
+    that is g below the best has at most ``exp(-epsilon g / (2 sensitivity))``, and there are at
     most so many candidates.
     """
     return 2 * sensitivity / epsilon * (math.log(candidates) + math.log(1 / failure))
@@ -379,8 +379,8 @@ def chosen_score(candidates: int, sensitivity: float, epsilon: float, failure: f
 def summed_noise(cells: int, precision: float, most: float, failure: float) -> float:
     """Bound the L1 norm of the noise of a marginal that averages several measurements.
 
-    Let ``W = sum_i z_i / sigma_i^2`` be the noise before it is divided by V. What is measured next,
-    and how exactly, depends on earlier noise, so V does, and W / V is no Gaussian given V. For
+    Let ``W = sum_i z_i / sigma_i^2`` be the noise before it is divided by V. The next measurement,
+    and its precision, depend on earlier noise, so V does, and W / V is no Gaussian given V. For
     a fixed t, however, and every vector s of n signs, ``exp(t s W - t^2 n V / 2)`` is a
     supermartingale over the rounds, as what a round adds to V is known before its noise. So is the
     mean over all s, which is ``prod_c cosh(t W_c) exp(-t^2 n V / 2)``. It starts at 1, and thus
@@ -396,7 +396,7 @@ def summed_noise(cells: int, precision: float, most: float, failure: float) -> f
     """
     halvings = max(0, math.floor(math.log2(most / precision)))
     surprise = (math.log(1 / failure) + math.log((halvings + 1) * (halvings + 2))) / cells
-    # The best t for the middle of the interval in which V lies; t itself must not depend on V.
+    # The best t for the middle of the interval in which V is; t itself must not depend on V.
     middle = most * 2.0 ** -(halvings + 0.5)
     exponents = _arccosh_exp(_TILTS**2 / 2 + surprise) / _TILTS
     tilt = float(_TILTS[np.argmin(exponents)])

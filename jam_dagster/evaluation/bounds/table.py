@@ -22,7 +22,7 @@ class ErrorBound:
     clique
         The marginal.
     kind
-        ``supported``: it lies within a measured one. ``unsupported``: it lies within a candidate
+        ``supported``: it is within a measured one. ``unsupported``: it is within a candidate
         only. ``none``: neither, so the bound follows only from counts being non-negative.
     bound
         Bound on ``||q(D) - q(released)||_1``, in counts.
@@ -66,7 +66,7 @@ class ErrorBounds:
         -------
         DataFrame
             Columns ``marginal`` (names joined by " x "), ``kind``, ``bound`` (a fraction of the
-            records, at most 2 where n is public) and ``round`` (from 1; empty where measurements
+            records, at most 2 where n is public) and ``round`` (from 1; empty if measurements
             give the bound).
         """
         import pandas as pd

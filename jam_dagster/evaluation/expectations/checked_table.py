@@ -33,7 +33,7 @@ FALSE_ALARM_LEVEL = 0.001
 
 @dataclass
 class Counted:
-    """What a table in chunks counts: its rows, and each attribute's cells and missing values."""
+    """The counts of a table in chunks: its rows, and each attribute's cells and missing values."""
 
     rows: int = 0
     cells: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Counted:
 class CheckedTable:
     """A synthetic table, and the released facts that it is compared with.
 
-    Of a table that comes in chunks, `synthetic` has the rows that tell: those that are at fault,
+    For a table that comes in chunks, `synthetic` has the relevant rows: those that are at fault,
     and one of each cell of each attribute. `counted` has what the whole table counts.
     """
 
@@ -66,7 +66,7 @@ class CheckedTable:
         model: MarginalSource,
         public: MarginalSource | None,
     ) -> CheckedTable:
-        """Return a table with all its rows, or with those of its chunks that tell."""
+        """Return a table with all its rows, or with the relevant ones of its chunks."""
         facts = (domain, records, transcript, model, public)
         if not isinstance(table, TableFile):
             return cls(table, *facts)
@@ -75,7 +75,7 @@ class CheckedTable:
         return cls(pd.concat(telling), *facts, counted)
 
     def _telling(self, counted: Counted) -> pd.DataFrame:
-        """Return the rows of a chunk that tell, and count it."""
+        """Return the relevant rows of a chunk, and count it."""
         before_chunk = counted.rows
         counted.rows += len(self.synthetic)
         telling = np.zeros(len(self.synthetic), dtype=bool)
@@ -145,7 +145,7 @@ class CheckedTable:
             if one.name in self.once and written:
                 column = self.synthetic[one.name]
                 counted = one.checked_numbers(column)
-                # What is no date is outside every bound; only what is missing is null.
+                # A value that is no date is outside every bound; only a missing value is null.
                 counted[np.isnan(counted) & column.notna().to_numpy()] = np.inf
                 numbers[one.name] = counted
         return self.synthetic.assign(**numbers) if numbers else self.synthetic

@@ -1,4 +1,4 @@
-"""What every kind of expectations has: its name and words, what is asked, and what was found."""
+"""Base of all expectations: its name and words, what is asked, and what was found."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What was found: a sentence, the numbers behind it, and the counts of `ExpectationResult`."""
+    """The finding: a sentence, the numbers behind it, and the counts of `ExpectationResult`."""
 
     message: str
     metadata: dict[str, Any]
@@ -64,7 +64,7 @@ class Expectation(ABC):
 
     @classmethod
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:
-        """Return the expectation of a column in words, None where it has none."""
+        """Return the expectation of a column in words, None if it has none."""
         return None
 
     @classmethod
@@ -93,7 +93,7 @@ class Expectation(ABC):
 
     @property
     def unmeasured(self) -> str:
-        """Why there is nothing to compare with; empty where there is something."""
+        """Why there is nothing to compare with; empty if there is something."""
         return ""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Expectation(ABC):
         """Return what Great Expectations is asked."""
 
     def complete(self, outcome: dict[str, Any]) -> None:  # noqa: B027  # Most have nothing to say.
-        """Let what was found of the rows that tell be said of the whole table."""
+        """Extend the finding about the relevant rows to the whole table."""
 
     @abstractmethod
     def observed(self, outcome: Mapping[str, Any]) -> Observed:

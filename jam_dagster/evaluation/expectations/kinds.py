@@ -37,7 +37,7 @@ Rule = ImpossibleCombination | Constraint | PlannedColumn
 """A rule that a row may break."""
 
 
-# What a person asks of a table.
+# Questions that a person asks about a table.
 _SCHEMA = CheckGroup("schema", "Columns, types and number of rows are those of the domain.", True)
 _VALUES = CheckGroup("values", "Every value is one that the domain allows.", True)
 _CONSTRAINTS = CheckGroup(
@@ -196,7 +196,7 @@ class _Values(_OfRows):
 
 
 class _Bounds(_OfRows):
-    """A numeric attribute lies within its bounds."""
+    """A numeric attribute is within its bounds."""
 
     name, heading, group = "bounds", "Bounds of numbers", _VALUES
     fault, quoted = "out of bounds", True
@@ -206,7 +206,7 @@ class _Bounds(_OfRows):
         if not isinstance(column, BinnedAttribute):
             return None
         low, high = column.bounds_text
-        return f"{column.name} lies between {low} and {high}."
+        return f"{column.name} is between {low} and {high}."
 
     def asked(self) -> Asked:
         edges = self.attribute.edges

@@ -1,8 +1,8 @@
 """The score of TILT: by how much a measurement is expected to bring the workload closer.
 
 A candidate r that is measured with noise of sigma moves the model towards what was measured. A
-cell of m records goes the part f = m / (m + lambda sigma^2 / n) of the way, where lambda says for
-how many records the model stands. So the error of a margin t of r, of which the workload has N_t
+cell of m records goes the part f = m / (m + lambda sigma^2 / n) of the way, where lambda says how
+many records the model is worth. So the error of a margin t of r, of which the workload has N_t
 marginals, changes in each cell from |d| to about the root of ((1 - f) d)^2 + (2 / pi) f^2 sigma^2,
 d the deviation of the private counts from the model's.
 """
@@ -38,7 +38,7 @@ LARGEST_COMPILED = 16
 """Most attributes of a candidate in kernels.c."""
 
 ONE_WAY = 0.05
-"""The part that counts of what a larger candidate tells of its single attributes: one that is
+"""The part that counts of a larger candidate's gain for its single attributes: one that is
 wrong is better measured alone, and these parts make up most of the sensitivity."""
 
 
@@ -49,7 +49,7 @@ class Margins:
     ``(2^k,)``, the first attribute the lowest bit.
 
     N_t of a candidate r is the weight of the workload's marginals whose attributes within r are
-    exactly t, in units of the largest weight. Of a candidate of several attributes the single ones
+    exactly t, in units of the largest weight. In a candidate of several attributes the single ones
     count `ONE_WAY` only; and N of a single attribute is at most the largest sum over the margins of
     a larger candidate, which is what the sensitivity allows.
     """
@@ -130,7 +130,7 @@ def expected_gain(
 ) -> float:
     """Return by how much the measurement of a candidate brings its margins closer, in counts.
 
-    In each cell the derivative by d lies within f and 1 in size, so a record moves the score by
+    In each cell the derivative by d is within f and 1 in size, so a record moves the score by
     as much as it moves ``sum_t N_t`` marginals (`Neighbours.gain_score`).
     """
     loaded = library()

@@ -68,10 +68,10 @@ class QueryMechanism(Mechanism, ABC):
     alpha: float = alpha_setting(0.8)
 
     choices: ClassVar[dict[str, Any]] = {"queries": "marginal"}
-    """What a specification's digest and a transcript say besides the settings."""
+    """Facts in a specification's digest and a transcript in addition to the settings."""
 
     def parameters(self) -> dict[str, Any]:
-        """Return the settings, and the choices that are none, as plain values."""
+        """Return the settings, and the choices that are not settings, as plain values."""
         return super().parameters() | self.choices
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:

@@ -47,12 +47,13 @@ LEAST_CHUNK_ROWS = 100
 _ROWS_A_PROCESS = 2_000_000
 _MOST_PROCESSES = 8
 
-# Of a process beside its chunk, and of a cell while its chunk is made, as Arrow's and as pandas's.
+# Memory of a process in addition to its chunk, and of a cell while its chunk is made, as Arrow's
+# and as pandas's.
 _PROCESS_BYTES = 2**28
 _CELL_BYTES = 64
 _SHARE_OF_MEMORY = 0.5
 
-# It takes longer to send and add more of them than to count a chunk.
+# More of them take longer to send and add than to count a chunk.
 _MOST_SENT_CELLS = 2**24
 
 
@@ -144,7 +145,7 @@ def release_rows(
 
 @dataclass(frozen=True)
 class _Chunks:
-    """What makes each chunk of a table by itself, here or in another process."""
+    """A maker of each chunk of a table by itself, here or in another process."""
 
     model: Model
     transcript: Transcript

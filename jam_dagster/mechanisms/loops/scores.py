@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 LOWEST = 2.0**29
-"""The most sensitivities that a score may lie below zero."""
+"""The most sensitivities that a score may be below zero."""
 
 
 def representable(scores: np.ndarray, sensitivity: float) -> np.ndarray:

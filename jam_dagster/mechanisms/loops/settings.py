@@ -141,6 +141,6 @@ def recorded_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]
     if missing:
         raise InputError(
             f"This transcript does not record the {missing[0]} of its model's fit: it "
-            "comes from another version. Load the model that was stored beside it instead."
+            "comes from another version. Load the model that was stored with it instead."
         )
     return {name: recorded[name] for name in settings_of(mechanism)}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
 _SAMPLING = frozenset({"search", "chunk_rows"})
-"""What a transcript says of its rows only where they are not sampled alone and at once."""
+"""Parts of a transcript that occur only if rows are not sampled alone and at once."""
 
 _OPTIONAL = _SAMPLING | {"solutions"}
 """Parts that a transcript lacks if the run had none of them."""
@@ -357,7 +357,7 @@ def subject_of(clique: Clique, source: Origin = "private", table: str = "") -> s
 
 
 NOTHING = subject_of(("nothing",), "public")
-"""What the digest of a selection says where no measurement was chosen."""
+"""Content that a selection's digest has if no measurement was chosen."""
 
 NOTHING_HELPS = "nothing more helps"
 """Why a run ends where the draw chose no further measurement."""

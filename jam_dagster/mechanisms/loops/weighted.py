@@ -36,7 +36,7 @@ class HistogramMechanism(QueryMechanism):
         budgets: the weights keep the noise of every measurement.
 
     Choices where the papers are silent: a marginal is measured again only after all have been
-    measured equally often, and one with a fixed answer for all weights (all records lie in one
+    measured equally often, and one with a fixed answer for all weights (all records are in one
     cell) is no candidate.
     """
 

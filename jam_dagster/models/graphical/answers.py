@@ -51,8 +51,8 @@ class Calibrated:
 
         A marginal inside another requested one is summed from it. Only tables that several answers
         share are held, at most `held_cells` (`SHARED_CELLS` if not given), so a caller that drops
-        each answer never holds them all. What is gathered `together` takes less time, and differs
-        by rounding.
+        each answer never holds them all. Answers gathered `together` take less time, and differ by
+        rounding.
         """
         wanted = list(dict.fromkeys(masks))
         inside = _inside(wanted, self.tree.sizes)

@@ -163,7 +163,7 @@ class Beliefs:
                     parent[neighbour] = clique
                     order.append(neighbour)
         above = {c: tree.masks[c] & tree.masks[parent[c]] for c in order if c != root}
-        # Of each separator: its marginal in the child (at the last step), the sum of the child's
+        # For each separator: its marginal in the child (at the last step), the sum of the child's
         # table after the change, its ratio to the last step's, and the ratio that comes back.
         grown, up, down = ({c: self._empty(above[c]) for c in above} for _ in range(3))
         settled = {c: self._empty(above[c]) for c in above}

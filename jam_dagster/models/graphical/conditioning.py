@@ -51,6 +51,6 @@ def condition_beliefs(
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Divide, with zero where the whole is zero."""
+    """Divide, with zero if the whole is zero."""
     ratio: np.ndarray = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
     return ratio

@@ -14,7 +14,7 @@ from jam_dagster.models.graphical.junction_tree import Positions, bits, cells_of
 from jam_dagster.models.graphical.kernels import Mode, Operand, Operation, Program, Table
 
 SMALL_CLIQUE = 4096
-"""A clique of fewer cells fits the first cache: one table stands between it and its factors."""
+"""A clique of fewer cells fits the first cache: one table is between it and its factors."""
 
 SMALLER = 4
 """A table between a clique and its factors has at least this many times fewer cells."""
@@ -44,7 +44,7 @@ def ascending(table: Table, axes: Positions) -> Table:
 
 
 def grouped(masks: Sequence[int], clique: int, sizes: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Group masks under unions that are much smaller than the clique that they lie in.
+    """Group masks under unions that are much smaller than the clique that they are in.
 
     A clique is multiplied by, and summed onto, one table a group: six factors of a clique cost
     little more than two.

@@ -45,7 +45,7 @@ def cells_of(mask: int, sizes: Sequence[int]) -> int:
 
 
 def maximal(masks: Iterable[int]) -> list[int]:
-    """Return the masks that lie inside no other one, largest first, ties by value."""
+    """Return the masks that are inside no other one, largest first, ties by value."""
     kept: list[int] = []
     for mask in sorted(set(masks), key=lambda m: (-m.bit_count(), m)):
         if not any(mask & other == mask for other in kept):

@@ -49,7 +49,7 @@ class Mode(IntEnum):
     ASSIGN = 2
     """Set it to the product of the sources."""
     RATIO = 3
-    """Set it to the first source over the second, zero where both are."""
+    """Set it to the first source over the second, zero if both are."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ class Program:
         struct.target_strides = strides(operation.targets)
         cells = [operand.table.size for operand in operation.targets]
         struct.target_cells = keep(np.array(cells, dtype=np.int64))
-        # What a second thread sums onto, and a row for each thread.
+        # The table that a second thread sums onto, and a row for each thread.
         large = operation.of.table.size >= LARGE
         spare = [keep(np.empty(n)) if large else 0 for n in cells]
         struct.spare = keep(np.array(spare, dtype=np.uintp))
@@ -249,7 +249,7 @@ def contract(
     columns = math.prod(sizes[axis] for axis in fresh)
     summed = [axis for axis in axes if axis not in keep]
     if summed and axes[-1] in keep and columns >= BLOCK and table.table.size * columns > LARGE:
-        # Along a summed axis the inner loop adds in registers; a copy is cheap beside it.
+        # Along a summed axis the inner loop adds in registers; a copy is cheap compared with it.
         inner = max(summed, key=lambda axis: (sizes[axis], axis))
         order = [axis for axis in table.axes if axis != inner] + [inner]
         moved = table.table.transpose([table.axes.index(axis) for axis in order])

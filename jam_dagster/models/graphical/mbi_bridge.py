@@ -17,7 +17,7 @@ from jam_dagster.tables import Clique, Domain
 
 
 def load_mbi() -> ModuleType:
-    """Import mbi with jax in double precision, whoever imported jax first."""
+    """Import mbi with jax in double precision, regardless of who imported jax first."""
     # Single precision makes the estimation stall for tables of more than 100,000 records.
     load_jax()
     return importlib.import_module("mbi")

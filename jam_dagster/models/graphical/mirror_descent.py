@@ -66,7 +66,7 @@ class MirrorDescent:
         self._impossible = [self._mask(clique) for clique in domain.impossible_masks()]
         self._weighting = weighting
         self._sigma = 0.0
-        # Of each measured clique, in the order of first measurement: the weight of all its
+        # For each measured clique, in the order of first measurement: the weight of all its
         # measurements, their weighted sum as fractions, and the weighted sum of their squares.
         self._measured: dict[int, tuple[float, Table, float]] = {}
         self._beliefs: Beliefs | None = None

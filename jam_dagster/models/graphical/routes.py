@@ -290,7 +290,7 @@ class NearRoutes(Routes):
     def _meeting(self, mask: int) -> Iterator[tuple[int, dict[int, int]]]:
         """Yield the cliques from which each other one gives one attribute, near the attributes.
 
-        From a clique with some of them the way goes on to what gives several others, if anything
+        From a clique with some of them the way continues to what gives several others, if anything
         does.
         """
         found: dict[int, dict[int, int]] = {}

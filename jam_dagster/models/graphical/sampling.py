@@ -74,8 +74,8 @@ def sample_codes(
     attribute with cells that recur with the period of the strata.
 
     Time is linear in the rows, times the number of cliques, and in the cells of the groups that
-    occur. Beside the codes, memory is about eight arrays of `rows` numbers and three of the cells
-    of one group, or of 2^20 if that is more.
+    occur. In addition to the codes, memory is about eight arrays of `rows` numbers and three of the
+    cells of one group, or of 2^20 if that is more.
     """
     columns: dict[int, np.ndarray] = {}
     order: np.ndarray | None
@@ -108,7 +108,7 @@ def sample_given(
 ) -> np.ndarray:
     """Sample the last axis of a table for whole rows, whose places on the others are given.
 
-    The strata are those of `sample_codes`. Where nothing is given, rows are in random order.
+    The strata are those of `sample_codes`. If nothing is given, rows are in random order.
     """
     codes = np.empty(rows, dtype=np.min_scalar_type(table.shape[-1] - 1))
     order, starts, present = _groups(given, table.shape, rows, rng)

@@ -280,7 +280,7 @@ class _Graph:
             known = (neighbours == clique[:, :, None]).all(axis=0).any(axis=1)
             total += np.where(known, 0, cost.ravel()[here])
             left &= ~bit
-            # What is left inside this clique makes no other maximal one.
+            # The rest inside this clique makes no other maximal one.
             over = ~(total <= limit)
             done = over | ((left & ~around) == 0).all(axis=0)
             if done.any():

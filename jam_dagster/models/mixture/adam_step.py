@@ -60,7 +60,7 @@ def network(sizes: Sequence[int], rows: int, width: int, seed: int) -> Weights:
     """Return the weights of GEM's generator, and its inputs.
 
     Each of two hidden layers is a linear map, a normalization over the rows and a ReLU, and hands
-    on its inputs beside its outputs; a linear map to the logits follows. This is the generator of
+    on its inputs with its outputs; a linear map to the logits follows. This is the generator of
     CTGAN, which GEM's authors use.
     """
     check_size(sizes, rows, width)

@@ -17,14 +17,14 @@ EPOCH = 50
 """Steps between two looks at the loss."""
 
 SLOWEST = 1 / 8
-"""Of the learning rate, which is halved where it brings no more: below this part training ends."""
+"""Smallest part of the learning rate: training ends if a halving goes below it."""
 
 
 def public_cliques(public: PublicTables, degree: int) -> dict[str, list[Clique]]:
     """Return the marginals that are trained on: all of so many attributes that a table has.
 
-    They follow from the domains, so that a transcript is enough to train again. Where they have
-    more than `PUBLIC_CELLS` cells, the largest are left out.
+    They follow from the domains, so that a transcript is enough to train again. If they have more
+    than `PUBLIC_CELLS` cells, the largest are left out.
     """
     source: dict[Clique, str] = {}
     for name, table in public.tables.items():

@@ -22,7 +22,7 @@ from jam_dagster.models.mixture.answers import (
 from jam_dagster.tables import Clique, Domain
 
 _ROUNDING = 1e-10
-"""Of single precision: an error that is no larger is none."""
+"""Rounding error of single precision: no smaller error counts."""
 
 _MOMENTS: Mapping[str, tuple[float, float]] = {
     "l1": (MEAN_ABSOLUTE_NORMAL, math.sqrt(1 - MEAN_ABSOLUTE_NORMAL**2)),

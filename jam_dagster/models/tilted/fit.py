@@ -44,8 +44,8 @@ LARGEST_POTENTIAL = 60.0
 """The largest potential of a cell, less the mean of its clique: more says nothing."""
 
 FOLLOWED = 0.05
-"""The least s, in units of sigma / n. What is gained by following a measurement more closely is
-little, and potentials grow without end."""
+"""The least s, in units of sigma / n. Little is gained by following a measurement more
+closely, and potentials grow without end."""
 
 LEAST_CURVATURE = 1e-8
 """The least curvature by which a fit sets its units."""
@@ -61,7 +61,7 @@ LARGEST_ANSWER = 1e9
 """The largest fraction that a measurement may say: noise may say anything."""
 
 STRENGTHS = np.logspace(0, 9, 46)
-"""What the strength of the model in a measured marginal may be, in records; see `strengths_of`."""
+"""Possible strengths of the model in a measured marginal, in records; see `strengths_of`."""
 
 FEW = 100_000
 """Up to so many records the largest strength is as much; beyond, it is their number."""
@@ -70,8 +70,8 @@ EVIDENCE = 3.0
 """How much likelier, in nats, a strength below the largest must be for the model to be wrong."""
 
 CAUTION = 2.0
-"""How much likelier, in nats, the largest strength is held to be besides, once it is wrong: what a
-marginal of many cells lets through by mistake costs more than what it would gain."""
+"""How much likelier, in nats, the largest strength is also held to be, once it is wrong: mistakes
+that a marginal of many cells lets through cost more than its gain."""
 
 BINS = 4.0
 """The cells of a marginal count as so many sizes for each factor of e."""
@@ -84,7 +84,7 @@ SETTLED = 1e-5
 
 FINE = 0.05
 """The fit that is released ends when a step gains no more nats than this, for all the records
-together that the model stands for. In between a coarser one tells what to measure next."""
+together that the model stands for. In between a coarser one shows which to measure next."""
 
 
 @dataclass
@@ -128,7 +128,7 @@ def strength_of(
     sigma: float,
     total: float,
 ) -> float:
-    """Return lambda: for how many records of its own the model's answer stands.
+    """Return lambda: how many records of its own the model's answer is worth.
 
     If lambda is the strength, what is measured less what the model says is normal with variance
     ``sigma^2 + n m / lambda`` in a cell of m records. The largest strength is taken unless another
@@ -149,7 +149,7 @@ def strength_of(
     likelihoods[-1] += CAUTION
     chances = np.exp(likelihoods - likelihoods.max())
     risks = _expected_errors(counts, sigma, total) @ (chances / chances.sum())
-    # Of equal ones the largest.
+    # The largest of equal ones is taken.
     return float(strengths[::-1][int(risks[::-1].argmin())])
 
 
@@ -196,11 +196,11 @@ class TiltFit:
             self._mask(q) for q in (*prior.potentials, *prior.domain.impossible_masks())
         ]
         self._theta = np.empty(0)
-        # What of theta tells in the model: less a constant for each clique, and bounded.
+        # The identifiable part of theta: less a constant for each clique, and bounded.
         self._potentials = np.empty(0)
         self._beliefs: Beliefs | None = None
         self._calibrated = prior.model(total).network.calibrated
-        # Of the network and of the records: the logarithm of their sum after the tilt.
+        # For the network and for the records: the logarithm of their sum after the tilt.
         self._log_network = 0.0
         self._log_records = 0.0
         size = 0 if prior.support is None else prior.support.size

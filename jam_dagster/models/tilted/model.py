@@ -30,7 +30,7 @@ class TiltedModel(StoredModel):
     network
         The graphical model.
     rows
-        The weighted public records; None where there are none.
+        The weighted public records; None if there are none.
     share
         b, the probability of the records.
     cliques

@@ -1,6 +1,6 @@
 """A Bayesian network over a k-tree, learnt from the counts of public tables.
 
-Each attribute has at most two parents, which lie in one family of the network so far. A conditional
+Each attribute has at most two parents, which are in one family of the network so far. A conditional
 backs off from more parents to fewer, down to the uniform distribution:
 
     p(v | s_1..s_j) = (count(v, s_1..s_j) + a_j p(v | s_1..s_j-1)) / (count(s_1..s_j) + a_j)
@@ -37,7 +37,7 @@ STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 A_PARENT = 10.0
 """How much likelier, in nats, each parent must make a family. The best of hundreds of families is
-likelier by a few nats though nothing hangs together, which is much where records are few."""
+likelier by a few nats though nothing is related, which is much where records are few."""
 
 DIFFERENT = 30.0
 """How much likelier, in nats, a family that knows the table must be to depend on it. A further
@@ -99,7 +99,7 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
     counts.load(singles)
     chosen = [_root(counts, alone, singles)]
     placed = [chosen[0].child]
-    # Of each attribute still to be placed: its best family so far.
+    # For each attribute still to be placed: its best family so far.
     best = {name: alone[name] for name in names if name not in placed}
     fresh: list[Clique] = [(placed[0],)]
     while best:

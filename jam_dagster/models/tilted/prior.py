@@ -27,7 +27,7 @@ class PublicPrior:
     """``p0 = (1 - a) network + a records``, of public data alone.
 
     `potentials` are the logarithms of the network's conditional distributions. `support` has the
-    distinct public records with all attributes, None where there are none in memory, and
+    distinct public records with all attributes, None if there are none in memory, and
     `log_weights` the logarithms of their frequencies. `share` is a.
     """
 

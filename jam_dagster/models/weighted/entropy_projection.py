@@ -115,7 +115,7 @@ class _Band:
     def worst(self, weights: npt.NDArray[np.float64]) -> tuple[float, _Band, int, float]:
         """Return the largest distance from what is allowed, in which cell, and what weights say.
 
-        Where weights say 0 or 1 there is no weight that could be moved. Of a cell that holds all
+        Where weights say 0 or 1 there is no weight that could be moved. For a cell that holds all
         weight they may say a little less, by rounding.
         """
         said = self.answer.answer(weights)

@@ -56,7 +56,7 @@ class Answer:
     def movable(self, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Return of which cells the weights can change the answer, the shape of `wanted`.
 
-        A cell that no record with weight lies in stays at 0, and one that all of them lie in at 1.
+        A cell that no record with weight is in stays at 0, and one that all of them are in at 1.
         """
         size = len(self.wanted)
         inside = np.bincount(self.codes[held], minlength=size)
@@ -66,7 +66,7 @@ class Answer:
     def error(self, weights: npt.NDArray[np.float64]) -> float:
         """Return the largest absolute difference in a cell that holds records.
 
-        What is wrong in the others no weights can change.
+        No weights can correct errors in the others.
         """
         return float(np.abs(self.difference(weights)).max(where=self._occupied, initial=0.0))
 
@@ -115,7 +115,7 @@ class HistogramFit(ABC):
     def multiply(self, answer: Answer, step: npt.NDArray[np.float64]) -> None:
         """Multiply the weights of the records of each cell of an answer by ``exp(step)``.
 
-        Steps are finite; those of cells that no record lies in have no effect.
+        Steps are finite; those of cells that no record is in have no effect.
         """
         codes = answer.codes
         self.logs += step[codes]

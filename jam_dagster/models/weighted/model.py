@@ -115,7 +115,7 @@ class WeightedTable(StoredModel):
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Sample a table with marginals as close to the model's as whole rows allow.
 
-        Records lie in lexicographic order, and each of `rows` even strata of their weights gives
+        Records are in lexicographic order, and each of `rows` even strata of their weights gives
         one, so the count of every run of records is within two of its expectation.
 
         Raises

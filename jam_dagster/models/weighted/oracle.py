@@ -44,7 +44,7 @@ class BestRecords:
     queries
         Their weights w.
     bonuses
-        b, for all attributes' values side by side, shape ``(programs, values)``. Where they differ,
+        b, for all attributes' values side by side, shape ``(programs, values)``. If they differ,
         one record is best.
     """
 
@@ -54,7 +54,7 @@ class BestRecords:
 
     @property
     def slack(self) -> float:
-        """By how much less a record may be worth than what another solver finds."""
+        """Most by which a record may be worth less than another solver's."""
         return SLACK * math.fsum(self.queries.values())
 
     def worth(self, records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -52,8 +52,8 @@ def consistent(
     Returns
     -------
     dict
-        A table for each clique, in their order. What marginals share is the mean of their sums,
-        weighted by one over its variance; the difference is spread evenly.
+        A table for each clique, in their order. The shared part of marginals is the mean of their
+        sums, weighted by one over its variance; the difference is spread evenly.
     """
     tables, precisions = _averaged(measurements)
     possible = {clique: possible_cells(domain, clique) for clique in tables}
@@ -119,7 +119,7 @@ def _without_negatives(table: np.ndarray, possible: np.ndarray) -> npt.NDArray[n
     """
     total = max(float(table.sum()), 0.0)
     ordered = -np.sort(-table[possible])
-    # Of the largest k cells, each less the same number, the last is still positive.
+    # The last of the largest k cells, each less the same number, is still positive.
     less = (np.cumsum(ordered) - total) / np.arange(1, ordered.size + 1)
     kept = np.flatnonzero(ordered > less)
     cleaned = np.zeros(table.shape)

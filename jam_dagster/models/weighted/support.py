@@ -17,13 +17,13 @@ LARGEST_DOMAIN_CELLS = 2**22
 """Cells of a domain that a distribution over all of them may have: 32 MiB of weights."""
 
 _HELD_BYTES = 2**28
-"""Of joint codes that are kept, because every round asks for the same marginals."""
+"""Largest number of joint codes that are kept, because every round asks for the same marginals."""
 
 
 class Support:
     """Distinct records over a domain, in lexicographic order.
 
-    None may occur twice, or lie in an impossible combination of the domain. `whole` says whether
+    None may occur twice, or be in an impossible combination of the domain. `whole` says whether
     these are all possible records.
     """
 
@@ -51,7 +51,7 @@ class Support:
         held = table.take(_possible(table))
         if not held.records:
             raise DomainError(
-                "Every record of the public table lies in a combination that the domain declares "
+                "Every record of the public table is in a combination that the domain declares "
                 "impossible: check the domain, or give another public table."
             )
         # The last key is the first to be sorted by.
@@ -139,7 +139,7 @@ def public_records(domain: Domain, public: MarginalSource) -> EncodedTable:
 
 
 def _possible(table: EncodedTable) -> npt.NDArray[np.bool_]:
-    """Return which records lie in no impossible combination."""
+    """Return which records are in no impossible combination."""
     allowed = np.ones(table.records, dtype=bool)
     for clique, impossible in table.domain.impossible_masks().items():
         allowed &= ~impossible[tuple(table.column(name) for name in clique)]

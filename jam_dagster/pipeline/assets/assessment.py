@@ -78,7 +78,7 @@ def verdict_on(
 
 def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
     restricted = name == "release_report_restricted"
-    # An exact error is none of the releasable page's business, and not among its inputs.
+    # An exact error is not part of the releasable page, nor among its inputs.
     shown = ["workload_error"] if restricted or graph.spec.evaluation_mode == "private" else []
 
     @release_asset(
@@ -162,10 +162,10 @@ def history_of(
 ) -> list[PartitionRelease]:
     """Return the releases of earlier partitions and, last, of this run; none without partitions.
 
-    They lie in the store of this release, which holds nothing that may be seen by fewer people; a
+    They are in the store of this release, which holds nothing that may be seen by fewer people; a
     partition whose noise was of another kind, or whose run is another than was made last, is left
     out.
-    Errors are told where noise hides them.
+    Errors that noise hides are marked.
     """
     graph, partition = step.graph, step.partition
     if graph.spec.partitions is None:

@@ -41,7 +41,7 @@ PRIVATE_STEP = (
 )
 """The assets of the one step that opens the private table."""
 
-# Whichever of these somebody asks for, the release is reserved.
+# The release is reserved if somebody asks for any of these.
 _RESERVING = ("privacy_budget", *PRIVATE_STEP)
 
 
@@ -110,7 +110,7 @@ def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:
         "group_name": graph.group or graph.spec.release,
         "owners": list(graph.owners),
         "tags": tags,
-        # As a kind, the label is seen on the asset's card in the graph.
+        # The label is a kind, so that it is seen on the asset's card in the graph.
         "kinds": {label.value, *asset.kinds},
         "metadata": _metadata(graph, name),
         "code_version": code_version(graph, name),
@@ -136,7 +136,7 @@ def _metadata(graph: ReleaseGraph, name: str) -> dict[str, Any]:
     if name == "privacy_budget" and graph.spec.exact:
         mark[DATASET] = graph.spec.dataset
     if name == "private_records":
-        # What the label check goes by, and a translation must leave.
+        # The label check goes by these, and a translation must leave them.
         for source in graph.source_deps("private_records"):
             mark[PRIVATE_SOURCE] = source.to_user_string()
     if domain is None or graph.spec.domain.restricted:
@@ -154,7 +154,7 @@ def table_metadata(graph: ReleaseGraph, name: str, domain: Domain) -> dict[str, 
     upstream = {
         "private_records": graph.source_deps("private_records"),
         "private_discretized": [graph.key("private_records")],
-        # Which columns each of several has is known once they are read.
+        # The columns of each of several tables are known once they are read.
         "public_discretized": [
             graph.key(name) for name, table in graph.public_records.items() if not table
         ],
@@ -217,7 +217,7 @@ def previous_asset(graph: ReleaseGraph) -> dg.AssetSpec:
             "about": "The synthetic table of each partition is the public table of the next one."
             " No step materializes this asset: it represents `synthetic_records` one partition"
             " ago, and the run that makes that table reports it.",
-            "who_may_see_it": "Whoever may see `synthetic_records`.",
+            "who_may_see_it": "Everyone who may see `synthetic_records`.",
             BUILT_METADATA: built(label, charges=False),
         },
         partitions_def=graph.partitions_def,

@@ -131,7 +131,7 @@ def _asked(graph: ReleaseGraph, domain: Domain) -> dict[str, Any]:
     return {
         "dataset": spec.dataset,
         "epsilon": spec.privacy.epsilon,
-        # As text: a plot over time of what never changes tells nothing.
+        # Texts, since a plot over time of a constant is useless.
         "delta": f"{spec.privacy.delta:g}",
         "rho": graph.spec.budget.rho,
         "specification": spec.digest(domain),

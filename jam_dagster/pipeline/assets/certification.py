@@ -38,7 +38,7 @@ NAME = "release_certificate"
 
 def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the certificate of a release."""
-    # Exact errors were not charged for, and are none of a certificate's business.
+    # Exact errors were not charged for, and are not part of the certificate.
     paid = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
 
     @release_asset(
@@ -166,7 +166,8 @@ def run_summary(
 ) -> str:
     """Return the end of a run in a few lines, for the log.
 
-    `error` is what was paid for. Exact errors are not shown: a launcher's output may lie anywhere.
+    `error` is what was paid for. Exact errors are not shown: a launcher's output may be kept
+    anywhere.
     """
     graph, key = step.graph, run.release.key
     of = f"release {key.release}" + (f", partition {key.partition}" if key.partition else "")

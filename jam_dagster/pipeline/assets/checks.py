@@ -139,7 +139,7 @@ def _stored(
     validated: "TableChecks",
 ) -> "UPath":
     """Write the page of checks and their results next to the table; return the page's path."""
-    # It takes seconds to import, and a code location should load in less.
+    # The import takes seconds, and a code location should load in less.
     from jam_dagster.reports.checks_page import render_checks
 
     page = render_checks(
@@ -163,7 +163,7 @@ def _result(
     *,
     shown: bool,
 ) -> dg.AssetCheckResult:
-    """Sum up the expectations behind a check; of what may not leave tell the outcome only."""
+    """Sum up the expectations behind a check; of a restricted one, the outcome only."""
     failed = [one for one in behind if not one.passed]
     metadata: dict[str, Any] = {"page": dg.MetadataValue.path(page)}
     skipped = sum(not one.measured for one in behind)
@@ -224,7 +224,7 @@ def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reasons(graph: ReleaseGraph, run: ReleaseRun) -> list[str]:
-    """Return why the table may not leave; empty where it may."""
+    """Return why the table may not leave; empty if it may."""
     reasons = list(graph.spec.not_releasable_because)
     if not run.transcript.releasable and not reasons:
         reasons.append(f"the transcript was drawn with {run.transcript.noise} noise")
@@ -271,7 +271,7 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name=f"{graph.spec.release}__verdict",
-        description="What the workload error says.",
+        description="The finding of the workload error.",
         config_schema=NO_CONFIG,
         specs=[
             dg.AssetCheckSpec(
@@ -324,7 +324,7 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
             elif not graph.tells_data("workload_error"):
                 description, metadata = outcome, {"restricted": True}
             elif workload_error.restricted:
-                # Dagster prints descriptions, and a launcher's output may lie anywhere.
+                # Dagster prints descriptions, and a launcher's output may be kept anywhere.
                 description = f"{outcome}. Restricted: exact statistics of private data."
                 metadata = {"verdict": said, **numbers, "restricted": True}
             else:

@@ -53,7 +53,7 @@ ASSETS = {
         "No row of it is kept. One step opens it, once, and makes all that follows from it up to"
         " the errors.",
         ("pandas", "parquet"),
-        "Nothing of it is shown in this UI but its schema. What leaves is `synthetic_records`.",
+        "Nothing of it is shown in this UI but its schema. Only this leaves: `synthetic_records`.",
     ),
     "private_discretized": Described(
         "The private table as codes.",
@@ -82,7 +82,7 @@ ASSETS = {
         ("pandas", "parquet"),
         "`preview` shows its first rows, `csv` and `path` say where the files are,"
         " {pictured} pictures some attributes. Its checks are Great Expectations; the"
-        " path to the page of all of them stands in each. Every column comes from {columns} table,"
+        " path to the page of all of them is in each. Every column comes from {columns} table,"
         " through the mechanism.",
     ),
     "workload_error": Described(
@@ -100,7 +100,7 @@ ASSETS = {
     ),
     "release_certificate": Described(
         "Promises, draws and charges.",
-        "What the release promises, every draw that it made, what it was charged, and whether the"
+        "The release's promises, every draw that it made, what it was charged, and whether the"
         " table may leave; `jam-dagster certificate verify` checks it without private data.",
         ("json", "html"),
         "`page` is what a privacy officer reads; `verify` is the command that proves it.",
@@ -238,5 +238,5 @@ def _cost(name: str, spec: ReleaseSpec) -> str:
     epsilon = epsilon_from_rho(share, spec.privacy.delta)
     return (
         f"Up to rho {share:.6g} (by itself epsilon {epsilon:.3g}) of the dataset"
-        f" {one_line(spec.dataset)}, charged before each draw. Made again, it costs nothing."
+        f" {one_line(spec.dataset)}, charged before each draw. Rendering it again costs nothing."
     )

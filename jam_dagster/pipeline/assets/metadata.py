@@ -1,6 +1,6 @@
 """Metadata of assets: schemas, lineage, tables and pictures.
 
-Nothing here looks at a private table. What these functions are given is the domain, what the
+Nothing here looks at a private table. These functions are given the domain, what the
 mechanism released, or public.
 """
 
@@ -74,7 +74,7 @@ def column_lineage(names: Iterable[str], upstream: Sequence[dg.AssetKey]) -> dg.
 
 
 def domain_table(domain: Domain) -> dg.TableMetadataValue:
-    """Return one row an attribute, as wide as fits beside its name in Dagster's UI."""
+    """Return one row an attribute, as wide as fits next to its name in Dagster's UI."""
     return dg.MetadataValue.table(
         records=[
             dg.TableRecord(
@@ -91,7 +91,7 @@ def domain_table(domain: Domain) -> dg.TableMetadataValue:
 def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
     """Return one row a round: what was measured where, and what it cost.
 
-    As many columns as fit beside their name in Dagster's UI; the transcript has all.
+    As many columns as fit next to their name in Dagster's UI; the transcript has all.
     """
     return dg.MetadataValue.table(
         records=[
@@ -111,7 +111,7 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
             columns=[
                 dg.TableColumn("round", "number", "The round, from 1."),
                 dg.TableColumn(
-                    "percent", "number", "What selection and measurement cost of the run's rho."
+                    "percent", "number", "The cost of selection and measurement in the run's rho."
                 ),
                 dg.TableColumn(
                     "measured",
@@ -127,7 +127,7 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
 
 
 def _measured(one: Round) -> str:
-    """Tell where a round measured, or with what noise, or that it lost its measurement."""
+    """State where a round measured, or with what noise, or that it lost its measurement."""
     if one.measurement is None:
         return "lost"
     return one.origin if one.source == "public" else f"± {one.sigma:,.1f}"

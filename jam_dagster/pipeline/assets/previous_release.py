@@ -1,7 +1,7 @@
 """The release of the partition before, as the public table of the next.
 
-What a release was drawn on stays: its archive keeps the public table, and a partition that is made
-again gets it from there, whatever became of the partition before in the meantime.
+The tables behind a release stay: its archive keeps the public table, and a partition that is rerun
+gets it from there, whatever became of the partition before in the meantime.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def check_public_codes(
     """Raise unless a partition is about to be drawn on its public table as it is now.
 
     A run may leave out the steps before the mechanism's, and the release of the partition before
-    may have been withdrawn or made again since these steps ran.
+    may have been withdrawn or rerun since these steps ran.
     """
     graph = step.graph
     archive = _archive(step, codes.domain)
@@ -141,7 +141,7 @@ def _check_reliance(
         run.model,
         public,
         specification=archive.specification,
-        # What was read, and not what lies there by now.
+        # The digest is of the table as it was read, not as it is by now.
         content=run.content,
         certificate=store.beside(
             graph.key("release_certificate"), before, CertificateFormat.suffix
@@ -198,7 +198,7 @@ def drawn_on(step: ReleaseStep, domain: Domain) -> tuple[str, bool]:
 
 
 def report_release(step: ReleaseStep, run: ReleaseRun) -> None:
-    """Tell Dagster that the next partition has a release to be drawn on."""
+    """Report to Dagster that the next partition has a release to be drawn on."""
     graph = step.graph
     metadata: dict[str, Any] = {"synthetic_records": graph.key("synthetic_records")}
     if graph.tells_data("synthetic_records"):
@@ -227,7 +227,7 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
     store, partition = step.store(MECHANISM_RUN), step.partition
     name = f"Partition {partition} of release {graph.spec.release}"
     records = graph.key("synthetic_records")
-    # It may have been made by another mechanism.
+    # Another mechanism may have made the release.
     keys = [key for key in graph.run_keys() if store.holds(key, before)]
     if not (store.holds(records, before) and keys):
         raise InputError(
@@ -248,12 +248,12 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
     key = run.release.key
     if (key.dataset, key.release) != (graph.spec.dataset, graph.spec.release):
         raise InputError(
-            f"{name} needs the release of {before}, but what lies there of {before} is of release"
+            f"{name} needs the release of {before}, but the stored one of {before} is of release"
             f" {key.release} of dataset {key.dataset}: materialize {before} first. Nothing was"
             f" charged."
         )
     if graph.spec.releasable:
-        # Labels and stores keep it out too; what lies in a store may have been put there by hand.
+        # Labels and stores keep it out too; what is in a store may have been put there by hand.
         made_with = ""
         if run.model.domain.restricted:
             made_with = "over a domain from private data"

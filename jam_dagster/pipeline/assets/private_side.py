@@ -65,7 +65,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             )
             _reserve(step, engine, public, inputs.get(PUBLIC_RECORDS))
         kept: list[Drawn] = []
-        # Of a table in chunks, until the store has it.
+        # The folder holds a table in chunks until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
             errors: ReleaseErrors | None = None
             failed: Exception | None = None
@@ -83,7 +83,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 again = "the same run, launched once more,"
                 step.context.log.warning(engine.funding.after_interrupt(again))
                 raise
-            # The private table is closed. What is paid for stays, even if the evaluation failed.
+            # The private table is closed. The paid results stay, even if the evaluation failed.
             (drawn,) = kept
             yield from _private_tables(step, engine, source, domain)
             yield from _outcomes(step, drawn, public)
@@ -91,7 +91,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 with refusal_ends_run(context):
                     raise failed
             if errors is not None and "workload_error" in graph.names:
-                # As the steps to come find it: the checks of a table are made once.
+                # The later steps find the same: the checks of a table are made once.
                 table = step.load("synthetic_records", step.partition, TableFile)
                 verdict = verdict_on(graph, drawn.run, drawn.sample.codes, table, public, errors)
                 yield dg.MaterializeResult(
@@ -154,11 +154,11 @@ def _reserve(
 
 
 def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: Domain) -> _Made:
-    """Tell what was read, of which nothing is kept; never how many rows there are."""
+    """Report what was read, of which nothing is kept; never how many rows there are."""
     graph, read = step.graph, {"source": source.describe(), "kept": "no row of it"}
     if engine.counted_by is not None:
         read["counted_by"] = engine.counted_by
-        step.context.log.info(f"What counted the private table: {engine.counted_by}")
+        step.context.log.info(f"The private table was counted by {engine.counted_by}")
     for name, shown in (("private_records", read), ("private_discretized", {})):
         metadata: dict[str, Any] = dict(shown)
         if not domain.restricted:
@@ -180,7 +180,7 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
     store, csv = step.store(name), step.beside(name, ".csv")
     shown: dict[str, Any] = {}
     if isinstance(sample.table, TableFile):
-        # Of a table with fewer rows that lay here before.
+        # The file is of a table with fewer rows that was stored here before.
         csv.unlink(missing_ok=True)
     else:
         mark(run, sample.table)
@@ -202,14 +202,14 @@ def _log_round(step: ReleaseStep, done: Round, rounds: int | None) -> None:
     if step.graph.tells_data(MECHANISM_RUN):
         step.context.log.info(done.line(rounds))
     elif rounds is not None:
-        # Where the number of rounds is unknown before, private data had a say in it.
+        # If the number of rounds is unknown before, private data had a say in it.
         step.context.log.info(f"round {done.index + 1}/{rounds}")
 
 
 def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
     """Return the expected number of rounds, or raise if the mechanism cannot start.
 
-    Of a domain from private data no size is shown.
+    No size of a domain from private data is shown.
     """
     mechanism = graph.spec.mechanism.build()
     workload = graph.spec.workload.build(domain)
@@ -224,13 +224,13 @@ def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
         size = " raise mechanism.size_limit_mb," if "size_limit_mb" in settings else ""
         raise type(error)(
             "The mechanism cannot start over a domain that was identified from private data; why"
-            " is withheld, because it tells sizes of the domain. Lower domain.bins, the workload's"
+            " is withheld, because it shows sizes of the domain. Lower domain.bins, the workload's"
             f" degree{rounds},{size} or declare the domain."
         ) from None
     return mechanism.expected_rounds(domain, workload)
 
 
-# Pictures lie in the event log, which should stay small; the report has them all.
+# Pictures are in the event log, which should stay small; the report has them all.
 PICTURED_ATTRIBUTES = 4
 
 
@@ -247,7 +247,7 @@ def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
     transcript, delta = result.transcript, graph.spec.privacy.delta
     configured: dict[str, Any] = {
         "rho_budget": transcript.rho_budget,
-        # As text: a plot over time of what never changes tells nothing.
+        # Texts, since a plot over time of a constant is useless.
         "delta": f"{delta:g}",
         "noise": transcript.noise,
         "neighbours": transcript.neighbours.describe(),
@@ -281,7 +281,7 @@ def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "choices_per_round": pictures(
             {"Choices per round": png(plots.choices_per_round(transcript))}
         ),
-        # What is left of rounding is none.
+        # The rest after rounding is not a loss.
         "rho_returned": max(0.0, round(transcript.rho_budget - transcript.rho_spent, 12)),
         "ended": transcript.ended,
         "model_mb": result.model.size_mb,
@@ -298,7 +298,7 @@ def sample_metadata(
     if not domain.restricted:
         metadata |= table_metadata(graph, name, domain)
     if graph.tells_data(name) or graph.spec.neighbours.records_public:
-        # Seeded noise around a private number tells it to everyone who knows the seed.
+        # Seeded noise around a private number shows it to everyone who knows the seed.
         metadata["dagster/row_count"] = sample.codes.records
     if not graph.tells_data(name):
         return metadata | graph.withheld_note()

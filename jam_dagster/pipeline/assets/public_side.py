@@ -177,7 +177,7 @@ def _tables(graph: ReleaseGraph, records: Mapping[str, pd.DataFrame]) -> dict[st
 
 
 def _several(graph: ReleaseGraph, public: PublicTables) -> dict[str, Any]:
-    """Tell what several public tables know, and where each column comes from."""
+    """Report what several public tables know, and where each column comes from."""
     metadata: dict[str, Any] = {
         "dagster/row_count": sum(table.records for table in public.tables.values())
     }

@@ -1,6 +1,6 @@
 """Tables of a release that are assets of the project: found, held to their labels, and loaded.
 
-What a step depends on it need not load before its body runs. A private table is loaded in the
+A step's dependencies need not be loaded before its body runs. A private table is loaded in the
 body, once the release was reserved.
 """
 
@@ -50,7 +50,7 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
         raise PrivacyLabelError(
             f"Asset {key.to_user_string()} is the private table of release {graph.spec.release},"
             f" and is kept by {RELEASABLE_STORE}, the store of what may leave. Keep it elsewhere,"
-            f" for instance by private_io_manager, and delete what lies there. Nothing was charged."
+            f" for instance by private_io_manager, and delete what is there. Nothing was charged."
         )
     # A launch that moves what keeps the asset gives the release another table.
     check_launch(context.run, (_kept_by(asset),))
@@ -60,7 +60,7 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
             f" is kept by {PRIVATE_STORE}, the store of private tables. Name a table that"
             f" everybody may see, or keep it elsewhere. Nothing was charged."
         )
-    # What else is labelled is known only here, where the release meets the project.
+    # Other labelled assets are known only here, where the release meets the project.
     check_privacy_labels(spec for one in project.assets_defs for spec in one.specs)
 
     def load() -> object:
@@ -155,7 +155,7 @@ def _project(context: dg.AssetExecutionContext) -> AssetGraph:
 def _upstream_partition(
     graph: ReleaseGraph, asset: AssetNode, context: dg.AssetExecutionContext
 ) -> str | None:
-    """Return the partition of an asset that is this of the release, None where it has none."""
+    """Return the partition of an asset that is this of the release, None if it has none."""
     name, release = asset.key.to_user_string(), graph.spec.release
     if asset.metadata.get(STUB):
         raise InputError(_missing(name, f"a table of release {release}"))

@@ -50,7 +50,7 @@ class ReleaseStep:
 
     @cached_property
     def partition(self) -> str:
-        """The partition that the step runs for; empty where the release has none."""
+        """The partition that the step runs for; empty if the release has none."""
         return self.graph.partition_of(self.context)
 
     def store(self, name: str) -> "ReleaseStore":
@@ -77,7 +77,7 @@ class ReleaseStep:
     def place(
         self, domain: Domain, spec: "ReleaseSpec | None" = None, *, stores: "_Stores" = ()
     ) -> StorePlace:
-        """Return where the draws lie; given the specification, the release may begin there."""
+        """Return the place of the draws; given the specification, the release may begin there."""
         return StorePlace(
             self.archive,
             self.graph.spec.key(domain, self.partition),
@@ -92,7 +92,7 @@ class ReleaseStep:
     def checked_source(self, name: str) -> Source:
         """Return a source that the step can read, once the places and the tables are apart.
 
-        What was checked when the release was defined is checked again for the partition of the
+        The checks of the release's definition are repeated for the partition of the
         run: files, links and variables may be others here.
         """
         check_launch(self.context.run, STORES)
@@ -158,7 +158,7 @@ class ReleaseStep:
         source = graph.source("private_records", partition)
         identity = source.identity()
         if source.asset_key is not None and partition:
-            # The partition stands in no text of the source.
+            # The partition is in no text of the source.
             identity = canonical(source=identity, partition=partition)
         counted = graph.spec.neighbours.records_public
         template = template_of(graph.spec.private, partition, counted=counted)

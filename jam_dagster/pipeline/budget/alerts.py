@@ -36,7 +36,7 @@ AlertKind = Literal["refused", "low"]
 
 ALERT = "budget_alert"
 _AT_ONCE = 100
-# Reports may stand before an alert, however many. A tick that takes a minute is stopped, and would
+# Reports may be before an alert, however many. A tick that takes a minute is stopped, and would
 # begin again.
 _SECONDS = 20
 
@@ -146,7 +146,7 @@ def build_budget_sensor(
     A release leaves an alert if it is refused for want of budget or approval, and if it fits but
     few partitions after it will. Alerts from before the sensor's first run are not passed on.
     An alert whose `notify` fails is tried again at the next tick.
-    What is reported from outside of the code location's runs is not believed, and where the cursor
+    Reports from outside of the code location's runs are not believed, and where the cursor
     was reset, alerts are passed on again.
 
     Parameters
@@ -188,7 +188,7 @@ def build_budget_sensor(
                     except Exception:
                         if not sent:
                             raise
-                        # What was sent must not be sent again: the rest waits for the next tick.
+                        # Sent alerts must not be sent again: the rest waits for the next tick.
                         context.log.exception("an alert could not be sent; it is tried again")
                         context.update_cursor(json.dumps(after))
                         return dg.SkipReason(f"{sent} sent; another could not be")

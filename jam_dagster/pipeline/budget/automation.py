@@ -14,7 +14,7 @@ from jam_dagster.pipeline.budget.labels import CHARGES_TAG, RESERVES_TAG
 if TYPE_CHECKING:
     from jam_dagster.release.partitions import PartitionsSpec
 
-# What others wait for: where these are late, the release is.
+# Others wait for these assets: if they are late, the release is.
 DUE = ("synthetic_records", "release_certificate", "release_report")
 
 _CRON_TICK = "cron_tick_passed"
@@ -24,7 +24,7 @@ _LAST_SAFE_DAY = 27
 def pool_of(dataset: str) -> str:
     """Return the pool of the steps that spend from a protected dataset.
 
-    Where the instance limits it to one, releases of a dataset draw one after another. Pools are
+    If the instance limits it to one, releases of a dataset draw one after another. Pools are
     unlimited unless somebody limits them: what keeps a budget is the ledger's own lock.
     """
     return f"jam/{dataset}"
@@ -54,7 +54,7 @@ def freshness_of(partitions: PartitionsSpec | None, tick: str | None) -> dg.Fres
 def check_automation(specs: Iterable[dg.AssetSpec]) -> None:
     """Refuse an automation condition under which a step would spend without being asked.
 
-    What spends may be started by a person, a schedule, or a condition that waits for the tick of
+    Spending may be started by a person, a schedule, or a condition that waits for the tick of
     a clock (``AutomationCondition.on_cron``). One that answers to what happens upstream, or to what
     is missing, as ``eager`` does, would spend whenever somebody else's asset changes.
     """
@@ -73,9 +73,9 @@ def check_automation(specs: Iterable[dg.AssetSpec]) -> None:
 
 
 def _waits_for_a_tick(condition: dg.AutomationCondition[Any]) -> bool:
-    """Whether a condition cannot be true but after the tick of a clock, as far as its form tells.
+    """Whether a condition cannot be true but after the tick of a clock, as far as its form shows.
 
-    That a tick stands somewhere in it is not enough: what is joined to it by "or" needs none, and
+    That a tick is somewhere in it is not enough: what is joined to it by "or" needs none, and
     what is negated, or only resets another condition, waits for none.
     """
     name = str(condition.name)
@@ -86,5 +86,5 @@ def _waits_for_a_tick(condition: dg.AutomationCondition[Any]) -> bool:
         return any(waits)
     if name == "OR":
         return bool(waits) and all(waits)
-    # Of SINCE the first is what triggers, the second what resets.
+    # The first operand of SINCE triggers, the second resets.
     return name in ("SINCE", "NEWLY_TRUE") and waits[0]

@@ -1,4 +1,4 @@
-"""Privacy labels on assets, and the check that none of them lies.
+"""Privacy labels on assets, and the check that all of them are true.
 
 Every asset of a release says in the tag ``jam/privacy`` who may see what it holds. The check walks
 the asset graph when definitions are built, before anything runs.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetBudget(Configured):
-    """What may ever be spent on a protected dataset, all its releases together; see `Policy`."""
+    """The most that all releases of a protected dataset may ever spend together; see `Policy`."""
 
     epsilon: Annotated[float, described("epsilon of everything together", exclusiveMinimum=0)]
     delta: Annotated[float, described("delta of it", exclusiveMinimum=0, exclusiveMaximum=1)] = 1e-9
@@ -73,7 +73,7 @@ class DatasetBudget(Configured):
         # A variable of numbers counts as 0 until it is resolved, which nothing here does.
         for value in filter(is_variable, vars(self).values()):
             raise ValueError(
-                "a budget is written out, so that whoever reviews the definitions sees it;"
+                "a budget is written out, so that everyone who reviews the definitions sees it;"
                 f" it names the variable {variable_name(value)}"
             )
 
@@ -154,7 +154,7 @@ class LedgerResource(dg.ResourceDefinition):
         Raises
         ------
         SpecificationError
-            If the key itself stands in the configuration, where everyone can read it.
+            If the key itself is in the configuration, where everyone can read it.
         InputError
             If the key cannot be read, or others can read its file.
         """
@@ -196,14 +196,14 @@ class LedgerResource(dg.ResourceDefinition):
     ) -> Ledger:
         """Return the ledger, once it holds a budget for `dataset`.
 
-        What the ledger granted counts, also where less is configured.
+        The ledger's grant counts, also where less is configured.
 
         Parameters
         ----------
         dataset
             A protected dataset.
         stores
-            Where draws of its releases may lie.
+            Where draws of its releases may be stored.
         notify
             Gets a sentence where less is configured than was granted.
 

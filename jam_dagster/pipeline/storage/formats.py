@@ -51,7 +51,7 @@ class Format(ABC):
     marker: str = ""
 
     def path(self, base: UPath) -> UPath:
-        """Return where an asset lies whose path without suffix is `base`."""
+        """Return where an asset is stored whose path without suffix is `base`."""
         return base.with_name(base.name + self.suffix)
 
     def holds(self, value: object) -> bool:
@@ -181,7 +181,7 @@ class DomainFormat(Format):
 
 
 class RunFormat(Format):
-    """What a mechanism made: a folder with the model, the transcript and the release."""
+    """The result of a mechanism: a folder with the model, the transcript and the release."""
 
     name = "runs of a mechanism"
     kind = ReleaseRun
@@ -212,7 +212,7 @@ class ErrorFormat(Format):
         content["equivalent_within"] = value.equivalent_within
         for table in self._TABLES:
             error: TableErrors | None = getattr(value, table)
-            # Of errors that other tables were measured for.
+            # The errors were measured for other tables only.
             if table == "uniform" and error is None:
                 continue
             content[table] = error and {

@@ -63,7 +63,7 @@ def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
 
 
 def check_report(graph: ReleaseGraph, run: ReleaseRun, path: UPath) -> None:
-    """Raise InputError unless the report at `path`, if there is one, tells of the run."""
+    """Raise InputError unless the report at `path`, if there is one, is about the run."""
     if path.exists() and run_of_page(path.read_text(encoding="utf-8")) != run.digest:
         raise InputError(
             f"release_report of release {graph.spec.release} belongs to another run than"

@@ -39,7 +39,7 @@ _Kind = TypeVar("_Kind")
 class ReleaseStore(dg.UPathIOManager):
     """Keeps assets as files that other tools read: Parquet, YAML, JSON, NPZ and HTML, never pickle.
 
-    An asset lies at ``<root>/<key prefix>/<asset>.<suffix>``, a partition of it at
+    An asset is at ``<root>/<key prefix>/<asset>.<suffix>``, a partition of it at
     ``<root>/<key prefix>/<asset>/<partition>.<suffix>``; the suffix follows from its type.
 
     Parameters
@@ -102,12 +102,12 @@ class ReleaseStore(dg.UPathIOManager):
         return self.root.joinpath(*(_safe(part) for part in parts))
 
     def beside(self, key: dg.AssetKey, partition: str, suffix: str) -> UPath:
-        """Return the path of a further file of an asset, which lies beside the asset's own.
+        """Return the path of a further file of an asset, which is next to the asset's own.
 
         Raises
         ------
         InputError
-            If a link or a device lies there.
+            If a link or a device is there.
         """
         base = self.path_of(*key.path)
         if partition:
@@ -122,7 +122,7 @@ class ReleaseStore(dg.UPathIOManager):
     def kept_hash(self, key: dg.AssetKey, partition: str, suffix: str) -> str | None:
         """Return the SHA-256 of a file of an asset as it was written, empty if none is kept.
 
-        It is None where no private store keeps hashes of this one.
+        It is None if no private store keeps hashes of this one.
         """
         if self._hashes is None:
             return None
@@ -159,7 +159,7 @@ class ReleaseStore(dg.UPathIOManager):
         Parameters
         ----------
         parts
-            Where it lies below the root.
+            Where it is below the root.
         """
         path = self.path_of(*parts)
         if not path.exists():
@@ -254,7 +254,7 @@ class ReleaseStore(dg.UPathIOManager):
     def make_safe_partition_path(self, base_path: UPath, partition: str) -> UPath:
         """Return the path of a partition; no key leads out of its asset's folder.
 
-        Nor does one lead to a file of another: the codes of partition ``A`` lie in
+        Nor does one lead to a file of another: the codes of partition ``A`` are in
         ``A.codes.parquet``, which would be the table of a partition ``A.codes``.
         """
         return base_path / _LIKE_A_SUFFIX.sub(r"%2E\1", _safe(partition))
@@ -268,7 +268,7 @@ class ReleaseStore(dg.UPathIOManager):
                 f" keeps {', '.join(f.name for f in FORMATS)}."
             )
         with self.guarded(f"writing {context.asset_key.to_user_string()}"), self.modes():
-            # What lies there in another format would be found in place of this one. It goes first:
+            # A file in another format would be found in place of this one. It goes first:
             # after a crash there is nothing, which is noticed.
             for other in FORMATS:
                 self.plain(other.path(path))
@@ -294,20 +294,20 @@ class ReleaseStore(dg.UPathIOManager):
         return {"path": dg.MetadataValue.path(self.shown(chosen.path(base)))}
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> object:
-        """Read an asset in whichever format it lies there."""
+        """Read an asset in whichever format it is there."""
         return self._load(context.asset_key.to_user_string(), path, as_file=_takes_file(context))
 
     def has_output(self, context: dg.OutputContext) -> bool:
-        """Whether the asset lies in the store in any format."""
+        """Whether the asset is in the store in any format."""
         return self._format_at(self._get_path(context)) is not None
 
     def _format_at(self, path: UPath) -> Format | None:
-        """Return the format in which an asset lies there."""
+        """Return the format in which an asset is there."""
         return next((one for one in FORMATS if self._mark(one, path).exists()), None)
 
     @staticmethod
     def _mark(known: Format, path: UPath) -> UPath:
-        """Return the file by which a format is known to lie there."""
+        """Return the file by which a format is known to be there."""
         whole = known.path(path)
         return whole / known.marker if known.marker else whole
 
@@ -315,9 +315,9 @@ class ReleaseStore(dg.UPathIOManager):
     def guarded(self, what: str) -> Iterator[None]:
         """Withhold what errors say while something of a private store is in hand.
 
-        Of a releasable one they show the names of variables, not what these stand for.
+        For a releasable one they show the names of variables, not their values.
         """
-        # What Arrow says of a column that it cannot write quotes a value of it.
+        # Arrow's error about a column that it cannot write quotes a value of it.
         if self.private:
             with redacted(what):
                 yield
@@ -327,7 +327,7 @@ class ReleaseStore(dg.UPathIOManager):
 
     @contextmanager
     def _named(self, what: str) -> Iterator[None]:
-        """Let errors show the names of the root's variables, not what these stand for."""
+        """Make errors show the names of the root's variables, not their values."""
         try:
             yield
         except JamError:
@@ -341,7 +341,7 @@ class ReleaseStore(dg.UPathIOManager):
 
     @staticmethod
     def _close_to_others(path: UPath) -> None:
-        """Close what lay there before with other modes."""
+        """Close what was there before with other modes."""
         if path.is_dir():
             path.chmod(PRIVATE_DIRECTORY)
             for inner in path.iterdir():

@@ -73,14 +73,14 @@ class StorePlace(FilePlace):
         self._stores = stores
 
     def stored(self) -> Iterator[StoredDraws]:
-        """Yield the draws of every release that lies here; see `Place.stored`."""
+        """Yield the draws of every release that is stored here; see `Place.stored`."""
         for store in self._stores:
             yield from stored_draws(store)
 
     def begin(self, data: Fingerprint, *, drawn: bool) -> None:
         """Note what data the release draws on; keep the public table, where that may change.
 
-        The release before may be made again, so the table need not stay as it is by itself.
+        The release before may be rerun, so the table need not stay as it is by itself.
         """
         super().begin(data, drawn=drawn)
         if not drawn and self._spec is not None and self._spec.previous is not None and data.public:
@@ -125,7 +125,7 @@ def _files_below(archives: UPath, *, local: bool) -> Iterator[object]:
         # Unlike a listing by fsspec, this follows links: an archive may have been moved elsewhere.
         yield from archives.glob(f"*/{DRAWS}/*")
         return
-    # What another process has stored since must be seen.
+    # Files that another process has stored since must be seen.
     archives.fs.invalidate_cache()
     yield from archives.fs.find(archives.path)
 

@@ -61,7 +61,7 @@ class ReleaseStoreResource(dg.IOManagerDefinition):
         self, *, root: str, private: bool = False, options: Mapping[str, Any] | None = None
     ) -> None:
         self.root = declared_place("the store's root", root)
-        # What a template or a variable gives need not be what the annotations say.
+        # The value of a template or a variable need not have the annotated type.
         if not isinstance(private, bool):
             raise SpecificationError(f"the store's private must be True or False, got {private!r}.")
         if not isinstance(options, Mapping | None):
@@ -91,9 +91,9 @@ class ReleaseStoreResource(dg.IOManagerDefinition):
     def get_required_resource_keys(
         self, resource_defs: Mapping[str, dg.ResourceDefinition]
     ) -> frozenset[str]:
-        """Return what is made before: the private store, where there is one beside this one.
+        """Return what is made before: the private store, if there is one next to this one.
 
-        Whoever only reads what was released has none.
+        A reader of releases alone has none.
         """
         private = resource_defs.get(PRIVATE_STORE)
         needs = private is not None and private is not self and not self.private
@@ -150,7 +150,7 @@ def check_stores(private: object, releasable: object) -> None:
     if one[0] == other[0] and one[1][:shorter] == other[1][:shorter]:
         raise SpecificationError(
             f"private_io_manager ({closed.place}) and releasable_io_manager ({open_.place})"
-            " share a place: give each a root that does not lie within the other's, such as"
+            " share a place: give each a root that is not within the other's, such as"
             f" .../private and .../releases. {NOTHING_DONE}"
         )
 

@@ -56,7 +56,7 @@ class _Explained(dg.Model):
     """A model that is checked while its templates are not filled in: for its keys alone."""
 
     declared_keys: ClassVar[type[Section] | None] = None
-    """What declares the keys, if that is no derived model."""
+    """The class that declares the keys, unless a derived model does."""
 
     @model_validator(mode="before")
     @classmethod
@@ -73,7 +73,7 @@ class _Explained(dg.Model):
         schema = super().model_json_schema(*args, **options)
         definitions = schema.setdefault("$defs", {})
         if cls.declared_keys is not None:
-            # A subclass may have keys besides.
+            # A subclass may have further keys.
             declared = cls.declared_keys.model_json_schema(*args, **options)
             schema["properties"] |= declared["properties"]
             definitions |= declared["$defs"]
@@ -112,7 +112,7 @@ def templated(schema: Schema) -> Schema:
     """
     options = schema.get("anyOf", [schema])
     null = {"type": "null"} in options
-    # A text beside other forms is the template that Dagster allows itself.
+    # A text in addition to other forms is the template that Dagster allows itself.
     others = [one for one in options if one not in ({"type": "string"}, {"type": "null"})]
     types = [one.get("type") for one in [*others, *[{"type": "null"}] * null]]
     shown = {name: one for name, one in schema.items() if name in _SHOWN}
@@ -136,11 +136,11 @@ def templated(schema: Schema) -> Schema:
 
 @contextmanager
 def error_location(context: dg.ComponentLoadContext, key: str = "") -> Iterator[None]:
-    """Let an error say in which file it is, and of which key, as far as that is known."""
+    """Add to an error its file and its key, as far as that is known."""
     try:
         yield
     except JamError as error:
-        # Of a release, the reader of its specification knows the key.
+        # The reader of a release's specification knows the key.
         at = key or error.key
         folder = Path(context.path)
         files = [folder / name for name in ("defs.yaml", "defs.yml", "component.py")]

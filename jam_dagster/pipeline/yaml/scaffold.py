@@ -93,8 +93,9 @@ class ResourcesParams(BaseModel):
 class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
     """Writes a release that loads as it is, and says of every key what it is for.
 
-    With a public table its domain is drafted beside it; without tables it is of the demo's.
-    Where the project has no `ReleaseResources` yet, it gets them in a folder beside the release.
+    With a public table its domain is drafted in the same folder; without tables it is of the
+    demo's.
+    If the project has no `ReleaseResources` yet, it gets them in a folder next to the release's.
     """
 
     @classmethod
@@ -158,7 +159,7 @@ class ReleaseResourcesScaffolder(Scaffolder[ResourcesParams]):
 
 @dataclass(frozen=True)
 class _Draft:
-    """What a scaffolded release says of its tables."""
+    """The entries of a scaffolded release about its tables."""
 
     name: str
     private: str | dict[str, Any]
@@ -299,7 +300,7 @@ def _budget(epsilon: float, records_public: bool) -> str:
 
 
 def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) -> None:
-    """Write the resources beside a release, unless the project has them."""
+    """Write the resources next to a release, unless the project has them."""
     if root is None:
         return
     for path in _sources_of(root):
@@ -337,7 +338,7 @@ def _sources_of(root: Path) -> Iterator[Path]:
 
 
 def _keep_out_of_version_control(root: Path | None) -> None:
-    """Let git ignore ledger and stores, which lie in the project by default."""
+    """Make git ignore ledger and stores, which are in the project by default."""
     if root is not None:
         ignored = root / templates.HOME / ".gitignore"
         ignored.parent.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ KINDS = (Kind.APPROVED, Kind.APPROVAL_WITHDRAWN)
 
 
 def check_approval(value: str) -> str:
-    """Return a grant's ``approval`` field: empty where releases do not wait for approval."""
+    """Return a grant's ``approval`` field: empty if releases do not wait for approval."""
     if value not in get_args(ApprovalName):
         raise SpecificationError(
             f"approval of a budget must be one of {', '.join(get_args(ApprovalName))}, got "

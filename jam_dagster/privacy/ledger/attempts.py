@@ -53,7 +53,7 @@ def acknowledge_command(location: str, dataset: str = "ID") -> str:
 def open_attempts(connection: sa.Connection, balance: Balance, at: str) -> list[Access]:
     """Return the attempts of a dataset that count against its granted number.
 
-    An attempt counts if it has not ended well, no operator has acknowledged it, and it lies in the
+    An attempt counts if it has not ended well, no operator has acknowledged it, and it is in the
     current period (or a later one, where a clock was set back). A lifetime budget has one period.
     """
     acknowledged = sa.select(sa.func.coalesce(sa.func.max(accesses.c.seq), 0)).where(

@@ -126,8 +126,8 @@ def verify_journal(
 ) -> Verification:
     """Replay a journal against the ledger's rules.
 
-    `balance` returns the database's totals of a dataset, `now` is its instant. What is missing,
-    altered or against the rules is a `LedgerIntegrityError`.
+    `balance` returns the database's totals of a dataset, `now` is its instant. A missing or
+    altered entry, or one against the rules, is a `LedgerIntegrityError`.
     """
     previous, number, place, at = GENESIS, 0, "", ""
     datasets: dict[str, _Dataset] = {}

@@ -103,7 +103,7 @@ class Balance:
     def remaining_units_in(self, partition: str) -> int:
         """Return the amount that a new release of a partition can reserve, in units of 1e-15 rho.
 
-        Where partitions are disjoint, a partition that has released less can reserve more.
+        If partitions are disjoint, a partition that has released less can reserve more.
         """
         if not partition or self.policy.partitions == "add":
             return self.remaining_units

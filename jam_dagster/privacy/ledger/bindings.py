@@ -1,6 +1,6 @@
 """Bindings of reservations to their sources by keyed digests, so that no other source is read.
 
-Another query under the same reservation would answer another question without a charge. Where
+Another query under the same reservation would answer another question without a charge. If
 single records are protected under replace-one neighbours, the number of records of a source is
 public, so it is one number for each dataset and partition: two slices of one dataset, or one query
 whose rows change, would reveal exact counts without a charge. A reservation that ends without a
@@ -67,7 +67,7 @@ def same_source(bound: str, source: str) -> bool:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Return whether two bindings are of one place, whoever reads it and however."""
+    """Return whether two bindings are of one place, for any user and spelling."""
     return one.split(":")[1:3][-1:] == other.split(":")[1:3][-1:]
 
 
@@ -88,7 +88,7 @@ def check_sources(sources: str) -> None:
 
 
 def public_fault(policy: Policy, partition: str, source: str, sources: str) -> str:
-    """Return why the number of records of a source is not public; empty where a grant says so."""
+    """Return why the number of records of a source is not public; empty if a grant says so."""
     if policy.records != "public":
         return "no grant calls public"
     if partition and policy.ground != FIXED:
@@ -149,7 +149,7 @@ def check_binding(
             )
         return False
     if _ended_charged(connection, key):
-        # It draws no more, and repeats from its own source.
+        # The release draws no more, and repeats from its own source.
         return True
     if neighbours.records_public:
         _check_public(location, balance, key, source)
@@ -249,7 +249,7 @@ def _with(sources: str, template: str) -> str:
 
 
 def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
-    """Raise unless the officer vouches for a source that no file tells apart from another's."""
+    """Raise unless the officer vouches for a source that no file distinguishes from another's."""
     if not key.partition or is_vouched(source, balance.sources):
         return
     template = template_in(source)
@@ -257,7 +257,7 @@ def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str
     raise SourceBindingError(
         f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a URL, and "
         f"the officer granted partitions as disjoint ({balance.policy.ground}): only who reads it "
-        f"can tell that no person is in two of them. Its digest is {template}. Give each "
+        f"can know that no person is in two of them. Its digest is {template}. Give each "
         "partition a file of its own, or let the officer look at the definition and grant it: "
         f"{command}"
     )

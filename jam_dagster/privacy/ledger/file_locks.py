@@ -1,7 +1,7 @@
 """Locks on a file itself, independent of its name and of the container that sees it.
 
-They are open file description locks on bytes far beyond the file's end. SQLite's own locks lie
-below 2 GiB, so the two never meet. A lock file beside the ledger depends on a name, and so does
+They are open file description locks on bytes far beyond the file's end. SQLite's own locks are
+below 2 GiB, so the two never meet. A lock file next to the ledger depends on a name, and so does
 one that is named after the inode: two hard links need not share a folder, and two containers need
 not share a temporary folder.
 

@@ -60,9 +60,9 @@ class Kind(StrEnum):
     KEY_REVOKED = "key revoked"
     """Later signatures by the private half of the public key `digest` are not valid."""
     MOVED = "moved"
-    """The ledger goes on at `step`; nothing can be written here until it arrives here again."""
+    """The ledger continues at `step`; nothing can be written here until it arrives here again."""
     ARRIVED = "arrived"
-    """The ledger that moved to `step` goes on here."""
+    """The ledger that moved to `step` continues here."""
 
 
 SHARE_KINDS = frozenset({Kind.RESERVED, Kind.CHARGED, Kind.RETURNED, Kind.CLOSED})
@@ -113,7 +113,7 @@ class Event:
     protects : str
         The neighbours that a reservation's release protects: its `Neighbours.code`.
     source : str
-        Keyed digests of the source that a release reads; empty where none was bound.
+        Keyed digests of the source that a release reads; empty if none was bound.
     digest : str
         SHA-256 of a stored outcome or of a certificate, or a public key.
     attempts : int or None
@@ -313,7 +313,7 @@ def instant(when: datetime) -> str:
 
 
 def chain_fault(entry: Event | Access, number: int, previous: str, name: str) -> str:
-    """Return why an entry does not follow the one before; empty where it does."""
+    """Return why an entry does not follow the one before; empty if it does."""
     if entry.seq != number:
         return f"should be {name} {number}: one is missing"
     if entry.previous != previous:
@@ -324,7 +324,7 @@ def chain_fault(entry: Event | Access, number: int, previous: str, name: str) ->
 
 
 def user() -> str:
-    """Return who writes entries: the user's name, empty where there is none that can be written."""
+    """Return who writes entries: the user's name, empty if there is none that can be written."""
     try:
         return check_name(getpass.getuser(), "the user")
     except (OSError, KeyError, SpecificationError):

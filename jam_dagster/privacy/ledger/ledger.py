@@ -136,7 +136,7 @@ class Ledger(LedgerReader):
         url_or_path : str or path
             The new place: empty, an empty ledger, or the remains of an interrupted move.
         reason : str
-            Written in the journal, beside the user's name.
+            Written in the journal with the user's name.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class Ledger(LedgerReader):
     ) -> Balance:
         """Grant a protected dataset its whole budget, or replace the budget it has.
 
-        An unchanged grant writes nothing, unless the last entry's time lies in the future: then a
+        An unchanged grant writes nothing, unless the last entry's time is in the future: then a
         grant with a reason corrects the ledger's time. A ledger of an earlier revision is upgraded.
 
         Parameters
@@ -201,15 +201,16 @@ class Ledger(LedgerReader):
             Whether releases wait for `approve` before they reserve. `attempts`, `sources` and
             `approval` keep their granted value if they are not given; at first 3, "" and "none".
         reason : str
-            Written in the journal, beside the user's name.
+            Written in the journal with the user's name.
 
         Raises
         ------
         SpecificationError
             If a value is out of range.
         BudgetError
-            If the new budget, counted by its policy, is less than what is spent and reserved, the
-            clock is behind the last entry and no reason is given, or the ledger cannot be written.
+            If the new budget, counted by its policy, is less than the spent and reserved amount,
+            the clock is behind the last entry and no reason is given, or the ledger cannot be
+            written.
         """
         check_name(dataset, "the protected dataset")
         check_name(reason, "the reason", required=False)
@@ -268,7 +269,7 @@ class Ledger(LedgerReader):
             The most that it may reserve, at the delta of the dataset's grant; by default the
             amount in the specification.
         reason : str
-            Written in the journal, beside the user's name.
+            Written in the journal with the user's name.
 
         Raises
         ------
@@ -451,7 +452,7 @@ class Ledger(LedgerReader):
             The `source_binding` of the table it reads, to which a new reservation is bound; empty
             if the source is not given.
         run_id : str
-            Written in the journal, beside the user's name.
+            Written in the journal with the user's name.
         takes_over : collection of ReleaseKey
             Other releases of the dataset whose uncharged reservations are returned and closed too.
 
@@ -521,7 +522,7 @@ class Ledger(LedgerReader):
 
     @contextmanager
     def claim(self, key: ReleaseKey) -> Iterator[None]:
-        """Let one run at a time draw for a release.
+        """Lock a release, so that one run at a time draws for it.
 
         A killed run releases its claim at once, or with the last process that it has forked.
 
@@ -574,7 +575,7 @@ class Ledger(LedgerReader):
         neighbours, source
             As for `open_release`.
         run_id : str
-            Written in the journal of attempts, beside the user's name.
+            Written in the journal of attempts with the user's name.
 
         Yields
         ------
@@ -632,7 +633,7 @@ class Ledger(LedgerReader):
     def ran(self, key: ReleaseKey, digest: str, *, run_id: str = "") -> None:
         """Journal the digest of a run that this process made from its draws, unless it is the last.
 
-        A run that is made again on another machine may have another model; the last one counts.
+        A run that is repeated on another machine may have another model; the last one counts.
 
         Parameters
         ----------
@@ -642,7 +643,7 @@ class Ledger(LedgerReader):
             See `jam_dagster.certificates.run_digest`; empty over a domain from private data, where
             a plain digest would let readers of the ledger distinguish neighbours.
         run_id : str
-            Written in the journal, beside the user's name.
+            Written in the journal with the user's name.
 
         Raises
         ------
@@ -679,7 +680,7 @@ class Ledger(LedgerReader):
         digest : str
             The certificate's digest; see `jam_dagster.certificates.Certificate.digest`.
         run_id : str
-            Written in the journal, beside the user's name. A run id without a random
+            Written in the journal with the user's name. A run id without a random
             part lets the entry's hash reveal its time.
 
         Raises

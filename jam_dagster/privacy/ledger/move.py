@@ -139,7 +139,7 @@ def _is_there(
         return False
     if _begins(held, journal) and len(held) > len(journal):
         raise BudgetError(
-            f"{destination.location} has gone on since {origin.location}, which is an older copy "
+            f"{destination.location} has continued since {origin.location}, which is an older copy "
             "of it: use the newer one"
         )
     if not (_begins(journal, held) and _begins(read_accesses(here), read_accesses(there))):

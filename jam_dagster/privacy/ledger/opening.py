@@ -281,7 +281,7 @@ def check_granted(
 
 
 def or_close(connection: sa.Connection, balance: Balance, location: str) -> str:
-    """Return the remedy of closing releases, by name; empty where no amount is reserved."""
+    """Return the remedy of closing releases, by name; empty if no amount is reserved."""
     if not balance.reserved_units:
         return ""
     held = open_reservations(connection, balance.dataset)

@@ -155,7 +155,7 @@ def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) 
 
 
 def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
-    """Return why reservations do not add up under a policy; empty where they do.
+    """Return why reservations do not add up under a policy; empty if they do.
 
     Amounts of rho bound the difference between neighbours, so they add up only for the same
     neighbouring relation. Reservations without a held or spent amount do not count, but for those

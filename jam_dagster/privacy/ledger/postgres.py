@@ -40,7 +40,7 @@ _MEANINGS = {
     "0A000": _READ_ONLY,
     "42501": "cannot be used by this role; grant it the schema and its tables",
     "53": "cannot be written, its server is short of space, memory or connections",
-    "40": "could not be written beside another writer; try again",
+    "40": "could not be written during another write; try again",
     "57": "was cut off by its server; try again when it runs",
     "23": "was written at the same time by something that is not jam-dagster",
 }
@@ -272,7 +272,7 @@ WHERE NOT pg_has_role(owner, 'USAGE')
 def _end_session(connection: sa.Connection, owner: int) -> None:
     """End a session that a process began; a process that was forked since ends its copy alone."""
     if os.getpid() != owner:
-        # The driver would tell the server on the socket that both processes have.
+        # The driver would report to the server on the socket that both processes have.
         raw: Any = connection.connection.dbapi_connection
         with open(os.devnull, "r+b") as nowhere:
             os.dup2(nowhere.fileno(), raw.fileno())

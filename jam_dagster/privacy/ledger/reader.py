@@ -114,7 +114,7 @@ class LedgerReader:
             return known_balance(connection, self.location, dataset, at)
 
     def balance_if_granted(self, dataset: str) -> Balance | None:
-        """Return the balance of a dataset, or None where there is no budget or no ledger.
+        """Return the balance of a dataset, or None if there is no budget or no ledger.
 
         Raises
         ------

@@ -86,7 +86,7 @@ class LedgerFile:
         return with_names(f"{error.strerror} ({error.filename})", self._shown)
 
     def _cause(self, error: OSError) -> OSError | None:
-        """Return the error as a cause, or None where it would show the values of variables."""
+        """Return the error as a cause, or None if it would show the values of variables."""
         return None if self._shown else error
 
     @property
@@ -349,7 +349,7 @@ def _revision(connection: sa.Connection) -> str:
 
 @contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
-    """Let one process at a time create a ledger in a folder."""
+    """Lock a folder, so that one process at a time creates a ledger in it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -53,7 +53,7 @@ class ShareState:
         if event.kind == Kind.CHARGED:
             self.spent += event.units - self.charges.get(event.step, 0)
             self.charges[event.step] = event.units
-        # A returned amount pays for no further draw, whoever wrote the return.
+        # A returned amount pays for no further draw, regardless of the return's author.
         self.closed |= event.kind in (Kind.CLOSED, Kind.RETURNED)
 
 
@@ -223,7 +223,7 @@ class KeptView:
                 raise _forgotten(f"entries of {key} that this process has read")
             yield view
         finally:
-            # It holds only what was read, so it outlives what the transaction does.
+            # The copy holds only entries that were read, so it outlives the transaction's effects.
             self._views.append(latest)
 
 

@@ -24,7 +24,8 @@ from jam_dagster.tables.codes.marginals import (
 )
 from jam_dagster.tables.domain.domain import Clique, Domain
 
-# Of a block of several marginals: its counts stay in the second-level cache while rows are added.
+# Largest number of cells of a block of several marginals: its counts stay in the second-level cache
+# while rows are added.
 _BLOCK_CELLS = 1 << 16
 _MOST_MERGED = 4
 MANY = 1_000_000
@@ -129,7 +130,7 @@ def covering_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
 
     They follow from the domain and the marginals alone. A greedy cover: a block begins as the first
     marginal that no block holds, and takes the attribute that adds most of the others for its
-    values, as long as it has at most 65,536 cells. Where such blocks have more cells together than
+    values, as long as it has at most 65,536 cells. If such blocks have more cells together than
     are held at a time, or marginals of more than four attributes are wanted, each largest marginal
     is a block by itself.
 
@@ -228,7 +229,7 @@ def count_blocks(
 ) -> CountedTable:
     """Count at most `records` records that come in chunks, in one pass; none is kept.
 
-    What a counter of `counted_blocks` packed may stand for a chunk.
+    The counts that a counter of `counted_blocks` packed may replace a chunk.
     """
     counter = MarginalCounter(domain, counted_blocks(domain, cliques), records=records)
     for table in tables:

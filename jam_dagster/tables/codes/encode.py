@@ -26,7 +26,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     Each row is encoded by itself: its codes depend on the domain and on its own values, never on
     other rows. Values are matched by their text, so ``1``, ``1.0`` and ``"1"`` are the same
     category. A listed number or boolean also matches texts that write it, such as ``"1.50"`` or
-    ``"TRUE"``. NaN, None and NaT are missing values. An infinite number lies outside the bounds.
+    ``"TRUE"``. NaN, None and NaT are missing values. An infinite number is outside the bounds.
     Text in a numeric column is read as a number if possible. Columns outside the domain are
     ignored; the order of the columns does not matter.
 

@@ -2,7 +2,7 @@
 
 A code is what `encode` gives the value that a source reads. Values are compared with constants
 that Python computes by the same attributes: an engine parses no text, converts no zone and rounds
-no number but by IEEE 754. What this cannot promise for a type of column is refused.
+no number but by IEEE 754. A type of column for which this cannot be promised is refused.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def counting_query(
     """Return the query that counts blocks of attributes, in one pass over `SOURCE`.
 
     It has a row ``(block, cell, n)`` for each cell of a block that occurs: the block's place, and
-    the cell's in an array of the block's shape, or -1 of records that do not lie in the domain.
+    the cell's in an array of the block's shape, or -1 of records that are not in the domain.
     `types` are the engine's own names. A column whose values would not be counted as `encode`
     counts them is a `DomainError`.
 
     At most `max_rows` rows of a person are counted, by the columns `PERSON` and `KEY`: those of the
     first keyed hashes of the person, the row's codes, and its place among the person's rows of
     these codes. They depend on the key and on that person's rows alone, in any order. A row of
-    nobody does not lie in the domain.
+    nobody is not in the domain.
     """
     ibis = _ibis()
     used = [one for one in domain.attributes if max_rows or any(one.name in b for b in blocks)]
@@ -152,10 +152,10 @@ def counted_groups(
     domain: Domain,
     blocks: Sequence[Clique],
 ) -> CountedTable:
-    """Take the counts that an engine made, and check that all records lie in the domain.
+    """Take the counts that an engine made, and check that all records are in the domain.
 
     A group is a block, and some of its cells with their counts, shape (2, cells); a negative cell
-    is of records that do not lie in the domain. What is raised depends on private values.
+    is of records that are not in the domain. The error that is raised depends on private values.
     """
     counts = {block: np.zeros(domain.size(block), np.int64) for block in blocks}
     for block, (cells, found) in groups:
@@ -199,7 +199,7 @@ def _ibis() -> Any:
 def _code(
     column: ibis.Column, attribute: Attribute, kind: Kind, plain: bool
 ) -> ibis.expr.types.IntegerColumn:
-    """Return the code of each value; null if it does not lie in the domain."""
+    """Return the code of each value; null if it is not in the domain."""
     ibis = _ibis()
     missing = column.isnull()
     if plain and kind in ("float", "decimal"):
@@ -212,7 +212,7 @@ def _code(
 
 
 class Expressions:
-    """What attributes make the codes of a column of."""
+    """The expressions from which attributes make the codes of a column."""
 
     def __init__(self, ibis: Any, plain: bool) -> None:
         self._ibis, self._plain = ibis, plain

@@ -58,7 +58,7 @@ class RecordsOnly:
     Parameters
     ----------
     domain
-        The domain of the release; whether the records lie in it is not known.
+        The domain of the release; whether the records are in it is not known.
     records
         Number of records.
     """
@@ -120,7 +120,7 @@ def marginal_blocks(
 
 @dataclass(frozen=True)
 class PackedCounts:
-    """What a `MarginalCounter` counted of some records, for another of the same marginals."""
+    """The counts of a `MarginalCounter` over some records, for another of the same marginals."""
 
     records: int
     cells: npt.NDArray[np.unsignedinteger[Any]]

@@ -24,8 +24,8 @@ class ParquetTable:
     """A `MarginalSource` that counts marginals from a Parquet file or folder.
 
     Constructing it reads and encodes every record once, so that every fault of the table appears
-    before any charge, and counts what it is told will be asked for. A call of `marginals` is one
-    more pass, unless the counts that were made last tell. Memory is the counts and one chunk of
+    before any charge, and counts the announced marginals. A call of `marginals` is one
+    more pass, unless the last counts suffice. Memory is the counts and one chunk of
     records, whatever the number of records.
 
     Parameters

@@ -125,7 +125,7 @@ class PrivacyUnit:
         """Return how many rows of a private table `limit` keeps, by the unit's column alone.
 
         A row of nobody, whose identifier is missing or has no text, does not count. `limit` refuses
-        a table with such a row, which a step that is not charged must not tell.
+        a table with such a row, which a step that is not charged must not reveal.
 
         Parameters
         ----------

@@ -25,8 +25,8 @@ _Codes = dict[str, npt.NDArray[np.intp]]
 def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
     """Return synthetic records that keep the repairs of their domain, as far as that can be.
 
-    Of a row that breaks one, one cell is drawn anew: a value that keeps it, as often as the other
-    rows have that value beside the same others. A missing value, or a combination that is not
+    In a row that breaks one, one cell is drawn anew: a value that keeps it, as often as the other
+    rows have that value with the same others. A missing value, or a combination that is not
     listed, stays where more than 2% of the rows have it: so many come from the measurements. No
     repair breaks a constraint or an impossible combination of the domain.
 
@@ -74,7 +74,7 @@ def _repair(
     kept_share: float,
     rng: np.random.Generator,
 ) -> None:
-    """Draw a cell anew in the rows that lie in broken cells of a clique."""
+    """Draw a cell anew in the rows that are in broken cells of a clique."""
     records = len(codes[clique[0]])
     cells = np.ravel_multi_index(tuple(codes[name] for name in clique), broken.shape)
     counts = np.bincount(cells, minlength=broken.size)
@@ -82,7 +82,7 @@ def _repair(
     rows = np.flatnonzero(wrong[cells])
     if not len(rows):
         return
-    # What a cell may become: no missing value, and nothing that is broken itself.
+    # Codes that a cell may become: no missing value, and none that is broken itself.
     allowed = ~broken
     for axis, name in enumerate(clique):
         null = domain.attribute(name).null_code

@@ -20,7 +20,7 @@ def place_missing(
 ) -> None:
     """Make an attribute missing where a constraint has it, and nowhere else.
 
-    Where rows may be missing and need not be, as many become so as were missing elsewhere. A row
+    If rows may be missing and need not be, as many become so as were missing elsewhere. A row
     that is no longer missing gets the value of a row that is like it.
     """
     name, column = one.attribute, codes[one.attribute]
@@ -52,7 +52,7 @@ def _values_alike(
     known: npt.NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> npt.NDArray[np.intp]:
-    """Return values for rows, each that of a random row with the same codes beside it.
+    """Return values for rows, each that of a random row with the same other codes.
 
     The codes are those of the three attributes on which the value depends most; of fewer, where
     no row has all of them.
@@ -85,7 +85,7 @@ def _values_alike(
 def _most_dependent(
     domain: Domain, codes: _Codes, name: str, rows: npt.NDArray[np.intp]
 ) -> list[str]:
-    """Return the attributes that tell most of another one in some rows, by Goodman-Kruskal's tau.
+    """Return the attributes that predict another one best in some rows, by Goodman-Kruskal's tau.
 
     The sums are of integers, the same on every machine.
     """

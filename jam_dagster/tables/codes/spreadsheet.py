@@ -1,7 +1,7 @@
 """Cells of a released CSV file that a spreadsheet would take for formulas.
 
 A spreadsheet runs a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a return, quoted or
-not, and some run one that begins with the full-width form of such a sign. Where a language
+not, and some run one that begins with the full-width form of such a sign. If a language
 separates fields by semicolons, or a program by tabs, a part of a text can become a cell, without
 the quotes that it begins with. A byte order mark at the start of a file is dropped. An escaped
 text would be a value outside the domain, and every reader of the file would have to undo the

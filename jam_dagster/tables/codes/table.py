@@ -134,7 +134,7 @@ class EncodedTable:
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
         """Count several marginals in one pass over the records (see `MarginalCounter`).
 
-        Of a million records or more, the counts are kept for later calls.
+        For a million records or more, the counts are kept for later calls.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
         raise InputError(f"the codes of attribute {name!r} must be a one-dimensional integer array")
     if len(column) and (column.min() < 0 or column.max() >= size):
         raise OutsideDomainError(
-            f"the codes of attribute {name!r} must lie in 0 to {size - 1}: check that"
+            f"the codes of attribute {name!r} must be in 0 to {size - 1}: check that"
             " the table was encoded with this domain"
         )
     smallest = column.astype(np.min_scalar_type(size - 1), copy=False).view()

@@ -72,11 +72,11 @@ def put_in_order(
 ) -> None:
     """Draw numbers anew until they keep orders, so that they are those that would be drawn if kept.
 
-    What an order says is so far apart is drawn so first, where bins allow it. What 30 draws do not
-    help is put at those ends of its bins that keep the orders. Bins stay as they are: where no
-    numbers in them keep an order, it stays broken.
+    Values that an order puts so far apart are drawn so first, where bins allow it. Values that 30
+    draws do not help are put at those ends of its bins that keep the orders. Bins stay as they are:
+    where no numbers in them keep an order, it stays broken.
 
-    `orders` stand each after those on its lower attribute.
+    `orders` come each after those on its lower attribute.
     """
     placed: set[str] = set()
     for order in orders:
@@ -105,10 +105,10 @@ def _draw_apart(
     rng: np.random.Generator,
     placed: bool,
 ) -> None:
-    """Draw lower numbers anew, unless they are placed, until so much more lies in the higher bins.
+    """Draw lower numbers anew, unless they are placed, until so much more is in the higher bins.
 
-    Both are then those that would be drawn of the lower bin and of the distances if they lay so,
-    moved to the nearest number that occurs. What no draw helps stays as it is.
+    Both are then those that would be drawn of the lower bin and of the distances if they were so,
+    moved to the nearest number that occurs. Rows that no draw helps stay as they are.
     """
     first, last, weights = np.array(order.apart).T
     upto = np.cumsum(weights / weights.max())
@@ -194,7 +194,7 @@ def _range(
         limits = attribute.bin_limits if attribute.scale is None else attribute.grid_limits
         return limits[0][bins], limits[1][bins]
     places, entries = attribute.entries
-    # Entries lie one after the other on a line, each as long as its weight.
+    # Entries follow one another on a line, each as long as its weight.
     ends = np.cumsum(entries[:, 2])
     first = np.searchsorted(places, np.arange(attribute.bins), side="left")
     last = np.searchsorted(places, np.arange(attribute.bins), side="right") - 1

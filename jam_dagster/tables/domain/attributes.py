@@ -33,7 +33,7 @@ OUTSIDE = -1
 """The code of a value that an attribute does not list."""
 
 Kind = Literal["text", "boolean", "integer", "float", "decimal", "timestamp", "instant", "time"]
-"""What the values of a database's column are: decimals are floats, dates are timestamps."""
+"""The type of values of a database's column: decimals are floats, dates are timestamps."""
 
 NUMBERS: tuple[Kind, ...] = ("integer", "float", "decimal")
 
@@ -87,7 +87,7 @@ class Attribute(ABC):
     """Whether `shift` moves the values of a public table."""
 
     unread_remedy: ClassVar[str]
-    """What to do if most values of a column do not read."""
+    """Advice if most values of a column do not read."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -100,7 +100,7 @@ class Attribute(ABC):
 
     @property
     def null_code(self) -> int | None:
-        """Code of the null cell, the last; None where the attribute is not nullable."""
+        """Code of the null cell, the last; None if the attribute is not nullable."""
         return self.size - 1 if self.nullable else None
 
     @cached_property
@@ -148,7 +148,7 @@ class Attribute(ABC):
 
     @property
     def compared_as(self) -> tuple[str, ...] | None:
-        """What the two attributes of an order have in common; None if an order has none of it."""
+        """The common unit of the two attributes of an order; None if an order has none of it."""
         return None
 
     def alone(self, names: Collection[str]) -> Self:
@@ -167,7 +167,7 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def outside_text(self) -> str:
-        """What becomes of a value that the attribute does not list."""
+        """The words for the treatment of a value that the attribute does not list."""
 
     @abstractmethod
     def values_text(self, shown: int) -> str:
@@ -252,7 +252,7 @@ class Attribute(ABC):
 
     @abstractmethod
     def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
-        """Return which values of a database's column lie outside, and the code of the others.
+        """Return which values of a database's column are outside, and the code of the others.
 
         `made` is the `Expressions` of `ibis_codes.py`.
         """

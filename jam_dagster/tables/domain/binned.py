@@ -109,7 +109,7 @@ class BinnedAttribute(Attribute):
     @property
     @abstractmethod
     def compared_as(self) -> tuple[str, ...]:
-        """What the two attributes of an order have in common."""
+        """The common unit of the two attributes of an order."""
 
     @abstractmethod
     def read_numbers(self, column: pd.Series[Any]) -> Numbers:

@@ -170,7 +170,7 @@ class CategoricalAttribute(Attribute):
         """Return the code of a value, the code of `other` if it is not listed, or None.
 
         A value is listed if its text is (see `text_of`). A listed number or boolean also matches
-        equal values and texts, such as 1.5 and ``"1.50"``, or True and ``"TRUE"``. Where a domain
+        equal values and texts, such as 1.5 and ``"1.50"``, or True and ``"TRUE"``. If a domain
         lists two texts of booleans, such as yes and no, and nothing else, booleans match them too,
         and so do texts in another case.
         """

@@ -44,14 +44,14 @@ DURATION_FORMATS = ("h:mm:ss", "hh:mm:ss", "h:mm", "hh:mm", "d days hh:mm:ss", "
 _WHOLE_DTYPES = ("int64", "Int64", "int32", "Int32")
 _UNPADDED = re.compile(r"%-([dmHIMS])")
 _DIRECTIVE = re.compile(r"(%-?[YymdHMS])")
-# As strptime reads two digits.
+# Like strptime's reading of two digits.
 _CENTURY = 69
 _DATE_PARTS = re.compile(r"%[aAwdbBmyYjUWcxGuV]")
 # A bound names a year, or a month, a day, an hour, a minute or a second of it.
 _BOUND = re.compile(
     r"(\d{4}(?:-\d\d(?:-\d\d(?:[ T]\d\d(?::\d\d(?::\d\d)?)?)?)?)?)(Z|[+-]\d\d:\d\d)?", re.ASCII
 )
-# As Python, pandas and databases write a duration.
+# A duration as Python, pandas and databases write it.
 _LENGTH = re.compile(r"(?:(-?\d+) days?,?)? ?\+?(?:(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII)
 _ISO_LENGTH = re.compile(
     r"P(?=.*\d)(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
@@ -167,7 +167,7 @@ class Clock:
 
     @cached_property
     def kind(self) -> str:
-        """What is counted: "instant" (dates and timestamps), "time" of day or "duration"."""
+        """Kind of the values: "instant" (dates and timestamps), "time" of day or "duration"."""
         dtype = str(self.dtype)
         if dtype.startswith("timedelta") or (self.is_text and self.format in DURATION_FORMATS):
             return "duration"
@@ -198,10 +198,10 @@ class Clock:
         return UTC if self.counts_in_utc else self._zone
 
     def count_of(self, value: object) -> float:
-        """Return the number of the unit that a value lies in, NaN where it is none.
+        """Return the number of the unit that a value is in, NaN if it is not one.
 
-        Texts are read by the format, else by ISO 8601. What has no zone is in `zone`, or in UTC
-        where the format ends in Z.
+        Texts are read by the format, else by ISO 8601. A value without a zone is in `zone`, or in
+        UTC if the format ends in Z.
         """
         try:
             return float(self._count(value))
@@ -222,7 +222,7 @@ class Clock:
                 value = datetime.combine(_EPOCH, value) - _EPOCH
             return int(value // timedelta(seconds=_SECONDS[self.unit]))
         if self.kind == "time":
-            if type(value) is timedelta and value.days == 0:  # As MySQL gives times.
+            if type(value) is timedelta and value.days == 0:  # Times as MySQL gives them.
                 value = (_EPOCH + value).time()
             return _count(datetime.combine(_EPOCH, value.replace(tzinfo=None)), self.unit)
         if not isinstance(value, datetime):
@@ -254,7 +254,7 @@ class Clock:
         return datetime.fromisoformat(text if text[4:5] == "-" else "")
 
     def count_at(self, moment: datetime) -> int:
-        """Return the number of the unit that a moment lies in."""
+        """Return the number of the unit that a moment is in."""
         if self._zone and moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC if self.texts_are_utc else self._zone)
         if moment.tzinfo is not None:
@@ -284,15 +284,15 @@ class Clock:
             start = start.replace(tzinfo=self._zone).astimezone(self._counted_in)
         start = start.replace(tzinfo=None)
         first = _count(start, self.unit)
-        # Where the zone's offset is no multiple of the unit, one may lie across.
+        # If the zone's offset is not a multiple of the unit, one may extend across.
         return first if _start(first, self.unit) == start else first + 1
 
     def count_of_longer(self, every: Unit, count: float) -> int:
-        """Return the number of the longer unit that a unit lies in."""
+        """Return the number of the longer unit that a unit is in."""
         return _count(self.moment(count).replace(tzinfo=None), every)
 
     def nests_in(self, every: object) -> bool:
-        """Return whether each unit lies in one of the longer units."""
+        """Return whether each unit is in one of the longer units."""
         if every in _SECONDS and self.unit in _SECONDS:
             return _SECONDS[str(every)] % _SECONDS[self.unit] == 0
         if every in _MONTHS and self.unit in _MONTHS:

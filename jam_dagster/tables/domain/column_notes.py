@@ -1,4 +1,4 @@
-"""What a person should look at in a public column, whatever its kind."""
+"""Points to look at in a public column of any kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHIFT_ADVICE = ": `shift` the public table to the private table's period"
 """Advice that follows the note, unless the public table was shifted."""
 
 EXAMPLES = 3
-# Of a column's values, to see whether they are periods.
+# Number of a column's values that show whether they are periods.
 LOOKED_AT = 1_000
 _YEAR = r"(?:19|20)\d\d"
 _MONTHS = (

@@ -1,10 +1,10 @@
 """Values of columns, read one by one whatever the column's dtype.
 
 A record's codes must depend on that record alone; otherwise changing one record could change all
-the others, and no sensitivity would hold. Whatever chooses a type by the values of a column, such
-as pandas, or Arrow for a column of objects, is therefore kept from private tables: a column has
-the type that its schema or its caller states, and the cells of a column of objects are read one by
-one. `exact_column` and `with_types` look at whole columns and are for public tables.
+the others, and no sensitivity would hold. Everything that chooses a type by the values of a column,
+such as pandas, or Arrow for a column of objects, is therefore kept from private tables: a column
+has the type that its schema or its caller states, and the cells of a column of objects are read one
+by one. `exact_column` and `with_types` look at whole columns and are for public tables.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def numbers_of(
 
 
 def number_of(value: Any, written: NumberFormat | None) -> float | None:
-    """Return the number of a value, by a format where a text has it; None of another value."""
+    """Return the number of a value, by a format where a text has it; None for another value."""
     number = written.read(value) if written is not None and isinstance(value, str) else None
     return exact_number(value) if number is None else number
 
@@ -182,7 +182,7 @@ def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
 
 
 def texts_in(column: pd.Series[Any]) -> dict[str, int]:
-    """Return in how many rows each text of a public column stands."""
+    """Return in how many rows each text of a public column occurs."""
     return {str(text): rows for text, rows in column.value_counts().items()}
 
 
@@ -234,7 +234,7 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
         numbers = [exact_number(value) for value in column]
         if all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers):
             return pd.Series(numbers_of(column), index=column.index, name=column.name)
-    with suppress(UnicodeError):  # Of a text that cannot be stored.
+    with suppress(UnicodeError):  # A text may be impossible to store.
         return column if dtype is None else column.astype(dtype)
     return column
 

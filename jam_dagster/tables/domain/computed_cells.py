@@ -176,7 +176,7 @@ def as_instants(cells: Cells) -> Cells:
 
 
 def _instant(written: str | None, value: Any) -> np.datetime64:
-    """Return a date, a timestamp or a text of one as an instant in UTC; NaT if it is none."""
+    """Return a date, a timestamp or a text of one as an instant in UTC; NaT if it is not one."""
     try:
         if isinstance(value, str):
             value = _moment(value, written)
@@ -422,7 +422,7 @@ def typed(name: str, cells: Cells, dtype: str) -> pd.Series[Any]:
     values = cells.values
     if dtype in _INTEGERS:
         limits = np.iinfo(dtype.lower())
-        # Of numbers that are no integers, an integer dtype holds the whole ones.
+        # An integer dtype holds the whole ones among numbers.
         missing = missing | (values != np.floor(values))
         missing |= (values < limits.min) | (values > limits.max)
         column = pd.Series(np.where(missing, 0, values).astype(np.int64), dtype=dtype_of(dtype))

@@ -64,8 +64,8 @@ class Order:
     strict
         Whether they must not be equal.
     apart
-        How far apart they are: entries ``(first, last, weight)``, in units. Where bins leave room
-        for it, the higher one is decoded to so much more than the lower one. It decides nothing
+        How far apart they are: entries ``(first, last, weight)``, in units. If bins leave room for
+        it, the higher one is decoded to so much more than the lower one. It decides nothing
         else.
     """
 
@@ -81,7 +81,7 @@ class Order:
 
     @property
     def content(self) -> list[Any]:
-        """What identifies it in the domain's digest."""
+        """Its identity in the domain's digest."""
         apart = [list(map(list, self.apart))] if self.apart else []
         return ["<" if self.strict else "<=", self.lower, self.higher, *apart]
 
@@ -150,7 +150,7 @@ class Combinations:
 
     @property
     def content(self) -> list[Any]:
-        """What identifies it in the domain's digest."""
+        """Its identity in the domain's digest."""
         return [
             "combinations",
             list(self.attributes),
@@ -186,7 +186,7 @@ class Combinations:
         return Combinations(clique, tuple(tuple(one[at] for at in places) for one in self.listed))
 
     def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
-        """Return which cells are none of the combinations."""
+        """Return which cells are not among the combinations."""
         attributes = [domain.attribute(name) for name in self.attributes]
         mask = np.ones([one.size for one in attributes], dtype=bool)
         for entry in self.listed:
@@ -217,7 +217,7 @@ class NotNull:
 
     @property
     def content(self) -> list[Any]:
-        """What identifies it in the domain's digest."""
+        """Its identity in the domain's digest."""
         return ["not_null", self.attribute]
 
     def describe(self, domain: OrderedAttributes) -> str:
@@ -240,7 +240,7 @@ class NotNull:
 
 Constraint = Order | Combinations | NotNull | MissingWhere
 Repair = Constraint | Formula
-"""What synthetic rows are changed to keep."""
+"""Rules that synthetic rows are changed to keep."""
 
 
 def described(domain: OrderedAttributes, constraints: Sequence[Repair]) -> list[str]:
@@ -267,7 +267,7 @@ def _numeric(domain: OrderedAttributes, name: str) -> BinnedAttribute:
 def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttributes) -> None:
     """Raise DomainError where constraints would refuse a record that keeps them.
 
-    What lies beyond the bounds is moved there, and may break an order that it keeps. And the
+    A value beyond the bounds is moved there, and may break an order that it keeps. And the
     model keeps orders in pairs, so what follows from two of them is to be declared, too.
     """
     orders = [one for one in constraints if isinstance(one, Order)]

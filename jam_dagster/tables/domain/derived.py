@@ -15,9 +15,9 @@ is no identifier is ``col("its name")``. A text and a text are joined by ``+``. 
   midnight as 2400
 - ``row()``, the number of the row from 1, and ``uuid()``, a random UUID, for keys
 
-What has no value is missing: what depends on a missing cell, a division by zero, a whole number
-beyond 2^53, a text longer than 1,000 characters, a text that a spreadsheet would run as a formula,
-the parts of a text that is no date. A verifier evaluates the
+A cell without a value is missing: one that depends on a missing cell, a division by zero, a whole
+number beyond 2^53, a text longer than 1,000 characters, a text that a spreadsheet would run as a
+formula, the parts of a text that is no date. A verifier evaluates the
 expressions of files that nobody vouches for, so their length, depth and results are bounded.
 """
 
@@ -63,7 +63,7 @@ _MOST_COLUMNS = 1000
 _MOST_TEXT = 2**30
 Formats = Mapping[str, str]
 _NONE: Formats = {}
-# Rows that are computed at once, which bounds what lies in memory beside the table.
+# Rows that are computed at once, which bounds the memory needed in addition to the table.
 _ROWS = 2**16
 
 
@@ -219,7 +219,7 @@ def reproduces(
     same = (found.values == wanted.values) | either if alike else np.array(False)
     if gaps:
         return bool(same.all())
-    # What no expression can read, such as integers beyond 2^53, is equal to nothing.
+    # A value that no expression can read, such as an integer beyond 2^53, is equal to nothing.
     known = wanted.missing == missing_in(column)
     return bool(same.all()) and bool((known & (found.missing == wanted.missing)).all())
 

@@ -150,7 +150,7 @@ class Domain:
             )
 
     def _check_formulas(self) -> None:
-        """Raise DomainError where decoding cannot keep a formula beside what else it keeps."""
+        """Raise DomainError if decoding cannot keep a formula in addition to the other rules."""
         ordered = {name for order in self.orders for name in order.attributes}
         taken: set[str] = set()
         for one in self.formulas:
@@ -272,7 +272,7 @@ class Domain:
         Raises
         ------
         InputError
-            There is none.
+            There is no such one.
         """
         position = self.positions.get(name)
         if position is None:

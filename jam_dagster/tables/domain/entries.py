@@ -1,4 +1,4 @@
-"""What the numbers of a bin are like: entries ``(first, last, weight)``."""
+"""Description of the numbers of a bin: entries ``(first, last, weight)``."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def entries_to(entries: Entries, written: Callable[[float], Any]) -> list[list[A
 
 
 def nearest_in(entries: Numbers, numbers: Numbers) -> Numbers:
-    """Return for numbers the nearest ones that lie in an entry."""
-    # Those of a bin may stand in any order, and one within another.
+    """Return for numbers the nearest ones that are in an entry."""
+    # The entries of a bin may be in any order, and one within another.
     entries = entries[np.argsort(entries[:, 0], kind="stable")]
     first, last = entries[:, 0], np.maximum.accumulate(entries[:, 1])
     after = np.searchsorted(first, numbers, side="right")

@@ -52,7 +52,7 @@ Tree = _Column | _Call | Lookup | Value | None
 
 
 def syntax_of(text: str) -> ast.expr | None:
-    """Return the syntax of an expression; None of a text that is none."""
+    """Return the syntax of an expression; None for a text that is not one."""
     with warnings.catch_warnings(), suppress(SyntaxError, ValueError, MemoryError, RecursionError):
         warnings.simplefilter("ignore")
         return ast.parse(text.strip(), mode="eval").body

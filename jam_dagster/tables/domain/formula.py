@@ -56,7 +56,7 @@ class Formula:
 
     @property
     def content(self) -> list[Any]:
-        """What identifies it in the domain's digest."""
+        """Its identity in the domain's digest."""
         return ["formula", self.attribute, self.expression]
 
     def describe(self, domain: OrderedAttributes) -> str:

@@ -64,7 +64,7 @@ class ImpossibleCombination:
 def impossible_from(
     domain: OrderedAttributes, written: object
 ) -> tuple[ImpossibleCombination, ...]:
-    """Return the combinations that stand under `impossible` in a domain file."""
+    """Return the combinations that are under `impossible` in a domain file."""
     entries = written or []
     if not isinstance(entries, list | tuple):
         raise SpecificationError("'impossible' must be a list of combinations")

@@ -26,7 +26,9 @@ def bins_in(
     low, high = limits
     if "bins" in item:
         if len(item) > 1:
-            raise SpecificationError(f"{what} has 'bins' beside other keys: make it two items")
+            raise SpecificationError(
+                f"{what} has 'bins' in addition to other keys: make it two items"
+            )
         bins = as_list(what, "bins", item["bins"])
         if not all(is_integer(code) and 0 <= code < len(low) for code in bins):
             raise DomainError(f"{what} has bins outside 0 to {len(low) - 1}")

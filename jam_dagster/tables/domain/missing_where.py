@@ -60,7 +60,7 @@ class MissingWhere:
 
     @property
     def content(self) -> list[Any]:
-        """What identifies it in the domain's digest."""
+        """Its identity in the domain's digest."""
         return ["missing", self.attribute, self.where, list(self.codes), self.exactly]
 
     def together(self, domain: OrderedAttributes) -> bool:

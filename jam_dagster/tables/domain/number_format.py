@@ -27,7 +27,7 @@ _WRITTEN = re.compile(
 )
 # Such as kg, km/h, m² or °C.
 _LETTERS = re.compile(r"°|(?:°|[^\W\d_]+/)?[^\W\d_]+[²³]?")
-# What separates thousands, and what stands before decimals; the first that fits is taken.
+# Marks that separate thousands, and those before decimals; the first that fits is taken.
 _STYLES = (
     *((",", "."), (".", ",")),
     *((blank, point) for blank in _BLANKS for point in ",."),
@@ -40,7 +40,7 @@ class NumberFormat:
     """Texts of numbers, such as ``$#,##0.00``, ``#.##0,00 EUR`` or ``0.#%``.
 
     ``#,##0`` separates thousands; a 0 after the point is a decimal that is always written, a ``#``
-    one that is written unless it is 0. A number is what stands there: that of ``5%`` is 5. With a
+    one that is written unless it is 0. A number is what is there: that of ``5%`` is 5. With a
     second part, ``0.00;(0.00)`` or ``0.00;0.00-``, negative numbers are written in parentheses or
     with a minus behind. A format whose texts a spreadsheet would run as formulas is a
     `DomainError`.
@@ -60,7 +60,7 @@ class NumberFormat:
             or is_formula(self.write(1.0))
         ):
             raise DomainError(
-                f"the format of numbers {str(self.pattern)[:60]!r} is none: write one such as"
+                f"the format of numbers {str(self.pattern)[:60]!r} is not valid: write one such as"
                 " '$#,##0.00', '#.##0,00 EUR' or '0.0%'"
             )
 
@@ -71,17 +71,17 @@ class NumberFormat:
 
     @property
     def has_unit(self) -> bool:
-        """Whether a text stands before or after the number."""
+        """Whether a text is before or after the number."""
         return bool(self._parts["prefix"] or self._parts["suffix"])
 
     @property
     def groups(self) -> str:
-        """What separates thousands, or ""."""
+        """The mark that separates thousands, or ""."""
         return self._parts["group"]
 
     @property
     def point(self) -> str:
-        """What stands before decimals, or a point."""
+        """The mark before decimals, or a point."""
         return self._parts["point"] or "."
 
     @property
@@ -187,7 +187,7 @@ def units_of(texts: Iterable[str]) -> list[str]:
 
 
 def _are_thousands(bodies: Sequence[str], mark: str) -> bool:
-    """Return whether a mark separates thousands: 2.815 beside 815, and no 2815."""
+    """Return whether a mark separates thousands: 2.815 together with 815, and no 2815."""
     marked = [body for body in bodies if mark in body]
     plain = [int(body) for body in bodies if body.isdecimal()]
     grouped = re.compile(rf"[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+", re.ASCII)

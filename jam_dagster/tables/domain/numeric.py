@@ -79,7 +79,7 @@ class NumericAttribute(BinnedAttribute):
     ------
     DomainError
         Edges that do not increase or are not finite, a bin without an allowed value, a dtype
-        that cannot hold the values, an entry of `within` that does not lie in one bin, or
+        that cannot hold the values, an entry of `within` that is not in one bin, or
         `unreadable` is "missing" and the attribute is not nullable.
     """
 
@@ -116,7 +116,7 @@ class NumericAttribute(BinnedAttribute):
                 f"attribute {self.name!r} is integer and has decimals: remove one of the two"
             )
         if self.decimals is not None and not 0 <= self.decimals <= 15:
-            raise DomainError(f"attribute {self.name!r}: decimals must lie in 0 to 15")
+            raise DomainError(f"attribute {self.name!r}: decimals must be in 0 to 15")
         if self.number_format is not None:
             self._check_format(self.number_format)
             return

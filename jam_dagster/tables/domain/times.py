@@ -64,7 +64,7 @@ class TimeAttribute(BinnedAttribute):
         The zone in which a timestamp has its day, such as "America/New_York"; None: timestamps
         have no zone.
     format
-        How texts are written, for `datetime.strftime`, besides ``%:z`` for +02:00. One without
+        How texts are written, for `datetime.strftime`, and ``%:z`` for +02:00. One without
         parts of a date is of times of day.
     every
         The longer unit that each bin is, so that `edges` need only the first and the last unit.
@@ -127,7 +127,7 @@ class TimeAttribute(BinnedAttribute):
             raise
         except (ValueError, OverflowError):
             raise DomainError(
-                f"attribute {self.name!r}: its bounds lie outside the years that dtype"
+                f"attribute {self.name!r}: its bounds are outside the years that dtype"
                 f" {clock.dtype} holds"
             ) from None
         object.__setattr__(self, "edges", tuple(edges.tolist()))
@@ -169,7 +169,7 @@ class TimeAttribute(BinnedAttribute):
 
     @cached_property
     def clock(self) -> Clock:
-        """What counts the values."""
+        """The clock that counts the values."""
         return Clock(self.name, self.unit, self.zone, self.format, self.dtype)
 
     def _check_dtype(self) -> None:
@@ -228,7 +228,7 @@ class TimeAttribute(BinnedAttribute):
         days = np.searchsorted(self._days[1:-1], counts, side="right")
         starts = self._days[days]
         moved = starts + times
-        # Where clocks change, as many units after midnight are another time.
+        # If clocks change, as many units after midnight are another time.
         odd = np.flatnonzero(np.diff(self._days)[days] != 86400 // self.clock.seconds)
         pairs, places = np.unique(np.stack([starts, times])[:, odd], axis=1, return_inverse=True)
         moments = [
@@ -379,7 +379,8 @@ class TimeAttribute(BinnedAttribute):
         form = super().canonical_form()
         form |= {key: getattr(self, key) for key in ("unit", "zone", "format", "every")}
         if self.every is not None:
-            # What a calendar unit lasts in a zone may be decided anew, and is none of the domain.
+            # The length of a calendar unit in a zone may be decided anew, and is not part of the
+            # domain.
             form["edges"] = [self.edges[0], self.edges[-1]]
         if self.of_day:
             form["of_day"] = list(map(list, self.of_day))
@@ -422,7 +423,7 @@ class TimeAttribute(BinnedAttribute):
         return [*map(int, edges), math.floor(last) + 1]
 
     def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
-        # Values outside the range are none of Python's.
+        # Values outside the range are not valid in Python.
         starts = UnitStarts(self.clock, kind)
         first, *inner, end = map(starts.start, self._firsts)
         outside = [~column.between(*map(made.literal, starts.range))]

@@ -43,7 +43,7 @@ class UnitStarts:
         return -1 if moment < self._first else 1 if moment > self._last else moment
 
     def steps(self, count: int) -> bool:
-        """Return whether all values from the first on, and none before, lie in the unit or later.
+        """Return whether all values from the first on, and none before, are in the unit or later.
 
         The two days around are looked at: in a zone a clock may go back.
         """

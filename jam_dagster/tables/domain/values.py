@@ -22,7 +22,7 @@ Units = npt.NDArray[np.int64]
 NULL_LABEL = "(null)"
 
 Unreadable = Literal["error", "missing"]
-"""What becomes of a value that an attribute cannot hold."""
+"""Treatment of a value that an attribute cannot hold."""
 
 LARGEST_INTEGER = 2**53 - 1
 """The largest integer up to which float64 distinguishes neighbouring integers."""
@@ -130,8 +130,9 @@ _WITH_COMMAS = re.compile(r"[,;\t\r\n]")
 def is_formula(cell: object, *, commas: bool = False) -> bool:
     """Return whether a spreadsheet would take a cell, or a part of it, for a formula.
 
-    Numbers are none, and neither is a single ``-``, a common mark of a missing value. With `commas`
-    the cell is in a file that has another separator, so that a comma can part it, too.
+    Numbers are never taken so, and neither is a single ``-``, a common mark of a missing value.
+    With `commas` the cell is in a file that has another separator, so that a comma can part it,
+    too.
     """
     if not isinstance(cell, str):
         return False
@@ -219,5 +220,5 @@ def check_unreadable(name: str, unreadable: object, nullable: bool) -> None:
     if unreadable == "missing" and not nullable:
         raise DomainError(
             f"attribute {name!r} has no missing values to which unreadable ones could be counted:"
-            " declare `nullable: true` beside `unreadable: missing`"
+            " declare `nullable: true` next to `unreadable: missing`"
         )

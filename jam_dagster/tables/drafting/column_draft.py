@@ -48,20 +48,20 @@ _MAX_CATEGORIES = 1000
 # Beyond this many different values, a column that hardly repeats any counts as names or keys.
 _MAX_DISTINCT_TEXTS = 100
 _SHOWN_CHARACTERS = 60
-# Of more different texts so many are kept, each of which several rows have.
+# Number of texts that are kept if there are more different ones, each in several rows.
 _KEPT_TEXTS = 60
 _KEPT_ROWS = 5
 _MAX_DECIMALS = 6
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
-# Where few numbers are different, a text among them may be one of the column's values.
+# If few numbers are different, a text among them may be one of the column's values.
 _ALL_OF_FEW = 0.99
 _FEW = 20
 # So many numbers with separated thousands are no slip.
 _GROUPED_SHARE = 0.01
 _SHOWN_UNITS = 3
 # So many of the different numbers stay different as floats.
-_TOLD_APART = 0.9
+_DISTINGUISHED = 0.9
 _INFINITE = 10**300
 # customer_id, orderNumber, ID, and pandas' name of a column without one
 _KEY = re.compile(
@@ -170,10 +170,10 @@ def _written_numbers(
 
 
 def _format_in(column: pd.Series[Any]) -> NumberFormat | None:
-    """Return the format of a column's numbers; None where nearly all are plain ones.
+    """Return the format of a column's numbers; None if nearly all are plain ones.
 
-    A source with decimal commas gives ``836,65`` as ``836.65``, beside a ``1.374,93`` that stays:
-    the largest numbers of a column are none to lose.
+    A source with decimal commas gives ``836,65`` as ``836.65``, while a ``1.374,93`` stays:
+    the largest numbers of a column must not be lost.
     """
     texts = texts_in(column)
     plain = {text: number for text in texts if (number := exact_number(text)) is not None}
@@ -208,7 +208,7 @@ def _kind(column: pd.Series[Any]) -> str:
     if not is_object or any(isinstance(value, date | timedelta) for value in column):
         if is_object:
             raise DomainError(
-                "holds dates or times beside other values: give them one type in the source"
+                "holds dates or times mixed with other values: give them one type in the source"
             )
         raise DomainError(f"holds values of type {dtype}, which cannot be counted")
     if any(isinstance(value, list | tuple | dict | set | np.ndarray) for value in column):
@@ -217,7 +217,7 @@ def _kind(column: pd.Series[Any]) -> str:
         return "boolean"
     if any(isinstance(value, bool | np.bool_ | str) for value in column):
         if not all(isinstance(value, str | np.bool_ | Real | Decimal) for value in column):
-            raise DomainError("holds objects that are neither texts nor numbers beside others")
+            raise DomainError("holds objects that are neither texts nor numbers, mixed with others")
         return "text" if all(isinstance(value, str) for value in column) else "mixed"
     if pd.to_numeric(column, errors="coerce").notna().all():
         return "number"
@@ -317,7 +317,7 @@ def _draft_numeric(
     exact: npt.NDArray[Any] = values
     large = max(-low, high) > LARGEST_INTEGER and not pd.api.types.is_float_dtype(dtype)
     if large and not private:
-        # Floats do not tell neighbours apart.
+        # Floats do not distinguish neighbours.
         finite = [one for one in observed[0].tolist() if abs(one) < _INFINITE]
         exact = np.array(finite, dtype=object)
     distinct = np.unique(exact)
@@ -338,10 +338,10 @@ def _draft_numeric(
         if integer and len(distinct) <= KEPT_VALUES and distinct[-1] < LARGEST_EDGE:
             known = tuple(map(int, distinct))
             return CategoricalAttribute(name, known, nullable=True, unreadable="missing")
-        if len(np.unique(values)) < _TOLD_APART * len(distinct):
+        if len(np.unique(values)) < _DISTINGUISHED * len(distinct):
             raise DomainError(
-                f"holds {len(distinct):,} numbers of so many digits that bins do not tell them"
-                " apart, such as keys: subtract a constant in the source, or make texts of them"
+                f"holds {len(distinct):,} numbers of so many digits that bins do not distinguish"
+                " them, such as keys: subtract a constant in the source, or make texts of them"
             )
     decimals = None if integer else _decimals(arrays)
     kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
@@ -388,7 +388,7 @@ def _with_own_bins(draft: NumericAttribute, values: npt.NDArray[np.float64]) -> 
     often = np.setdiff1d(often, low[low == high])
     if not len(often):
         return draft
-    # The same bins with edges that are values: 3125 for 3124.96875 if the numbers are integers.
+    # Edges of the same bins become values: 3125 for 3124.96875 if the numbers are integers.
     edges = {*low.tolist(), draft.edges[-1]}
     for value in often.tolist():
         if draft.scale is None:

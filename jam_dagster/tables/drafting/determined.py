@@ -62,7 +62,7 @@ _TEXTS = (
 )
 _NONE: Formats = {}
 Entry = Value | dict[str, Any]
-"""What a domain file has of a derived column."""
+"""The entry of a domain file about a derived column."""
 
 _PLAIN = (str, int, float, date, Decimal, np.generic, type(None))
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -107,7 +107,7 @@ def determined(
 def parts_of_dates(table: pd.DataFrame, formats: Formats = _NONE) -> dict[str, str]:
     """Return the columns of a table that are a part of one of its dates in every row, with it.
 
-    Columns of dates are none of them. `formats` are as for `determined`.
+    Columns of dates are not among them. `formats` are as for `determined`.
     """
     table, sample, distinct = _sampled(table)
     if len(table) < LEAST_ROWS:
@@ -269,7 +269,7 @@ def _format(
 ) -> str | None:
     """Return the format in which cells of some rows are these dates, None if there is none.
 
-    `first` keeps the texts of single rows: that of the first one tells most columns apart.
+    `first` keeps the texts of single rows: that of the first one distinguishes most columns.
     """
 
     def texts(rows: np.ndarray) -> Iterator[str]:
@@ -333,7 +333,7 @@ def _labels(table: pd.DataFrame, names: list[str]) -> dict[str, Entry]:
 
 
 def _values_of(column: pd.Series[Any]) -> list[Value]:
-    """Return the values of a column as they come, nothing where they are of several kinds."""
+    """Return the values of a column as they come, nothing if they are of several kinds."""
     with suppress(DomainError):
         values = [plain_value("", one) for one in pd.factorize(column)[1].tolist()]
         large = any(isinstance(one, int) and abs(one) > LARGEST_INTEGER for one in values)

@@ -72,8 +72,8 @@ def sums(
         scaled = (values - means) / spread
     numbers = _Numbers(names, values, means, spread, scaled.T @ scaled / len(values))
     kept = [place for place, name in enumerate(names) if name in modelled and spread[place] > 0]
-    # What many values take part in costs most to model, so it is derived first: of a price, its tax
-    # and their sum, the sum.
+    # The column that takes part in most sums costs most to model, so it is derived first: of a
+    # price, its tax and their sum, the sum.
     for target in sorted(range(len(names)), key=lambda one: (-distinct[names[one]], -spread[one])):
         name = names[target]
         if name in parts or not spread[target] > 0:
@@ -121,7 +121,7 @@ def _products(numbers: _Numbers, target: int, sources: list[int]) -> Iterator[st
         left, right = numbers.values[:, pair].T
         if not np.array_equal(np.round(left[:_FEW] * right[:_FEW], decimals), wanted[:_FEW]):
             continue
-        # Where a factor is 0 or 1 nearly everywhere, another one would do as well.
+        # If a factor is 0 or 1 nearly everywhere, another one would do as well.
         own = (wanted != left) & (wanted != right) & (wanted != 0)
         if own.sum() >= LEAST_ROWS:
             product = " * ".join(map(numbers.text, pair))

@@ -61,11 +61,11 @@ def draft_table(
 
     Text becomes a categorical attribute of the observed values, or the 60 most frequent ones, plus
     `other` if fewer than five rows have one of them; if not, an unobserved value is encoded as a
-    missing one, as it is beside two texts of booleans, such as yes and no. Texts of which nearly
-    all write numbers, dates or durations in one format become these, and have that format again
-    when they are decoded; `notes` says how many public cells do not read. Up to 1,000 levels that a
-    categorical dtype declares stay, in their order, unless all of them occur and write such a
-    format. Dates and times are counted in the longest unit that all of them are whole ones of, in
+    missing one, as it is in addition to two texts of booleans, such as yes and no. Texts of which
+    nearly all write numbers, dates or durations in one format become these, and have that format
+    again when they are decoded; `notes` says how many public cells do not read. Up to 1,000 levels
+    that a categorical dtype declares stay, in their order, unless all of them occur and write such
+    a format. Dates and times are counted in the longest unit that all of them are whole ones of, in
     bins of days, weeks or longer. Up to 32 different numbers get a bin each; more get bins of about
     equally many rows with round edges, and a value that many rows share, such as no capital gain or
     40 hours a week, has a bin of its own. Decoded numbers are spread `within` a bin as the public
@@ -188,7 +188,7 @@ def draft_attributes(
 def _in_one_order(
     attributes: list[Attribute], public: pd.DataFrame, bins: int | None
 ) -> list[Attribute]:
-    """Return attributes with days and months in the order of those columns that tell it."""
+    """Return attributes with days and months in the order of those columns that show it."""
     orders = set()
     unclear = []
     for place, one in enumerate(attributes):
@@ -318,7 +318,7 @@ def _in_its_zone(
 ) -> Attribute:
     """Return an attribute of timestamps with the zone of its parts, and its hour from the column.
 
-    That column is kept: the hour hangs together with others, and a bin of a day does not.
+    That column is kept: the hour depends on others, and a bin of a day does not.
     """
     if not (isinstance(attribute, TimeAttribute) and attribute.every in _DAYS):
         return attribute

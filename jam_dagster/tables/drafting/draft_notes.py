@@ -1,4 +1,4 @@
-"""What a person should look at in a public table, and in what a draft makes of it."""
+"""Points to look at in a public table and in its draft."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class DraftedDomain:
             "Columns to look at:": [_printable(f"{one}: {self.notes[one]}") for one in self.notes],
             "Columns that are derived, as in every row of the public table, and measured nowhere"
             " (--no-infer models them):": _lines(derived),
-            "What synthetic rows keep, as all public ones do:": [
+            "Rules that synthetic rows keep, as all public ones do:": [
                 *map(_printable, described(self.domain, self.domain.repairs))
             ],
         }
@@ -90,7 +90,7 @@ class DraftedDomain:
 
     @property
     def hint(self) -> str:
-        """What could be derived, as for `remark`."""
+        """Columns that could be derived, as for `remark`."""
         if not self.proposed:
             return ""
         head = "Columns that could be derived, if you write it below `derived`:"
@@ -114,7 +114,7 @@ class DraftedDomain:
             elif note := self.notes.get(next(names, "")):
                 comments.append((place + notes, _printable(note)))
                 notes += 1
-        end = ["What holds in every row of the public table, to be written below `derived`:"]
+        end = ["Rules that hold in every row of the public table, to be written below `derived`:"]
         save_domain(
             self.domain.to_dict(),
             path,

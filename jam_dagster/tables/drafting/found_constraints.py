@@ -1,6 +1,6 @@
 """Constraints that hold in every row of a public table, to repair synthetic rows by.
 
-Of what a table shows, only that counts which chance does not explain: what the columns would break
+Only findings count that chance does not explain: what the columns would break
 often if they had nothing to do with each other.
 """
 
@@ -46,7 +46,7 @@ _MOST_FOUND = 10
 def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Repair, ...]:
     """Return what holds in every row of a public table, which is encoded as well.
 
-    Of many orders and combinations, those that unrelated columns would break most often.
+    If orders and combinations are many, those that unrelated columns would break most often.
     """
     attributes = encoded.domain.attributes
     never = [
@@ -123,7 +123,7 @@ def _kept_apart(
 
 
 def _share_above(lower: npt.NDArray[np.float64], higher: npt.NDArray[np.float64]) -> float:
-    """Return how often a number lies above one of any other row; 0 where rows are too few."""
+    """Return how often a number is above one of any other row; 0 where rows are too few."""
     known = ~np.isnan(lower) & ~np.isnan(higher)
     if known.sum() < _LEAST_ROWS:
         return 0.0
@@ -141,7 +141,7 @@ def _combinations(encoded: EncodedTable) -> list[Combinations]:
             continue
         columns = [encoded.column(one.name) for one in pair]
         rows = _sampled(encoded.records)
-        # What no row of the table has, no sampled one has either.
+        # A combination that no row of the table has is in no sampled one either.
         if _absent(pair, [column[rows] for column in columns], 0)[1] < _LEAST_SHARE:
             continue
         absent, share = _absent(pair, columns, _LEAST_EXPECTED)

@@ -204,7 +204,8 @@ def _lookup(
         return len(both) - both["key"].nunique()
 
     target, distinct = pd.factorize(column, use_na_sentinel=False)
-    # What is unlisted is looked up by the first column alone, so it leaves the fewest values.
+    # An unlisted combination is looked up by the first column alone, so it leaves the fewest
+    # values.
     names = tuple(sorted(names, key=told))
     labels = [sources[name].labels for name in names]
     codes = {name: sources[name].codes for name in names}

@@ -51,7 +51,7 @@ def _rule(
     others: Sequence[str],
     group: Sequence[str],
 ) -> Iterator[MissingWhere]:
-    """Yield at most one rule: exactly at some values, only beside a missing cell, or at values."""
+    """Yield at most one rule: exactly at some values, only next to a missing cell, or at values."""
     rows, only = missing[name], None
     for other in encoded.domain.attributes:
         if not other.binned and other.name not in group:
@@ -86,7 +86,7 @@ def _values(
     if (always & known).any() and nulls[always].sum() == missing.sum():
         return tuple(np.flatnonzero(always).tolist()), True
     never = (nulls == 0) & (rows * missing.mean() >= _LEAST_EXPECTED) & known
-    # Beside a missing cell it may be missing, too, even if no row shows it.
+    # Next to a missing cell it may be missing, too, even if no row shows it.
     enough = rows[never].sum() >= _LEAST_ELSEWHERE * len(missing)
     return (tuple(np.flatnonzero(~never).tolist()) if enough else ()), False
 

@@ -1,4 +1,4 @@
-"""Bins of a public column's numbers: about equally many rows in each, and what lies within them."""
+"""Bins of a public column's numbers: about equally many rows in each, and what is within them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _GAP = 10.0
 
 
 def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttribute:
-    """Return an attribute whose bins, and what lies within them, follow a public column."""
+    """Return an attribute whose bins, and what is within them, follow a public column."""
     distinct, rows = np.unique(values, return_counts=True)
     if len(distinct) == 1:
         return with_entries(draft, values)
@@ -64,7 +64,7 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
 
 
 def with_entries(binned: NumericAttribute, values: Numbers) -> NumericAttribute:
-    """Return an attribute that says what lies within its bins, as in a public column."""
+    """Return an attribute that says what is within its bins, as in a public column."""
     distinct, rows = np.unique(values, return_counts=True)
     least, largest = binned.bin_limits
     entries: list[tuple[float, float, float]] = []
@@ -156,7 +156,7 @@ def _split(edges: tuple[float, ...], distinct: Numbers, rows: npt.NDArray[np.int
     """Return an edge in the bin that loses most of the column's variance, unless that is little.
 
     Bins of equally many rows are wide where numbers are rare, and numbers are drawn within their
-    bins independently of other columns: two columns of delays would hardly hang together.
+    bins independently of other columns: two columns of delays would hardly be related.
     """
     # The squares of the largest floats are infinite.
     unit = float(np.abs(distinct).max())
@@ -171,7 +171,7 @@ def _split(edges: tuple[float, ...], distinct: Numbers, rows: npt.NDArray[np.int
             least = lost
             middle *= unit
             near = _NEAR * (float(values[-1]) - float(values[0]))
-            # Both parts hold a value: the first one lies below the edge, the last one does not.
+            # Both parts hold a value: the first one is below the edge, the last one does not.
             low = min(max(middle - near, float(values[1])), float(values[-1]))
             found = _roundest(low, min(max(middle + near, low), float(values[-1])))
             if found == edges[-1]:
@@ -186,12 +186,12 @@ def _entries(
     rows: npt.NDArray[np.intp],
     clock: bool,
 ) -> list[tuple[float, float, float]]:
-    """Return what the numbers of one bin are like, nothing where they lie evenly."""
+    """Return what the numbers of one bin are like, nothing if they are spread evenly."""
     total = int(rows.sum())
     low, high = map(float, limits)
     heap = rows >= max(_HEAP_ROWS, _HEAP_SHARE * total)
     if attribute.scale is not None:
-        # Where a bin has few values, each of them has many rows.
+        # If a bin has few values, each of them has many rows.
         heap &= rows >= 2 * total / (round((high - low) * attribute.scale) + 1)
     heaps = list(zip(*[values[heap].tolist()] * 2, rows[heap].tolist(), strict=True))
     values, rows = values[~heap], rows[~heap]
@@ -256,7 +256,7 @@ def _parts(
     values: Numbers,
     rows: npt.NDArray[np.intp],
 ) -> list[tuple[float, float, float]]:
-    """Return entries for the numbers of a stretch, one where they lie evenly."""
+    """Return entries for the numbers of a stretch, one if they are spread evenly."""
     (low, high), rest = limits, int(rows.sum())
     middle = low + (high - low) / 2
     if abs(np.average(values, weights=rows) - middle) <= _EVEN * (high - low):

@@ -38,7 +38,7 @@ from jam_dagster.tables.drafting.quantile_bins import (
 )
 
 _MOST_BINS = 64
-# So many offsets are told each by itself where so many rows have one; others as numbers are.
+# So many offsets are listed each by itself if so many rows have one; others as numbers are.
 _MOST_OFFSETS = 400
 _OFFSET_ROWS = 5
 
@@ -86,9 +86,9 @@ def draft_time(
     zone: str | None = None,
     day_first: bool | None = None,
 ) -> TimeAttribute | None:
-    """Draft an attribute of dates or times; None where a column holds others.
+    """Draft an attribute of dates or times; None if a column holds others.
 
-    Where days and months cannot be told apart, `day_first` says which comes first, else the shorter
+    If days and months cannot be distinguished, `day_first` says which comes first, else the shorter
     time from the first date to the last.
     """
     found = seconds_in(name, column, nullable, zone, day_first)
@@ -137,7 +137,7 @@ def seconds_in(
     zone: str | None = None,
     day_first: bool | None = None,
 ) -> tuple[Clock, npt.NDArray[np.float64]] | None:
-    """Return what counts the seconds of a column, and its counts; None of others than times.
+    """Return what counts the seconds of a column, and its counts; None for others than times.
 
     The counts are those of cells that are not missing, NaN of one that does not read.
     """
@@ -165,7 +165,7 @@ def _in_units(
     counts: npt.NDArray[np.float64],
     options: dict[str, Any],
 ) -> TimeAttribute:
-    """Return an attribute whose bins are units, alike within: only bounds tell of a year."""
+    """Return an attribute whose bins are units, alike within: only bounds show a year."""
     low, high = counts.min(), counts.max()
     if every == clock.unit:
         return TimeAttribute(name, equal_unit_edges(low, high, int(high - low + 1)), **options)
@@ -177,7 +177,7 @@ def _in_units(
         if clock.kind == "time":
             return draft
         return dataclasses.replace(draft, within=shape_of(offsets))
-    # The day and the time of day, apart: both would be too many to be told together.
+    # The day and the time of day, apart: both would be too many to be listed together.
     days = _starts(clock, "day", distinct)
     length = 86400 // clock.seconds
     low, high = (clock.count_of_longer("day", one) for one in (low, high))
@@ -193,7 +193,7 @@ def _in_units(
 
 
 def _starts(clock: Clock, every: Unit, counts: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-    """Return the first unit of the longer unit that each of some units lies in."""
+    """Return the first unit of the longer unit that each of some units is in."""
     if clock.zone is None and clock.counts_in_utc and every in ("day", "week"):
         first = clock.first_of(every, 0)
         length = clock.first_of(every, 1) - first
@@ -214,7 +214,7 @@ def _values_of(draft: TimeAttribute) -> int | None:
 def _seconds_clock(
     name: str, dtype: Any, distinct: Any, rows: npt.NDArray[np.int64], nullable: bool
 ) -> Clock | None:
-    """Return what counts the values of a column in seconds, None where these are others."""
+    """Return what counts the values of a column in seconds, None if these are others."""
     text = str(dtype)
     if pd.api.types.is_timedelta64_dtype(dtype):
         return Clock(name, "second", dtype=text if text.startswith("timedelta") else DURATION)
@@ -239,7 +239,7 @@ def _seconds_clock(
 
 
 def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) -> Clock | None:
-    """Return what reads most texts, each in so many rows; None where nothing does."""
+    """Return what reads most texts, each in so many rows; None if nothing does."""
     distinct = list(texts)
     sample = distinct[:: max(len(distinct) // _SAMPLE, 1)]
     lengths = 2 * sum(map(bool, map(_LENGTH.fullmatch, sample))) > len(sample)
@@ -311,7 +311,7 @@ def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
 
 
 def _span(written: str, texts: Sequence[str]) -> float:
-    """Return how long lies between the first and the last moment that a format reads."""
+    """Return how long is between the first and the last moment that a format reads."""
     clock = Clock("", "second", format=written.removesuffix("%:z"))
     counts = [clock.count_of(one) for one in texts if reads(written, one)]
     return max(counts) - min(counts)
@@ -375,7 +375,7 @@ def _every(clock: Clock, low: float, high: float) -> Unit | None:
 
 
 def shape_of(offsets: npt.NDArray[np.float64]) -> tuple[tuple[float, float, float], ...]:
-    """Return how often units lie how far after a longer one's beginning, rare ones spread out."""
+    """Return how often units are how far after a longer one's beginning, rare ones spread out."""
     distinct, rows = np.unique(offsets, return_counts=True)
     most = _MOST_OFFSETS if len(offsets) >= _OFFSET_ROWS * len(distinct) else KEPT_VALUES
     if len(distinct) <= most:

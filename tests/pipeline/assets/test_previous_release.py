@@ -281,7 +281,7 @@ def test_a_release_over_a_domain_from_private_data_is_no_public_table(months: Mo
 @pytest.mark.slow
 def test_a_release_of_another_dataset_is_no_release_before(january: Months) -> None:
     refused = failure(january.run(FEBRUARY, GIVEN, dataset="others"))
-    assert f"what lies there of {JANUARY} is of release people of dataset people" in refused
+    assert f"the stored one of {JANUARY} is of release people of dataset people" in refused
 
 
 def test_labels_follow_what_the_public_table_is(months: Months) -> None:

@@ -308,7 +308,7 @@ def test_an_older_copy_does_not_move_over_the_newer_one(ledger, places):
     ledger.move(places[1])
     older = Ledger(f"{places[0]}.backup")
     before = older.events()
-    with pytest.raises(BudgetError, match=r"has gone on since .*older copy"):
+    with pytest.raises(BudgetError, match=r"has continued since .*older copy"):
         older.move(places[1])
     assert older.events() == before
 

@@ -33,8 +33,8 @@ def test_the_caller_keeps_an_array_to_write_to():
         (([0, 1], [0]), InputError, "equally long"),
         (([0, 1], [0.0, 1.0]), InputError, "'b' must be a one-dimensional integer"),
         (([0, 1], [[0], [1]]), InputError, "'b' must be a one-dimensional integer"),
-        (([0, 2], [0, 1]), OutsideDomainError, "'a' must lie in 0 to 1"),
-        (([0, -1], [0, 1]), OutsideDomainError, "'a' must lie in 0 to 1"),
+        (([0, 2], [0, 1]), OutsideDomainError, "'a' must be in 0 to 1"),
+        (([0, -1], [0, 1]), OutsideDomainError, "'a' must be in 0 to 1"),
     ],
 )
 def test_columns_that_are_refused(columns, error, message):
@@ -63,7 +63,7 @@ def test_frames_go_there_and_back():
             InputError,
             "'b' .* integers",
         ),
-        (pd.DataFrame({"a": [0], "b": [7]}), OutsideDomainError, "'b' must lie in 0 to 2"),
+        (pd.DataFrame({"a": [0], "b": [7]}), OutsideDomainError, "'b' must be in 0 to 2"),
     ],
 )
 def test_frames_that_are_refused(frame, error, message):

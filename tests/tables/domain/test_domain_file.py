@@ -91,7 +91,7 @@ def test_the_papers_form(tmp_path):
         ({"values": ["x"], "nullable": "yes"}, "nullable must be true or false"),
         ({"values": ["x"], "dtype": 3}, "dtype must be a text"),
         ({"values": ["x"], "nullable": True, "unreadable": "null"}, "'error' or 'missing'"),
-        ({"edges": [0, 1], "unreadable": "missing"}, "declare `nullable: true` beside"),
+        ({"edges": [0, 1], "unreadable": "missing"}, "declare `nullable: true` next to"),
         (
             {"edges": [0, 5, 9], "within": [[4, 6, 1]]},
             r"the entry \[4.0, 6.0, 1.0\] of within must",
@@ -144,7 +144,7 @@ def test_domains_that_are_refused(content, message):
         ({"age": {"from": "15"}}, SpecificationError, "from must be a number"),
         ({"age": {"from": 100}}, DomainError, "no value meets"),
         ({"age": {"bins": [9]}}, DomainError, "bins outside 0 to 2"),
-        ({"age": {"bins": [0], "from": 1}}, SpecificationError, "beside other keys"),
+        ({"age": {"bins": [0], "from": 1}}, SpecificationError, "in addition to other keys"),
         ({"age": 20}, DomainError, "not the only value of a bin"),
         ({"age": "x"}, SpecificationError, "must be a number"),
         ({"age": None}, DomainError, "not nullable"),

@@ -361,7 +361,7 @@ LEFT_OUT = [
     (["x\ny", "x\ny"], r"is x\ny in every row"),
     (
         [pd.Timestamp("2024-01-31").date(), pd.Timestamp("2024-01-31")],
-        "holds dates or times beside",
+        "holds dates or times mixed with",
     ),
     ([pd.Timestamp("2024-01-31")] * 2, "is 2024-01-31 00:00:00 in every row"),
     (BOTH_ENDS, "holds dates that a time zone moves beyond the years 1 to 9999"),
@@ -370,7 +370,7 @@ LEFT_OUT = [
     ([[1], None], "holds nested values"),
     (["a", [1]], "holds nested values"),
     ([b"a", b"b"], "holds objects that are neither"),
-    ([b"a", "b"], "holds objects that are neither texts nor numbers beside others"),
+    ([b"a", "b"], "holds objects that are neither texts nor numbers, mixed with others"),
     ([uuid.UUID(int=1), uuid.UUID(int=2)], "holds objects that are neither"),
     (np.array([2**64 - 1, 5], dtype="uint64"), "holds integers too large"),
     (pd.Series(["\ud800", "a"], dtype=object), "attribute 'a' lists '"),
@@ -442,7 +442,7 @@ def test_a_file_says_in_the_tables_order_what_is_left_out(tmp_path):
         "repairs:",
         "derived:",
         "columns:",
-        "# What holds in every row of the public table, to be written below `derived`:",
+        "# Rules that hold in every row of the public table, to be written below `derived`:",
         r'# "year\n  x: 1": 2013',
         "# z: 0",
     ]
