@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.choices import recommended
@@ -83,17 +83,11 @@ def judged(
     Exact errors may be shown where it is `restricted`.
     """
     domain = run.model.domain
-    unmeasured = "The error was not measured."
+    unmeasured: Literal["unmeasured", "unreleased", "lost"] = "unmeasured"
     if spec.evaluation_mode == "exact" and not restricted:
-        unmeasured = (
-            "No error was released: it was measured exactly, for readers who may see the"
-            " private table."
-        )
+        unmeasured = "unreleased"
     elif spec.evaluation_mode == "private":
-        unmeasured = (
-            "The error is unknown: its only draw was lost, or its share of the budget was closed"
-            " before it."
-        )
+        unmeasured = "lost"
     measured = error is not None and error.synthetic is not None
     uniform = None
     if measured and error is not None and error.public is None and error.uniform is None:
