@@ -209,29 +209,20 @@ def misfit_sentence(fits: Iterable[ColumnFit]) -> str:
 
 def remedy_sentence(fits: Iterable[ColumnFit]) -> str:
     """Return how to mend the columns that the domain does not fit; empty if there are none."""
-    found = remedies(fits)
-    return " ".join((said("lost_values"), *found)) if found else ""
-
-
-def remedies(fits: Iterable[ColumnFit]) -> list[str]:
-    """Return how to mend misfits, a sentence for each remedy; empty if there are none."""
     names = _by(fits, "remedy")
     found = [said(key, columns=", ".join(columns)) for key, columns in names.items()]
-    return [said("mend"), *found] if found else []
+    return " ".join((said("lost_values"), said("mend"), *found)) if found else ""
 
 
 def unknown_sentences(fits: Iterable[ColumnFit]) -> list[str]:
-    """Return of which columns the fit is not known, and why."""
+    """Return the columns whose fit is not known, and why."""
     return [said(key, columns=listed(columns)) for key, columns in _by(fits, "unknown").items()]
 
 
 def _by(fits: Iterable[ColumnFit], key: Literal["remedy", "unknown"]) -> dict[str, list[str]]:
     """Return the columns by the key of a sentence; those without one are left out."""
-    names: dict[str, list[str]] = {}
-    for one in fits:
-        if found := getattr(one, key):
-            names.setdefault(found, []).append(one.attribute.name)
-    return names
+    found = [(getattr(one, key), one.attribute.name) for one in fits]
+    return {one: [name for own, name in found if own == one] for one, _ in found if one}
 
 
 def copied_columns(domain: Domain) -> list[str]:

@@ -103,11 +103,10 @@ SENTENCES = {
     # The checks of the error.
     "error_known": "The workload error is known beyond its noise.",
     "better_than": "The domain fits, and the error is less than that of {table}.",
-    # The pattern of a list that is cut short, which is a field of others.
+    # Patterns of fields: a mean that may be noise alone, and a list that is cut short.
+    "at_most": "at most {mean}",
     "and_more": "{names} and {more} more",
 }
-
-_NAMED = 3
 
 
 def said(key: str, **fields: object) -> str:
@@ -117,5 +116,5 @@ def said(key: str, **fields: object) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first of some names, and how many more there are."""
-    first, more = ", ".join(names[:_NAMED]), len(names) - _NAMED
-    return said("and_more", names=first, more=more) if more > 0 else first
+    first = ", ".join(names[:3])
+    return said("and_more", names=first, more=len(names) - 3) if len(names) > 3 else first

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 Outcome = Literal["better", "worse", "undecided", "not measured"]
 
 _WIDE_CELLS = 20
-_LEAST_SAMPLE = 2
 _said = partial(said, confidence=CONFIDENCE, largest=MOST)
 
 
@@ -127,7 +126,7 @@ def verdict_of(
     uniform: float | None = None,
     domain: Domain | None = None,
     quality: Quality | None = None,
-    unmeasured: Literal["unmeasured", "unreleased", "lost"] = "unmeasured",
+    unmeasured: str = "unmeasured",
     recommended: str = "",
 ) -> Verdict:
     """Judge a release by its errors, its checks and what was paid for.
@@ -183,7 +182,7 @@ def verdict_of(
     # No sample of private records has lost a column.
     comparable = not found.hidden and not misfits
     if errors is not None and errors.sample_equivalent is not None and comparable:
-        few = errors.sample_equivalent < _LEAST_SAMPLE
+        few = errors.sample_equivalent < 2
         notes.append(_said("sample_tiny" if few else "sample", records=errors.sample_equivalent))
         if not few and errors.equivalent_within is not None:
             least, most = errors.equivalent_within
@@ -199,7 +198,6 @@ def verdict_of(
         qualities.append(quality_of(exactly, sum(len(clique) == 1 for clique in exactly)))
     notes += [one.note for one in qualities]
     statistics += [one.statistics for one in qualities]
-    exact = errors is not None and errors.restricted
     return replace(
         found,
         headline=headline,
@@ -209,7 +207,7 @@ def verdict_of(
         skipped=skipped,
         misfits=misfits,
         clipped=tuple(wrecked),
-        restricted=exact,
+        restricted=errors is not None and errors.restricted,
     )
 
 
@@ -242,19 +240,14 @@ def _compared(
     if noise and found.outcome == "undecided":
         found = replace(found, advice=(_said("larger_share"), *found.advice))
         if ours.possible <= noise and ours.possible + noise >= MOST:
-            headline = _said("hidden")
-            advice = _said("larger_share"), _said("more_epsilon"), _said("more_records")
-            found = Verdict("undecided", headline, (), (), advice, found.difference, found.margin)
-            return replace(found, hidden=True)
+            found = replace(found, headline=_said("hidden"), notes=(), statistics=(), hidden=True)
+            advice = tuple(map(_said, ("larger_share", "more_epsilon", "more_records")))
+            return replace(found, advice=advice)
     return found
 
 
 def _beside(
-    ours: TableErrors,
-    theirs: TableErrors,
-    noise: float,
-    other: Literal["public", "uniform"],
-    advice: tuple[str, ...],
+    ours: TableErrors, theirs: TableErrors, noise: float, other: str, advice: tuple[str, ...]
 ) -> Verdict:
     """Compare two measured errors, both of which have noise of their own."""
     difference, margin = ours.possible - theirs.possible, math.sqrt(2.0) * noise
@@ -308,7 +301,7 @@ def mean_text(table: TableErrors, noise: float) -> str:
     if not noise:
         return f"{table.possible:.3f}"
     if table.possible <= noise:
-        return f"≤ {min(table.possible + noise, MOST):.3f}"
+        return _said("at_most", mean=f"{min(table.possible + noise, MOST):.3f}")
     return f"{table.possible:.3f} ± {_rounded(noise)}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.choices import recommended
@@ -83,11 +83,8 @@ def judged(
     Exact errors may be shown where it is `restricted`.
     """
     domain = run.model.domain
-    unmeasured: Literal["unmeasured", "unreleased", "lost"] = "unmeasured"
-    if spec.evaluation_mode == "exact" and not restricted:
-        unmeasured = "unreleased"
-    elif spec.evaluation_mode == "private":
-        unmeasured = "lost"
+    mode = "off" if restricted and spec.evaluation_mode == "exact" else spec.evaluation_mode
+    unmeasured = {"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode]
     measured = error is not None and error.synthetic is not None
     uniform = None
     if measured and error is not None and error.public is None and error.uniform is None:

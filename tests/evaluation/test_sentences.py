@@ -220,6 +220,7 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "recommended": (verdict_of(exact(0.6), recommended="TILT"), {"mechanism": "TILT"}),
     "plan": (verdict_of(exact(0.6)), {}),
     "mechanisms": (verdict_of(exact(0.9, None), uniform=1.0), {}),
+    "at_most": (verdict_of(noisy(0.0)), {"mean": "0.020"}),
     "and_more": (
         verdict_of(exact(0.1), clipped=dict.fromkeys("abcde", 0.5)),
         {"names": "a (50%), b (50%), c (50%)", "more": 2},

@@ -57,7 +57,7 @@ def test_exact_errors_are_compared_as_they_are() -> None:
 def test_the_headline_says_by_how_much() -> None:
     # Of an error within its noise no ratio is known.
     assert verdict_of(noisy(0.31, 0.01, sigma=0.02)).headline == (
-        "Worse than the public table: mean error 0.310 ± 0.039 against ≤ 0.049."
+        "Worse than the public table: mean error 0.310 ± 0.039 against at most 0.049."
     )
     assert "3.1 times it." in verdict_of(noisy(0.31, 0.1, sigma=0.001)).headline
     # Nor of a difference that is known to less than a quarter.
@@ -148,7 +148,7 @@ def test_errors_below_their_noise_are_not_told(
 def test_an_error_that_noise_takes_below_zero_is_zero() -> None:
     verdict = verdict_of(noisy(-0.02, 0.3, sigma=0.05))
     assert verdict.headline == (
-        "Better than the public table: mean error ≤ 0.098 against 0.300 ± 0.098."
+        "Better than the public table: mean error at most 0.098 against 0.300 ± 0.098."
     )
     assert verdict.difference == -0.3
 
@@ -159,7 +159,7 @@ def test_what_noise_hides_is_as_good_as_no_number_of_records() -> None:
         verdict = verdict_of(errors)
         assert (verdict.outcome, verdict.hidden) == ("undecided", hides)
         assert ("30 private records" in " ".join(verdict.notes)) is not hides
-        assert ("≤ 1.872 against" in verdict.headline) is not hides
+        assert ("at most 1.872 against" in verdict.headline) is not hides
 
 
 def test_the_interval_of_the_sample_is_a_statistic() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from jam_dagster.evaluation.domain_fit import remedies, unknown_sentences
+from jam_dagster.evaluation.domain_fit import remedy_sentence, unknown_sentences
 from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
 from jam_dagster.evaluation.expectations.expectation import (
     Asked,
@@ -431,13 +431,10 @@ class _Fit(Expectation):
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         fit = self.table.fits[str(self.spec.subject)]
-        remedy = " ".join(remedies([fit]))
+        remedy = remedy_sentence([fit])
         beyond = sum(one.released >= one.limit for one in fit.shares)
-        metadata = {
-            "measured": True,
-            "cells": [asdict(one) for one in fit.shares],
-            "remedy": remedy,
-        }
+        cells = [asdict(one) for one in fit.shares]
+        metadata = {"measured": True, "cells": cells, "remedy": remedy}
         message = " ".join((*map(fit.sentence, fit.shares), remedy)).rstrip()
         return Observed(message, metadata, len(fit.shares), beyond)
 
