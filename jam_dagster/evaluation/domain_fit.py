@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from jam_dagster.evaluation.released_marginals import released_marginal
+from jam_dagster.evaluation.sentences import listed, said
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.domain.attributes import Caught
 from jam_dagster.tables.domain.lookups import Lookup
@@ -44,8 +45,6 @@ ALONE = 0.95
 
 FALSE_ALARM_LEVEL = 0.001
 """The probability that noise alone takes any cell of a release beyond its allowance."""
-
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -95,13 +94,6 @@ class CatchAllShare:
         """Whether a misfit would show: the noise is smaller than its excess."""
         return self.released >= self.limit or self.limit == self.far
 
-    def __str__(self) -> str:
-        where = {"missing": "missing", "other": f"counted as {self.label}"}.get(
-            self.caught, f"in the bin {self.label} at a bound"
-        )
-        beside = "" if self.public is None else f", {self.public:.1%} in the public table"
-        return f"{min(max(self.released, 0.0), 1.0):.1%} {where}{beside}"
-
 
 @dataclass(frozen=True)
 class ColumnFit:
@@ -118,26 +110,35 @@ class ColumnFit:
 
     @property
     def unknown(self) -> str:
-        """The part that the release lacks to know the fit; empty if it is known."""
+        """The key of the sentence that says why the fit is not known; empty if it is."""
         if not self.shares:
-            return "no private measurement"
+            return "fit_unmeasured"
         known = self.misfit is not None or all(one.known for one in self.shares)
-        return "" if known else "only private measurements whose noise would hide a misfit"
+        return "" if known else "fit_noisy"
 
     @property
     def remedy(self) -> str:
-        """How to mend the misfit, from public knowledge."""
+        """The key of the sentence that says how to mend the misfit; empty without one."""
         if self.misfit is None:
             return ""
         if self.misfit.caught == "bound":
             dates = self.attribute.dated and self.misfit.public is not None
-            shift = "shift the public table's dates to the private period, or "
-            return f"{shift if dates else ''}widen the bounds"
+            return "shift" if dates else "widen"
         if self.misfit.caught == "other":
-            return "list the values"
+            return "list_values"
         if self.attribute.unreadable == "missing":
             return self.attribute.unread_remedy
-        return "check the column, or leave it out"
+        return "check_column"
+
+    def sentence(self, cell: CatchAllShare) -> str:
+        """Return which share of the records the cell holds, and which of the public table."""
+        return said(
+            cell.caught if cell.public is None else f"{cell.caught}_beside",
+            column=self.attribute.name,
+            share=min(max(cell.released, 0.0), 1.0),
+            label=cell.label,
+            public=cell.public,
+        )
 
 
 def column_fits(
@@ -197,48 +198,32 @@ def _public_shares(
 
 
 def misfit_sentence(fits: Iterable[ColumnFit]) -> str:
-    """Return the column that the domain fits worst, and how many more it does not fit, or ""."""
-    found = [(one.attribute.name, one.misfit) for one in fits if one.misfit is not None]
+    """Return the column that the domain fits worst, how many more it does not fit, and the cell."""
+    found = [(one, one.misfit) for one in fits if one.misfit is not None]
     if not found:
         return ""
-    name, worst = max(found, key=lambda one: one[1].excess)
+    fit, worst = max(found, key=lambda one: one[1].excess)
     more = len(found) - 1
-    others = f" and {more} other column{'s' if more > 1 else ''}" if more else ""
-    return f"The domain does not fit {name} ({worst}){others}."
+    key = ("misfit", "misfit_and_one")[more] if more < 2 else "misfits"
+    return f"{said(key, column=fit.attribute.name, more=more)} {fit.sentence(worst)}"
 
 
 def remedy_sentence(fits: Iterable[ColumnFit]) -> str:
     """Return how to mend the columns that the domain does not fit; empty if there are none."""
-    names: dict[str, list[str]] = {}
-    for one in fits:
-        if one.misfit is not None:
-            names.setdefault(one.remedy, []).append(one.attribute.name)
-    if not names:
-        return ""
-    found = [f"{', '.join(columns)}: {remedy}" for remedy, columns in names.items()]
-    return (
-        "The synthetic table has lost these values, and the error does not count that, since it is"
-        " taken after encoding. Mend the domain from public knowledge, in another edition:"
-        f" {'; '.join(found)}."
-    )
+    names = _by(fits, "remedy")
+    found = [said(key, columns=", ".join(columns)) for key, columns in names.items()]
+    return " ".join((said("lost_values"), said("mend"), *found)) if found else ""
 
 
-def unknown_sentences(fits: Sequence[ColumnFit]) -> list[str]:
-    """Return of which columns the fit is not known, and why."""
-    sentences = []
-    for lacks in dict.fromkeys(one.unknown for one in fits if one.unknown):
-        names = [one.attribute.name for one in fits if one.unknown == lacks]
-        sentences.append(
-            f"It is not known whether the domain fits {listed(names)}, of which the release has"
-            f" {lacks}."
-        )
-    return sentences
+def unknown_sentences(fits: Iterable[ColumnFit]) -> list[str]:
+    """Return the columns whose fit is not known, and why."""
+    return [said(key, columns=listed(columns)) for key, columns in _by(fits, "unknown").items()]
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return the first of some names, and how many more there are."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _by(fits: Iterable[ColumnFit], key: Literal["remedy", "unknown"]) -> dict[str, list[str]]:
+    """Return the columns by the key of a sentence; those without one are left out."""
+    found = [(getattr(one, key), one.attribute.name) for one in fits]
+    return {one: [name for own, name in found if own == one] for one, _ in found if one}
 
 
 def copied_columns(domain: Domain) -> list[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.evaluation.released_marginals import released_marginal
+from jam_dagster.evaluation.sentences import said
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ MOST_NOISE = 1.0
 LEVEL = 0.05
 """The chance, at most, that of a true table a weakest column is named, and so of a weakest pair."""
 
-_KINDS = {1: ("column shapes", "columns"), 2: ("trends of pairs", "pairs")}
+# The keys of sentences: by the widths of the weakest marginals, and by one width.
+_NOTES = {(): "alike", (1,): "column", (2,): "pair", (1, 2): "both"}
+_STATISTICS = {1: ("shapes", "weakest_column"), 2: ("trends", "weakest_pair")}
 
 
 @dataclass(frozen=True)
@@ -103,41 +106,15 @@ def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> Quali
         distance = np.abs(counts * (n / synthetic.records) - one.counts).sum() / n
         errors[clique] = float(distance)
         noise[clique] = noises
-    text = quality_text(errors, len(synthetic.domain.names), noise)
-    if not text:
-        return None
-    names = _named(_weakest(errors, noise))
-    if not names:
-        note = "No measured column or pair differs from its counts by more than noise explains."
-    elif len(names) == 1:
-        note = f"The {names[0]} differs most from its counts, by more than noise explains."
-    else:
-        both = " and the ".join(names)
-        note = f"The {both} differ most from their counts, by more than noise explains."
-    return Quality(note, f"Next to released counts: {text}.")
-
-
-def exact_quality(errors: Mapping[Clique, float], attributes: int) -> Quality:
-    """Say how like the private table a synthetic one is, from exact L1 errors of marginals."""
-    names = _named(_weakest(errors, None))
-    note = "Every compared column and pair equals that of the private table."
-    if names:
-        verb = "is" if len(names) == 1 else "are"
-        note = f"The {' and the '.join(names)} {verb} furthest from the private table."
-    return Quality(note, f"Exactly: {quality_text(errors, attributes)}.")
-
-
-def _named(weakest: Mapping[int, Clique]) -> list[str]:
-    units = {1: "column", 2: "pair"}
-    return [f"{units[width]} {' with '.join(clique)}" for width, clique in weakest.items()]
+    return quality_of(errors, len(synthetic.domain.names), noise) if errors else None
 
 
 def _weakest(
     errors: Mapping[Clique, float], noise: Mapping[Clique, CountNoise] | None
 ) -> dict[int, Clique]:
-    """Return the weakest marginal of each width that noise does not explain; see `quality_text`."""
+    """Return the weakest marginal of each width that noise does not explain; see `quality_of`."""
     found: dict[int, Clique] = {}
-    for width in _KINDS:
+    for width in _STATISTICS:
         own = [one for one in errors if len(one) == width]
         sure = [
             one
@@ -151,35 +128,30 @@ def _weakest(
     return found
 
 
-def quality_text(
+def quality_of(
     errors: Mapping[Clique, float],
     attributes: int,
     noise: Mapping[Clique, CountNoise] | None = None,
-) -> str:
-    """Return shapes and trends from L1 errors of marginals, fractions of the records, in words.
+) -> Quality:
+    """Return shapes and trends from L1 errors of marginals, fractions of the records.
 
     `noise` is that of the counts, where these are not exact. The weakest marginal is the one whose
     similarity falls furthest short of what noise leaves. It is named where noise alone does not
     explain it: of the true table with a chance of at most `LEVEL`, for all marginals together.
     """
-    parts = []
-    found = _weakest(errors, noise)
-    for width, (name, unit) in _KINDS.items():
-        alike = {
-            one: 1.0 - min(2.0, error) / 2 for one, error in errors.items() if len(one) == width
-        }
+    sentences = []
+    found, suffix = _weakest(errors, noise), "_exact" if noise is None else ""
+    (column,), (first, second) = found.get(1, ("",)), found.get(2, ("", ""))
+    names = {"column": column, "first": first, "second": second}
+    for width, (mean, weakest) in _STATISTICS.items():
+        alike = {one: 1.0 - min(2.0, errors[one]) / 2 for one in errors if len(one) == width}
         if not alike:
             continue
+        left = {one: 1.0 - (noise[one].mean if noise else 0.0) / 2 for one in alike}
+        means = {"alike": fmean(alike.values()), "left": fmean(left.values())}
         wanted = math.comb(attributes, width)
-        compared = f"all {wanted}" if len(alike) == wanted else f"{len(alike)} of {wanted}"
-        left = {one: 1.0 if noise is None else 1.0 - noise[one].mean / 2 for one in alike}
-        text = f"{name} {fmean(alike.values()):.1%} ({compared} {unit}"
-        if width in found:
-            weakest = found[width]
-            text += f", weakest {' with '.join(weakest)} {alike[weakest]:.1%}"
-            text += "" if noise is None else f" where the true one has about {left[weakest]:.1%}"
-        if noise is not None:
-            about = f"{fmean(left.values()):.1%}"
-            text += f"; the true table has about {about} next to counts so noisy"
-        parts.append(f"{text})")
-    return ", ".join(parts)
+        sentences.append(said(mean + suffix, compared=len(alike), wanted=wanted, **means))
+        if (own := found.get(width)) is not None:
+            similar = {"weakest": alike[own], "weakest_left": left[own]}
+            sentences.append(said(weakest + suffix, **similar, **names))
+    return Quality(said(_NOTES[tuple(found)] + suffix, **names), " ".join(sentences))

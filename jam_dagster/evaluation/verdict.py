@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from jam_dagster.evaluation.domain_fit import (
     copied_columns,
-    listed,
     misfit_sentence,
     remedy_sentence,
     unknown_sentences,
 )
-from jam_dagster.evaluation.quality import exact_quality
+from jam_dagster.evaluation.quality import quality_of
+from jam_dagster.evaluation.sentences import TABLES, listed, said
 from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Outcome = Literal["better", "worse", "undecided", "not measured"]
 
 _WIDE_CELLS = 20
-_LEAST_SAMPLE = 2
+_said = partial(said, confidence=CONFIDENCE, largest=MOST)
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,11 @@ class Verdict:
         The verdict in a sentence, after the columns that the domain does not fit and the checks
         that failed.
     notes
-        In plain words: whether noise explains the difference, what the table is as good as, where
-        it is weakest.
+        Whether noise explains the difference, which sample is as good, where the table is weakest.
     statistics
         The numbers behind the notes.
     advice
-        What may help where the table is not better.
+        Sentences that say how to improve a table that is not better.
     difference
         Error of the synthetic table less that of the other, a fraction of the records; of a uniform
         table, the most that it can be. None where it was not measured.
@@ -107,14 +107,14 @@ class Verdict:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All that is said, the headline first."""
-        helps = (f"{self.helps}: {'; '.join(self.advice)}.",) if self.advice else ()
+        """All sentences, the headline first and the advice in one paragraph."""
+        helps = (" ".join((self.helps, *self.advice)),) if self.advice else ()
         return (self.headline, *self.notes, *self.statistics, *helps)
 
     @property
     def helps(self) -> str:
-        """What the advice is for."""
-        return "What would tell" if self.hidden else "What may help"
+        """The sentence before the advice."""
+        return _said("may_make_known" if self.hidden else "may_help")
 
 
 def verdict_of(
@@ -126,7 +126,7 @@ def verdict_of(
     uniform: float | None = None,
     domain: Domain | None = None,
     quality: Quality | None = None,
-    unmeasured: str = "The error was not measured.",
+    unmeasured: str = "unmeasured",
     recommended: str = "",
 ) -> Verdict:
     """Judge a release by its errors, its checks and what was paid for.
@@ -151,7 +151,7 @@ def verdict_of(
         Shapes and trends beside released counts, of `jam_dagster.evaluation.quality`. If the errors
         have exact ones, these are added.
     unmeasured
-        The headline where there are no errors.
+        The key of the headline if there are no errors.
     recommended
         The mechanism that is recommended for such tables, where another one ran.
     """
@@ -162,18 +162,19 @@ def verdict_of(
     skipped = sum(not one.measured for one in checks)
     public = errors is not None and errors.public is not None
     advice = _advice(domain, public=public, recommended=recommended)
-    found = _compared(errors, uniform, unmeasured, advice)
+    found = _compared(errors, uniform, _said(unmeasured), advice)
     headline, notes, statistics = found.headline, list(found.notes), list(found.statistics)
     misfits = tuple(one.attribute.name for one in fits if one.misfit is not None)
     if failed:
-        checked = "check" if len(checks) == 1 else "checks"
         # A misfit is named before, and its check bears its name.
-        names = "" if misfits else f" ({listed(failed)})"
-        headline = f"{len(failed)} of {len(checks)} {checked} failed{names}. {headline}"
+        key = "failed" if misfits else "failed_named"
+        before = _said(key, failed=len(failed), checks=len(checks), names=listed(failed))
+        headline = f"{before} {headline}"
     wrecked = clipped if clipped and public else {}
     if wrecked:
-        headline = f"{headline} {_clipped_sentence(wrecked)}"
-        notes.insert(0, _CLIPPED)
+        shares = listed([f"{name} ({share:.0%})" for name, share in wrecked.items()])
+        headline = f"{headline} {_said('clipped', shares=shares)}"
+        notes.insert(0, _said("clipped_counts"))
     if misfits:
         # Before any praise: the error is taken after encoding, so it does not see this.
         headline = f"{misfit_sentence(fits)} {headline}"
@@ -181,28 +182,22 @@ def verdict_of(
     # No sample of private records has lost a column.
     comparable = not found.hidden and not misfits
     if errors is not None and errors.sample_equivalent is not None and comparable:
-        notes.append(_equivalent(errors.sample_equivalent))
-        if errors.sample_equivalent >= _LEAST_SAMPLE and errors.equivalent_within is not None:
+        few = errors.sample_equivalent < 2
+        notes.append(_said("sample_tiny" if few else "sample", records=errors.sample_equivalent))
+        if not few and errors.equivalent_within is not None:
             least, most = errors.equivalent_within
-            statistics.append(
-                f"The size of that sample is {least:,} to {most:,} records, with a confidence of"
-                f" {CONFIDENCE:.0%}."
-            )
+            statistics.append(_said("sample_within", least=least, most=most))
     notes += unknown_sentences(fits)
     notes += _rule_sentences(rules)
     copied = [] if domain is None else copied_columns(domain)
     if copied:
-        notes.append(
-            f"Nothing compares {listed(copied)} with the private table: a table of values in the"
-            " domain determines it by other columns."
-        )
+        notes.append(_said("copied", columns=listed(copied)))
     qualities = [] if quality is None else [quality]
     if errors is not None and errors.narrow is not None and errors.narrow.per_marginal:
         exactly = errors.narrow.per_marginal
-        qualities.append(exact_quality(exactly, sum(len(clique) == 1 for clique in exactly)))
+        qualities.append(quality_of(exactly, sum(len(clique) == 1 for clique in exactly)))
     notes += [one.note for one in qualities]
     statistics += [one.statistics for one in qualities]
-    exact = errors is not None and errors.restricted
     return replace(
         found,
         headline=headline,
@@ -212,32 +207,19 @@ def verdict_of(
         skipped=skipped,
         misfits=misfits,
         clipped=tuple(wrecked),
-        restricted=exact,
+        restricted=errors is not None and errors.restricted,
     )
 
 
-def _rule_sentences(rules: Sequence[ExpectationResult]) -> Iterator[str]:
-    """Yield how many rules are broken in the synthetic table, and which in most rows."""
+def _rule_sentences(rules: Sequence[ExpectationResult]) -> list[str]:
+    """Return how many rules are broken in the synthetic table, and which in most rows."""
     broken = [one for one in rules if not one.passed]
-    if broken:
-        worst = max(broken, key=lambda one: one.unexpected or 0)
-        yield (
-            f"The synthetic table breaks {len(broken)} of the {len(rules)} rules that its rows are"
-            f" to keep, most often that {worst.metadata['rule']}: in {worst.unexpected or 0:,} of"
-            f" {worst.checked or 0:,} rows."
-        )
-
-
-_CLIPPED = (
-    "The comparison does not leave out the columns that the domain clips in the public table, and"
-    " part of the public error comes from that: shift the public dates to the period of the private"
-    " table, or mend the bounds."
-)
-
-
-def _clipped_sentence(clipped: Mapping[str, float]) -> str:
-    shares = [f"{name} ({share:.0%} of its cells)" for name, share in clipped.items()]
-    return f"The domain clips the public table in {listed(shares)}."
+    if not broken:
+        return []
+    worst = max(broken, key=lambda one: one.unexpected or 0)
+    rows = {"rows": worst.unexpected or 0, "checked": worst.checked or 0}
+    key, rule = "rule_broken" if len(rules) == 1 else "rules_broken", worst.metadata["rule"]
+    return [_said(key, broken=len(broken), rules=len(rules), rule=rule, **rows)]
 
 
 def _compared(
@@ -247,96 +229,71 @@ def _compared(
     if errors is None or errors.synthetic is None:
         return Verdict("not measured", unmeasured)
     ours, noise = errors.synthetic, errors.margin
-    told = f"mean error {mean_text(ours, noise)}"
     if errors.public is not None:
-        found = _beside(told, ours, errors.public, noise, _PUBLIC, advice)
+        found = _beside(ours, errors.public, noise, "public", advice)
     elif errors.uniform is not None:
-        found = _beside(told, ours, errors.uniform, noise, _UNIFORM, advice)
+        found = _beside(ours, errors.uniform, noise, "uniform", advice)
     elif uniform is not None:
-        found = _beside_uniform(told, ours.possible, uniform, noise, advice)
+        found = _beside_uniform(ours, uniform, noise, advice)
     else:
-        return Verdict("not measured", f"The {told} of {MOST:g}.")
+        return Verdict("not measured", _said("alone", ours=mean_text(ours, noise)))
     if noise and found.outcome == "undecided":
-        found = replace(found, advice=(_TELLS[0], *found.advice))
+        found = replace(found, advice=(_said("larger_share"), *found.advice))
         if ours.possible <= noise and ours.possible + noise >= MOST:
-            headline = (
-                "Nothing is known of the error at this budget: with its noise it may be anything"
-                f" up to {MOST:g}."
-            )
-            return replace(
-                found, headline=headline, notes=(), statistics=(), advice=_TELLS, hidden=True
-            )
+            found = replace(found, headline=_said("hidden"), notes=(), statistics=(), hidden=True)
+            advice = tuple(map(_said, ("larger_share", "more_epsilon", "more_records")))
+            return replace(found, advice=advice)
     return found
 
 
 def _beside(
-    told: str,
-    ours: TableErrors,
-    theirs: TableErrors,
-    noise: float,
-    other: str,
-    advice: tuple[str, ...],
+    ours: TableErrors, theirs: TableErrors, noise: float, other: str, advice: tuple[str, ...]
 ) -> Verdict:
     """Compare two measured errors, both of which have noise of their own."""
     difference, margin = ours.possible - theirs.possible, math.sqrt(2.0) * noise
-    means = f"{told} against {mean_text(theirs, noise)}"
-    # A share is told where it is known to a quarter of itself.
-    if theirs.possible and abs(difference) >= 4.0 * margin and min(ours.mean, theirs.mean) > margin:
-        share = abs(difference) / theirs.possible
-        if difference > theirs.possible:
-            means += f", {1.0 + share:.1f} times it"
-        else:
-            part = f"{share:.0%}" if share >= 0.005 or not share else "under 1%"
-            means += f", {part} {'less' if difference < 0 else 'more'}"
-    sure = f" within ±{_told(margin)}, with a confidence of {CONFIDENCE:.0%}"
-    statistics = (f"The difference is {_told(difference, '+')}{sure if margin else ', exactly'}.",)
     outcome: Outcome = "undecided"
     if abs(difference) > margin:
         outcome = "better" if difference < 0 else "worse"
-    explains = "may explain" if outcome == "undecided" else "does not explain"
-    notes = (f"The noise of the errors {explains} the difference.",) if margin else ()
-    if outcome == "worse" and other == _PUBLIC:
-        advice = ("the public table itself, if it answers the question", *advice)
-    headline = f"{_WORDS[outcome]} {other}: {means}."
+    means = {"ours": mean_text(ours, noise), "theirs": mean_text(theirs, noise)}
+    headline = _said(outcome, table=TABLES[other], **means)
+    # A share is shown if it is known to a quarter of itself.
+    sure = abs(difference) >= 4.0 * margin and min(ours.mean, theirs.mean) > margin
+    if difference and theirs.possible and sure:
+        share = abs(difference) / theirs.possible
+        key = "better_by" if difference < 0 else "worse_times" if share > 1.0 else "worse_by"
+        part = f"{share:.0%}" if share >= 0.005 else f"{100.0 * share:.1g}%"
+        headline = _said(key, table=TABLES[other], share=part, times=1.0 + share, **means)
+    explained = _said("noise_explains" if outcome == "undecided" else "noise_does_not")
+    statistic = _said("difference" if margin else "difference_exact", **_texts(difference, margin))
+    if outcome == "worse" and other == "public":
+        advice = (_said("use_public"), *advice)
     advice = () if outcome == "better" else advice
-    return Verdict(outcome, headline, notes, statistics, advice, difference, margin)
+    notes = (explained,) if margin else ()
+    return Verdict(outcome, headline, notes, (statistic,), advice, difference, margin)
 
 
 def _beside_uniform(
-    told: str, ours: float, uniform: float, noise: float, advice: tuple[str, ...]
+    table: TableErrors, uniform: float, noise: float, advice: tuple[str, ...]
 ) -> Verdict:
     """Compare with a uniform table, whose error the triangle inequality bounds."""
+    ours, suffix = table.possible, "" if noise else "_exact"
     least, most = abs(uniform - ours), min(uniform + ours, MOST)
     difference, margin = ours - least, 2.0 * noise
-    bounds = f"{least:.3f} to {most:.3f}"
+    mean, name = mean_text(table, noise), TABLES["uniform"]
     if difference < -margin:
-        sure = f" within ±{_told(margin)}, with a confidence of {CONFIDENCE:.0%}"
-        note = "A table without any information is further from the private one."
-        statistic = (
-            f"A uniform table is {uniform:.3f} from the synthetic one, so the difference of their"
-            f" errors is at most {_told(difference, '+')}{sure if margin else ', exactly'}."
-        )
-        headline = f"{_WORDS['better']} {_UNIFORM}: {told} against {bounds}."
+        headline = _said("better_within", table=name, ours=mean, least=least, most=most)
+        note, numbers = _said("uniform_further"), _texts(difference, margin)
+        statistic = _said(f"bound_of_difference{suffix}", uniform=uniform, **numbers)
         return Verdict("better", headline, (note,), (statistic,), (), difference, margin)
-    note = "A table without any information may be as close to the private one."
-    statistic = (
-        f"A uniform table is {uniform:.3f} from the synthetic one, so its error is"
-        f" {'about ' if noise else ''}{bounds}."
-    )
     little = ours - noise > MOST / 2
-    headline = f"Not known to be better than {_UNIFORM}: {told} of {MOST:g}."
-    if little:
-        headline = f"Of little use: {told} of {MOST:g}, and {_UNIFORM} may be better."
+    headline = _said("little_use" if little else "unproven", table=name, ours=mean)
+    note = _said("uniform_close")
+    statistic = _said(f"uniform_within{suffix}", uniform=uniform, least=least, most=most)
     return Verdict("undecided", headline, (note,), (statistic,), advice, difference, margin)
 
 
-_PUBLIC, _UNIFORM = "the public table", "a uniform table"
-
-_WORDS = {
-    "better": "Better than",
-    "worse": "Worse than",
-    "undecided": "No clear difference from",
-}
+def _texts(difference: float, margin: float) -> dict[str, str]:
+    return {"difference": _rounded(difference, "+"), "margin": _rounded(margin)}
 
 
 def mean_text(table: TableErrors, noise: float) -> str:
@@ -344,43 +301,25 @@ def mean_text(table: TableErrors, noise: float) -> str:
     if not noise:
         return f"{table.possible:.3f}"
     if table.possible <= noise:
-        return f"at most {min(table.possible + noise, MOST):.3f}"
-    return f"{table.possible:.3f} ± {_told(noise)}"
+        return _said("at_most", mean=f"{min(table.possible + noise, MOST):.3f}")
+    return f"{table.possible:.3f} ± {_rounded(noise)}"
 
 
-def _told(number: float, sign: str = "") -> str:
+def _rounded(number: float, sign: str = "") -> str:
     """Return a number in three places, or a digit of one that these would take for zero."""
     small = 0 < abs(number) < 0.0005
     return f"{number:{sign}.1g}" if small else f"{number:{sign}.3f}"
-
-
-def _equivalent(found: int) -> str:
-    """Say what size a random sample of private records is as good."""
-    size = f"{found:,}" if found >= _LEAST_SAMPLE else "fewer than two"
-    return f"The table is as good as a random sample of {size} private records."
-
-
-_TELLS = (
-    "a larger share for the evaluation: evaluation.share, --evaluation-share",
-    "more epsilon",
-    "more records",
-)
-"""What makes errors known that noise hides."""
 
 
 def _advice(domain: Domain | None, *, public: bool, recommended: str) -> tuple[str, ...]:
     """Return what may help a release that is not better, from public facts."""
     wide = [] if domain is None else sorted(domain.attributes, key=lambda one: -one.size)[:3]
     named = ", ".join(f"{one.name} ({one.size})" for one in wide if one.size > _WIDE_CELLS)
-    coarser = "coarser values of attributes that have many"
-    mechanism = f"the mechanism {recommended}, which is recommended here"
-    if not recommended:
-        plan = "jam-dagster plan compares them on public data"
-        mechanism = f"another mechanism: {plan if public else 'jam-dagster mechanisms lists them'}"
+    mechanism = "recommended" if recommended else "plan" if public else "mechanisms"
     return (
-        "fewer columns: leave out those that nobody needs",
-        f"{coarser}: {named}" if named else coarser,
-        "a workload of lower degree",
-        mechanism,
-        "more epsilon",
+        _said("fewer_columns"),
+        _said("coarser_named" if named else "coarser", columns=named),
+        _said("lower_degree"),
+        _said(mechanism, mechanism=recommended),
+        _said("more_epsilon"),
     )

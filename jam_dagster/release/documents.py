@@ -83,17 +83,8 @@ def judged(
     Exact errors may be shown where it is `restricted`.
     """
     domain = run.model.domain
-    unmeasured = "The error was not measured."
-    if spec.evaluation_mode == "exact" and not restricted:
-        unmeasured = (
-            "No error was released: it was measured exactly, for readers who may see the"
-            " private table."
-        )
-    elif spec.evaluation_mode == "private":
-        unmeasured = (
-            "The error is unknown: its only draw was lost, or its share of the budget was closed"
-            " before it."
-        )
+    mode = "off" if restricted and spec.evaluation_mode == "exact" else spec.evaluation_mode
+    unmeasured = {"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode]
     measured = error is not None and error.synthetic is not None
     uniform = None
     if measured and error is not None and error.public is None and error.uniform is None:

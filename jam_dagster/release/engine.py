@@ -286,7 +286,7 @@ class Engine:
         return self.place.row_key() if self.spec.exact else seeded_key(privacy.seed or 0)
 
     def encode(self, domain: Domain) -> MarginalSource:
-        """Return the private table as marginals, once every record of it lies in the domain."""
+        """Return the private table as marginals, once each of its records is in the domain."""
         unit = self.spec.privacy.protection.unit
         key = None if unit is None else self.row_key()
         counted = self._source().counted(domain, unit, key, self.spec.marginals(domain))
@@ -525,7 +525,7 @@ class Engine:
 
     @property
     def counted_by(self) -> str | None:
-        """What counts the private table: a database, or ``rows``, read here.
+        """The way in which the private table is counted: a database, or ``rows``, read here.
 
         A release goes on as it began; None if that is not known, or the source has no choice.
         """

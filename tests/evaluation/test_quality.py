@@ -8,9 +8,8 @@ import pytest
 from jam_dagster.evaluation.quality import (
     CountNoise,
     columns_and_pairs,
-    exact_quality,
     measured_quality,
-    quality_text,
+    quality_of,
 )
 from jam_dagster.tables import Domain, EncodedTable
 from tests.evaluation.conftest import RECORDS, measured_round, transcript_of
@@ -24,20 +23,21 @@ def test_pairs_that_are_too_large_are_left_out() -> None:
 
 
 def test_similarity_is_one_less_half_the_error() -> None:
-    text = quality_text({("a",): 0.1, ("b",): 0.3, ("a", "b"): 0.5}, 3)
+    text = quality_of({("a",): 0.1, ("b",): 0.3, ("a", "b"): 0.5}, 3).statistics
     assert text == (
-        "column shapes 90.0% (2 of 3 columns, weakest b 85.0%), "
-        "trends of pairs 75.0% (1 of 3 pairs, weakest a with b 75.0%)"
+        "Exactly, the mean column shape is 90.0% (2 of 3 columns)."
+        " The weakest column is b with 85.0%."
+        " Exactly, the mean trend of pairs is 75.0% (1 of 3 pairs)."
+        " The weakest pair is a with b: it has 75.0%."
     )
-    assert quality_text({}, 3) == ""
 
 
 def test_the_weakest_column_is_not_the_noisiest_one() -> None:
     scale = np.sqrt(2 / np.pi)
     noise = {("a",): CountNoise(0.01 / scale, 10), ("b",): CountNoise(0.002 / scale, 10)}
-    text = quality_text({("a",): 0.12, ("b",): 0.06}, 2, noise)
-    assert "weakest b 97.0% where the true one has about 99.0%;" in text
-    assert "weakest" not in quality_text({("a",): 0.12, ("b",): 0.021}, 2, noise)
+    text = quality_of({("a",): 0.12, ("b",): 0.06}, 2, noise).statistics
+    assert "weakest column is b with 97.0%, and the true table has about 99.0% there." in text
+    assert "weakest" not in quality_of({("a",): 0.12, ("b",): 0.021}, 2, noise).statistics
 
 
 @pytest.mark.parametrize("cells", [2, 10, 100])
@@ -73,15 +73,19 @@ def test_what_was_measured_is_compared_and_noise_is_told() -> None:
     released = transcript.measurements[0].values / n
     shapes = [abs(released.sum(axis=axis) - 0.5).sum() / 2 for axis in (0, 1)]
     trend = abs(released - np.diag([0.5, 0.5])).sum() / 2
-    assert f"column shapes {1 - np.mean(shapes):.1%} (2 of 3 columns" in text
-    assert f"trends of pairs {1 - trend:.1%} (1 of 3 pairs, weakest a with b" in text
+    assert f"column shape is {1 - np.mean(shapes):.1%} (2 of 3 columns)" in text
+    assert f"trend of pairs is {1 - trend:.1%} (1 of 3 pairs)" in text
     # Four cells of noise .01 n, and two of .01 sqrt 2 n.
     left = [
         1 - cells * 0.01 * spread * np.sqrt(2 / np.pi) / 2
         for cells, spread in ((2, 2**0.5), (4, 1))
     ]
-    assert f"the true table has about {left[0]:.1%} next to counts so noisy), trends" in text
-    assert text.endswith(f"the true table has about {left[1]:.1%} next to counts so noisy).")
+    for about in left:
+        assert f"the true table has about {about:.1%} against counts so noisy." in text
+    assert text.endswith(
+        f"The weakest pair is a with b: it has {1 - trend:.1%}, and the true table has about"
+        f" {left[1]:.1%} there."
+    )
 
 
 def test_nothing_measured_or_hidden_by_noise_is_nothing_told() -> None:
@@ -107,8 +111,8 @@ def test_the_note_names_what_the_statistics_call_weakest() -> None:
         "The column a and the pair a with b differ most from their counts,"
         " by more than noise explains."
     )
-    exactly = exact_quality({("a",): 0.1, ("b",): 0.3, ("a", "b"): 0.5}, 2)
+    exactly = quality_of({("a",): 0.1, ("b",): 0.3, ("a", "b"): 0.5}, 2)
     assert exactly.note == "The column b and the pair a with b are furthest from the private table."
-    assert "weakest b 85.0%" in exactly.statistics
-    equal = exact_quality({("a",): 0.0}, 1)
+    assert "weakest column is b with 85.0%." in exactly.statistics
+    equal = quality_of({("a",): 0.0}, 1)
     assert equal.note == "Every compared column and pair equals that of the private table."

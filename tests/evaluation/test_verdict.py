@@ -75,7 +75,7 @@ def test_the_headline_says_by_how_much() -> None:
     assert worse.headline == (
         "Worse than the public table: mean error 0.357 ± 0.002 against 0.299 ± 0.002, 19% more."
     )
-    assert worse.advice[0] == "the public table itself, if it answers the question"
+    assert worse.advice[0] == "Use the public table itself, if it answers the question."
     assert not worse.good
     assert any("b (30)" in one for one in worse.advice)
     assert not any("a (2)" in one for one in worse.advice)
@@ -87,14 +87,15 @@ def test_a_failed_check_comes_first() -> None:
         for name, passed in (("one", True), ("two", False))
     ]
     verdict = verdict_of(noisy(0.1, 0.9, sigma=0.001), checks=checks)
-    assert verdict.headline.startswith("1 of 2 checks failed (two). Better than the public table")
+    assert verdict.headline.startswith("Failed checks: 1 of 2 (two). Better than the public table")
     assert not verdict.good
 
 
 def test_what_was_not_measured_is_said_so() -> None:
     for errors in (None, WorkloadErrors("off")):
-        verdict = verdict_of(errors, unmeasured="Nothing is known.")
-        assert (verdict.headline, verdict.outcome) == ("Nothing is known.", "not measured")
+        verdict = verdict_of(errors, unmeasured="lost")
+        assert verdict.headline.startswith("The error is unknown: its only draw was lost")
+        assert verdict.outcome == "not measured"
         assert verdict.difference is None
 
 
@@ -124,7 +125,7 @@ def test_without_a_public_table_a_uniform_one_stands_in() -> None:
     )
     assert far.notes == ("A table without any information may be as close to the private one.",)
     useless = verdict_of(noisy(1.4, None, sigma=0.01), uniform=distance)
-    assert useless.headline.startswith("Of little use: mean error 1.400 ± 0.020 of 2, and")
+    assert useless.headline.startswith("Little use: mean error 1.400 ± 0.020 of 2, and")
     # There is nothing that a plan could be tried on.
     assert not any("plan" in one for one in far.advice)
 
@@ -140,7 +141,7 @@ def test_errors_below_their_noise_are_not_told(
     assert verdict.headline.startswith("Nothing is known of the error at this budget")
     assert (verdict.notes, verdict.statistics) == ((), ())
     assert not verdict.known
-    assert verdict.sentences[-1].startswith("What would tell: a larger share")
+    assert verdict.sentences[-1].startswith("These may make the error known: Give the")
     assert not any("columns" in one for one in verdict.advice)
 
 
@@ -224,7 +225,7 @@ def test_a_check_without_a_measurement_has_not_passed() -> None:
 
 def test_a_small_exact_difference_is_not_told_as_none() -> None:
     close = verdict_of(exact(0.1028, 0.1027))
-    assert close.headline.endswith("0.103 against 0.103, under 1% more.")
+    assert close.headline.endswith("0.103 against 0.103, 0.1% more.")
     assert close.statistics == ("The difference is +0.0001, exactly.",)
 
 
@@ -239,15 +240,15 @@ def test_a_misfit_comes_before_any_praise() -> None:
     checks = [ExpectationResult("kg__fit", False, "WARN", "99.5% missing")]
     verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), checks=checks, fits=[lost])
     assert verdict.headline.startswith(
-        "The domain does not fit kg (99.5% missing, 1.0% in the public table). 1 of 1 check failed."
-        " Better than the public table:"
+        "The domain does not fit kg. In kg, 99.5% of the records are missing, and 1.0% in the"
+        " public table. Failed checks: 1 of 1. Better than the public table:"
     )
     assert verdict.misfits == ("kg",)
     assert verdict.outcome == "better"
     assert not verdict.better
     assert not verdict.good
     assert "it is taken after encoding" in verdict.notes[0]
-    assert "kg: state how the values are written" in verdict.notes[0]
+    assert "State how the values of kg are written" in verdict.notes[0]
     # A sample of private records would have the values.
     errors = replace(noisy(0.02, 1.9, sigma=0.001), sample_equivalent=700)
     assert any("random sample" in one for one in verdict_of(errors).notes)
@@ -263,10 +264,10 @@ def test_a_public_table_that_the_domain_clips_is_no_table_to_be_better_than() ->
     verdict = verdict_of(noisy(0.1, 0.9, sigma=0.001), clipped=shares)
     assert verdict.outcome == "better"
     assert verdict.headline.endswith(
-        " 89% less. The domain clips the public table in arrival (97% of its cells), stay (25% of"
-        " its cells)."
+        " 89% less. The domain clips cells of the public table, by share of the column:"
+        " arrival (97%), stay (25%)."
     )
-    assert "does not leave out the columns" in verdict.notes[0]
+    assert "includes the columns that the domain clips" in verdict.notes[0]
     assert verdict.clipped == ("arrival", "stay")
     assert not verdict.better
     assert not verdict.good
@@ -295,7 +296,7 @@ def test_broken_rules_are_a_note_and_no_failed_check() -> None:
     assert verdict.headline.startswith("Better than the public table")
     assert verdict.failed == 0
     assert any(
-        "breaks 2 of the 3 rules" in one and "that b <= c: in 20 of 900 rows" in one
+        "breaks 2 of the 3 rules" in one and "b <= c, in 20 of 900 rows" in one
         for one in verdict.notes
     )
     kept = verdict_of(noisy(0.02, 1.9, sigma=0.001), checks=rules[:1])

@@ -517,9 +517,9 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
     )
     assert row["expectation"] == "town__fit"
     assert "counted as elsewhere" in row["finding"]
-    assert "list the values" in row["finding"]
+    assert "List the values of town" in row["finding"]
     lines = [one.user_message for one in bench.instance.all_logs(result.run_id)]
-    assert any(one.startswith("The domain does not fit town (") for one in lines)
+    assert any(one.startswith("The domain does not fit town. In town, ") for one in lines)
     if misfit == "warn":
         assert not found["better_than_public"].passed
         assert found["better_than_public"].description.startswith("The domain does not fit town")
@@ -535,7 +535,7 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
     if misfit == "warn":
         page = (bench.releases / "people" / "release_report.html").read_text()
         assert "The domain does not fit town" in page
-        assert "list the values" in page
+        assert "List the values of town" in page
 
 
 @pytest.mark.parametrize("level", ["default", "INFO", "DEBUG"])

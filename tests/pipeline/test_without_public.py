@@ -18,13 +18,20 @@ AIM = {
 
 
 def test_nothing_public_is_in_the_graph(bench: Bench) -> None:
-    graph = bench.definitions(**AIM).resolve_asset_graph()
+    definitions = bench.definitions(**AIM)
+    graph = definitions.resolve_asset_graph()
     names = {key.path[-1] for key in graph.get_all_asset_keys()}
     assert {"private_discretized", "aim", "synthetic_records", "release_report"} <= names
     assert not any("public" in name for name in names)
     checks = {key.name for key in graph.asset_check_keys}
     assert "better_than_uniform" in checks
     assert not any("public" in name for name in checks)
+    specs = [spec for one in definitions.asset_checks or () for spec in one.check_specs]
+    described = {spec.name: spec.description for spec in specs}
+    assert described["error_known"] == "The workload error is known beyond its noise."
+    assert described["better_than_uniform"] == (
+        "The domain fits, and the error is less than that of a uniform table."
+    )
 
 
 @pytest.mark.slow

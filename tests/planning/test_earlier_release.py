@@ -66,10 +66,12 @@ def fit(moved_on: Path, domain: Domain) -> tuple[list[str], list[str]]:
 
 def test_a_column_that_did_not_fit_is_named_with_its_remedy(moved_on: Path) -> None:
     (warning,), notes = fit(moved_on, declared())
-    assert warning.startswith("The earlier release shows a misfit. The domain does not fit year (")
+    assert warning.startswith(
+        "The earlier release shows a misfit. The domain does not fit year. In year, "
+    )
     assert "2008 to 2009 at a bound" in warning
     assert "in the public table" in warning
-    assert "year: widen the bounds" in warning
+    assert "Widen the bounds of year." in warning
     assert notes == []
 
 

@@ -118,7 +118,7 @@ def test_checks_that_cannot_run_cost_no_release(monkeypatch: pytest.MonkeyPatch)
         assert "a broken library" not in page.read_text()
     (kept,) = Path("release/restricted/failures").iterdir()
     assert "a broken library" in kept.read_text()
-    assert re.match(r"(\d+) of \1 checks failed", made.verdict.headline)
+    assert re.match(r"Failed checks: (\d+) of \1 ", made.verdict.headline)
 
 
 def test_a_table_in_chunks_is_read_from_its_file(monkeypatch, capsys) -> None:

@@ -49,10 +49,10 @@ def test_a_private_column_that_does_not_read_is_said_before_any_praise() -> None
     commas = private.assign(kg=private["kg"].astype(str).str.replace(".", ","))
     made = release(commas, DOMAIN)
     assert made.verdict.outcome == "better"
-    assert made.verdict.headline.startswith("The domain does not fit kg (")
-    assert "missing, 0.0% in the public table" in made.verdict.headline
+    assert made.verdict.headline.startswith("The domain does not fit kg. In kg, ")
+    assert "are missing, and 0.0% in the public table." in made.verdict.headline
     (warning,) = (one for one in made.messages if one.startswith("Warning: The domain"))
-    assert "kg: state how the values are written" in warning
+    assert "State how the values of kg are written" in warning
 
     # Labels of a domain from private data are not told.
     restricted = release(commas, replace(DOMAIN, identified_from="private"))
@@ -78,4 +78,4 @@ def test_a_public_table_that_the_domain_clips_is_said_so_in_the_verdict() -> Non
         noise="numpy",
     )
     assert made.verdict.clipped == ("kg",)
-    assert "The domain clips the public table in kg (" in made.verdict.headline
+    assert "by share of the column: kg (" in made.verdict.headline

@@ -153,7 +153,7 @@ def test_a_misfit_of_the_domain_warns_unless_it_blocks() -> None:
         html = render_checks(checks, release="people", domain=domain)
         (kind,) = (row for row in table_of(html, "kinds") if row[0] == "Fit of the domain")
         assert kind[1:] == ["0", "1", "0", failure]
-        (row,) = (row for row in table_of(html, "checks") if "remedy" in row[4])
+        (row,) = (row for row in table_of(html, "checks") if "Mend the domain" in row[4])
         assert (row[0] == "✕ failed", row[-1]) == (failure == "blocks", failure)
         distributions = "Distributions against their measurements"
         assert [row[-1] for row in table_of(html, "kinds") if row[0] == distributions] == ["warns"]

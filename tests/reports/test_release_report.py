@@ -389,7 +389,7 @@ def test_a_misfit_is_a_warning_even_without_checks(
     shares = (CatchAllShare("missing", "(null)", 0.995, 0.01, 0.02),)
     lost = ColumnFit(tiny.domain.attribute("citizen"), shares)
     html = render(tiny, verdict=verdict_of(None, fits=[lost]))
-    banner = '<div class="banner"><strong>The domain does not fit citizen (99.5% missing,'
+    banner = '<div class="banner"><strong>The domain does not fit citizen. In citizen, 99.5%'
     assert banner in html
     assert banner not in render(tiny)
     # No sample of private records has lost a column.

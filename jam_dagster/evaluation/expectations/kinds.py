@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
+from jam_dagster.evaluation.domain_fit import remedy_sentence, unknown_sentences
 from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
 from jam_dagster.evaluation.expectations.expectation import (
     Asked,
@@ -400,8 +401,7 @@ class _Fit(Expectation):
     def unmeasured(self) -> str:
         if self.spec.subject not in self.table.fits:
             return "not known: its values are those of a table in the domain"
-        lacks = self.table.fits[str(self.spec.subject)].unknown
-        return f"not known: the release has {lacks} of it" if lacks else ""
+        return " ".join(unknown_sentences([self.table.fits[str(self.spec.subject)]]))
 
     @classmethod
     def frame(cls, table: CheckedTable) -> pd.DataFrame:
@@ -431,14 +431,11 @@ class _Fit(Expectation):
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         fit = self.table.fits[str(self.spec.subject)]
-        shares = "; ".join(map(str, fit.shares))
+        remedy = remedy_sentence([fit])
         beyond = sum(one.released >= one.limit for one in fit.shares)
-        metadata = {
-            "measured": True,
-            "cells": [asdict(one) for one in fit.shares],
-            "remedy": fit.remedy,
-        }
-        message = f"{shares}; remedy, from public knowledge: {fit.remedy}" if beyond else shares
+        cells = [asdict(one) for one in fit.shares]
+        metadata = {"measured": True, "cells": cells, "remedy": remedy}
+        message = " ".join((*map(fit.sentence, fit.shares), remedy)).rstrip()
         return Observed(message, metadata, len(fit.shares), beyond)
 
 

@@ -21,6 +21,7 @@ from jam_dagster.evaluation.expectations.kinds import (
     GROUPS,
     RULES,
 )
+from jam_dagster.evaluation.sentences import TABLES, said
 from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
@@ -265,8 +266,8 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     store_key = graph.store("synthetic_records")
     needed = (MECHANISM_RUN, "synthetic_records", *graph.public_codes)
     descriptions = {
-        "error_known": "The workload error is known beyond its noise.",
-        better: f"The domain fits, and the error is less than that of {_OTHERS[other]}.",
+        "error_known": said("error_known"),
+        better: said("better_than", table=TABLES[other]),
     }
 
     @dg.multi_asset_check(
@@ -339,6 +340,3 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
             )
 
     return verdict_checks
-
-
-_OTHERS = {"public": "the public table", "uniform": "a uniform table"}

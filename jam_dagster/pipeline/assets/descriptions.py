@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jam_dagster.common.shown_text import one_line
+from jam_dagster.evaluation.sentences import TABLES
 from jam_dagster.pipeline.budget.labels import PrivacyLabel
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
@@ -183,6 +184,7 @@ def about_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str) -
 def _words_of(spec: ReleaseSpec) -> dict[str, str]:
     """Return what the descriptions say differently for each mechanism."""
     mechanism = spec.mechanism.build()
+    other = "uniform" if spec.public is None else "public"
     uses = "public" if mechanism.uses_public else "private"
     measures = "chosen" if mechanism.chooses_source else uses
     columns = "those of its name in the private and the public"
@@ -207,11 +209,8 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         "draws": draws,
         "pictured": "`distributions`" if spec.public is None else "`compared_with_public`",
         "judged": "synthetic" if spec.public is None else "synthetic and the public",
-        "finding": "`verdict` says whether it is better than "
-        + ("a uniform" if spec.public is None else "the public")
-        + " table, and the check `better_than_"
-        + ("uniform" if spec.public is None else "public")
-        + "` warns. ",
+        "finding": f"`verdict` says whether it is better than {TABLES[other]}, and the check"
+        f" `better_than_{other}` warns. ",
         "shares": " and how much came from public data" if mechanism.uses_public else "",
     }
 

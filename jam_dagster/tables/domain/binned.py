@@ -41,7 +41,7 @@ class BinnedAttribute(Attribute):
     within: Entries = ()
 
     binned = True
-    unread_remedy = "state how the values are written (format, or the source's decimal mark)"
+    unread_remedy = "state_format"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -76,7 +76,7 @@ class CategoricalAttribute(Attribute):
     other: Value | None = None
 
     keys = ("values", "other", "nullable", "unreadable", "dtype")
-    unread_remedy = "list the values"
+    unread_remedy = "list_values"
 
     def __post_init__(self) -> None:
         super().__post_init__()

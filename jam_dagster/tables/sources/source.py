@@ -1,4 +1,4 @@
-"""What a source of a table is and can do."""
+"""The base class of sources: where a table is, how it is counted, and how it is identified."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Source:
 
     @property
     def lacks(self) -> str | None:
-        """What must be installed for the database to count, and how; None: nothing."""
+        """The package that the database needs to count, and how to install it; None if it needs none."""
         return None
 
     def counting_by(self, counted_by: str | None) -> Self:
@@ -155,7 +155,7 @@ class Source:
         key: bytes | None,
         cliques: Iterable[Clique] = (),
     ) -> MarginalSource:
-        """Return the private table as marginals, once every record of it lies in the domain.
+        """Return the private table as marginals, once each of its records is in the domain.
 
         `_counted` says where: a source that counts in place or in chunks has its own.
 

@@ -74,12 +74,12 @@ class SqlSource(Source):
 
     @property
     def lacks(self) -> str | None:
-        """What must be installed for the database to count, and how (see `Source.lacks`)."""
+        """The package that the database needs to count, and how to install it (see `Source.lacks`)."""
         return postgres.missing() if self._can_be_counted else None
 
     def counting_by(self, counted_by: str | None) -> SqlSource:
         """Return the source that counts as a release began (see `Source.counting_by`)."""
-        # It may have values that no database counts as they are read.
+        # The table may have values that no database counts as they are read.
         return replace(self, count="rows" if counted_by in (None, ROWS) else None)
 
     @property
@@ -101,7 +101,7 @@ class SqlSource(Source):
         return table
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
-        """Let the database count the rows (see `Source.count_records`).
+        """Count the rows in the database (see `Source.count_records`).
 
         The query stands as a subquery, so that no value is sent but those of the unit's column, and
         these only where the database does not count persons itself.
@@ -134,7 +134,7 @@ class SqlSource(Source):
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        """Let the database count the marginals, where it can.
+        """Count the marginals in the database if it can.
 
         Its rows are those of one snapshot, in a transaction that writes nothing.
         """
@@ -153,7 +153,7 @@ class SqlSource(Source):
     def check_counting(
         self, domain: Domain, unit: PrivacyUnit | None, cliques: Iterable[Clique]
     ) -> None:
-        """Let the database parse the query, and not run it (see `Source.check_counting`)."""
+        """Have the database parse the query without running it (see `Source.check_counting`)."""
         if self.counted_by == ROWS:
             return
         engine_blocks(domain, cliques)

@@ -343,10 +343,14 @@ def test_a_column_that_the_domain_does_not_fit_fails_its_check(release: SmallRel
     fit = results["age__fit"]
     assert not fit.passed
     assert fit.severity == "WARN"
-    assert re.match(r"(100\.0|99\.\d)% missing, 13.6% in the public table", fit.message)
-    assert "check the column" in fit.message
+    assert re.match(
+        r"In age, (100\.0|99\.\d)% of the records are missing, and 13.6% in the public table\.",
+        fit.message,
+    )
+    assert "Check or leave out age." in fit.message
     assert results["region__fit"].message == (
-        "not known: the release has no private measurement of it"
+        "It is not known whether the domain fits region, of which the release has no private"
+        " measurement."
     )
 
 

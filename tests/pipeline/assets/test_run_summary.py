@@ -29,7 +29,7 @@ def test_a_run_ends_with_verdict_paths_and_cost(bench: Bench) -> None:
     below = bench.releases / "people"
     verdict = said.pop("Verdict")
     assert "mean error" in verdict
-    assert verdict.startswith(("Better", "Worse", "No", "Not", "1 of", "2 of"))
+    assert verdict.startswith(("Better", "Worse", "No", "Not", "Failed checks"))
     assert said == {
         "": "Made release people, which may leave.",
         "Synthetic table": str(below / "synthetic_records.csv"),

@@ -1,0 +1,120 @@
+"""All sentences of a verdict, each whole, with its key; numbers and names are fields.
+
+A key that ends with `_exact` is for errors without noise, and one that ends with `_beside` for a
+share that has a public one to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+TABLES = {"public": "the public table", "uniform": "a uniform table"}
+"""The tables that a synthetic one is compared with."""
+
+SENTENCES = {
+    # Headlines.
+    "better": "Better than {table}: mean error {ours} against {theirs}.",
+    "better_by": "Better than {table}: mean error {ours} against {theirs}, {share} less.",
+    "better_within": "Better than {table}: mean error {ours} against {least:.3f} to {most:.3f}.",
+    "worse": "Worse than {table}: mean error {ours} against {theirs}.",
+    "worse_by": "Worse than {table}: mean error {ours} against {theirs}, {share} more.",
+    "worse_times": "Worse than {table}: mean error {ours} against {theirs}, {times:.1f} times it.",
+    "undecided": "No clear difference from {table}: mean error {ours} against {theirs}.",
+    "unproven": "Not known to be better than {table}: mean error {ours} of {largest:g}.",
+    "little_use": "Little use: mean error {ours} of {largest:g}, and {table} may be better.",
+    "hidden": "Nothing is known of the error at this budget: with its noise it may be anything up to {largest:g}.",
+    "alone": "The mean error is {ours} of {largest:g}.",
+    "unmeasured": "The error was not measured.",
+    "unreleased": "No error was released: it was measured exactly, for readers who may see the private table.",
+    "lost": "The error is unknown: its only draw was lost, or its share of the budget was closed before it.",
+    # Before and after the headline of the errors.
+    "failed": "Failed checks: {failed} of {checks}.",
+    "failed_named": "Failed checks: {failed} of {checks} ({names}).",
+    "clipped": "The domain clips cells of the public table, by share of the column: {shares}.",
+    "misfit": "The domain does not fit {column}.",
+    "misfit_and_one": "The domain does not fit {column} and 1 other column.",
+    "misfits": "The domain does not fit {column} and {more} other columns.",
+    # The share of a catch-all cell.
+    "missing": "In {column}, {share:.1%} of the records are missing.",
+    "missing_beside": "In {column}, {share:.1%} of the records are missing, and {public:.1%} in the public table.",
+    "other": "In {column}, {share:.1%} of the records are counted as {label}.",
+    "other_beside": "In {column}, {share:.1%} of the records are counted as {label}, and {public:.1%} in the public table.",
+    "bound": "In {column}, {share:.1%} of the records are in the bin {label} at a bound.",
+    "bound_beside": "In {column}, {share:.1%} of the records are in the bin {label} at a bound, and {public:.1%} in the public table.",
+    # How to mend a domain that does not fit.
+    "lost_values": "The synthetic table has lost these values, and the error does not count that, since it is taken after encoding.",
+    "mend": "Mend the domain from public knowledge, in another edition.",
+    "widen": "Widen the bounds of {columns}.",
+    "shift": "Shift the public table's dates to the private period, or widen the bounds of {columns}.",
+    "list_values": "List the values of {columns}.",
+    "state_format": "State how the values of {columns} are written (format, or the source's decimal mark).",
+    "check_column": "Check or leave out {columns}.",
+    # Notes.
+    "noise_explains": "The noise of the errors may explain the difference.",
+    "noise_does_not": "The noise of the errors does not explain the difference.",
+    "uniform_further": "A table without any information is further from the private one.",
+    "uniform_close": "A table without any information may be as close to the private one.",
+    "clipped_counts": "The comparison includes the columns that the domain clips in the public table, and part of the public error comes from that: shift the public dates to the period of the private table, or mend the bounds.",
+    "sample": "The table is as good as a random sample of {records:,} private records.",
+    "sample_tiny": "The table is as good as a random sample of fewer than two private records.",
+    "fit_unmeasured": "It is not known whether the domain fits {columns}, of which the release has no private measurement.",
+    "fit_noisy": "It is not known whether the domain fits {columns}, of which the release has only private measurements whose noise would hide a misfit.",
+    "rule_broken": "The synthetic table breaks the only rule that its rows are to keep, {rule}, in {rows:,} of {checked:,} rows.",
+    "rules_broken": "The synthetic table breaks {broken} of the {rules} rules that its rows are to keep, most often {rule}, in {rows:,} of {checked:,} rows.",
+    "copied": "Nothing compares {columns} with the private table: a table of values in the domain determines such columns by others.",
+    "alike": "No measured column or pair differs from its counts by more than noise explains.",
+    "column": "The column {column} differs most from its counts, by more than noise explains.",
+    "pair": "The pair {first} with {second} differs most from its counts, by more than noise explains.",
+    "both": "The column {column} and the pair {first} with {second} differ most from their counts, by more than noise explains.",
+    "alike_exact": "Every compared column and pair equals that of the private table.",
+    "column_exact": "The column {column} is furthest from the private table.",
+    "pair_exact": "The pair {first} with {second} is furthest from the private table.",
+    "both_exact": "The column {column} and the pair {first} with {second} are furthest from the private table.",
+    # Statistics.
+    "difference": "The difference is {difference} within ±{margin}, with a confidence of {confidence:.0%}.",
+    "difference_exact": "The difference is {difference}, exactly.",
+    "bound_of_difference": "A uniform table is {uniform:.3f} from the synthetic one, so the difference of their errors is at most {difference} within ±{margin}, with a confidence of {confidence:.0%}.",
+    "bound_of_difference_exact": "A uniform table is {uniform:.3f} from the synthetic one, so the difference of their errors is at most {difference}, exactly.",
+    "uniform_within": "A uniform table is {uniform:.3f} from the synthetic one, so its error is about {least:.3f} to {most:.3f}.",
+    "uniform_within_exact": "A uniform table is {uniform:.3f} from the synthetic one, so its error is {least:.3f} to {most:.3f}.",
+    "sample_within": "The size of that sample is {least:,} to {most:,} records, with a confidence of {confidence:.0%}.",
+    "shapes": "Against released counts, the mean column shape is {alike:.1%} ({compared} of {wanted} columns), and the true table has about {left:.1%} against counts so noisy.",
+    "shapes_exact": "Exactly, the mean column shape is {alike:.1%} ({compared} of {wanted} columns).",
+    "trends": "Against released counts, the mean trend of pairs is {alike:.1%} ({compared} of {wanted} pairs), and the true table has about {left:.1%} against counts so noisy.",
+    "trends_exact": "Exactly, the mean trend of pairs is {alike:.1%} ({compared} of {wanted} pairs).",
+    "weakest_column": "The weakest column is {column} with {weakest:.1%}, and the true table has about {weakest_left:.1%} there.",
+    "weakest_column_exact": "The weakest column is {column} with {weakest:.1%}.",
+    "weakest_pair": "The weakest pair is {first} with {second}: it has {weakest:.1%}, and the true table has about {weakest_left:.1%} there.",
+    "weakest_pair_exact": "The weakest pair is {first} with {second}: it has {weakest:.1%}.",
+    # Advice.
+    "may_help": "These may help:",
+    "may_make_known": "These may make the error known:",
+    "use_public": "Use the public table itself, if it answers the question.",
+    "larger_share": "Give the evaluation a larger share: evaluation.share, --evaluation-share.",
+    "more_records": "Release more records at once.",
+    "more_epsilon": "Spend more epsilon.",
+    "fewer_columns": "Leave out columns that nobody needs.",
+    "coarser": "Merge values of attributes that have many.",
+    "coarser_named": "Merge values of attributes that have many: {columns}.",
+    "lower_degree": "Use a workload of lower degree.",
+    "recommended": "Use the mechanism {mechanism}, which is recommended here.",
+    "plan": "Try another mechanism: jam-dagster plan compares them on public data.",
+    "mechanisms": "Try another mechanism: jam-dagster mechanisms lists them.",
+    # The checks of the error.
+    "error_known": "The workload error is known beyond its noise.",
+    "better_than": "The domain fits, and the error is less than that of {table}.",
+    # Patterns of fields: a mean that may be noise alone, and a list that is cut short.
+    "at_most": "at most {mean}",
+    "and_more": "{names} and {more} more",
+}
+
+
+def said(key: str, **fields: object) -> str:
+    """Return a sentence with its fields; a missing one raises KeyError."""
+    return SENTENCES[key].format(**fields)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    first = ", ".join(names[:3])
+    return said("and_more", names=first, more=len(names) - 3) if len(names) > 3 else first

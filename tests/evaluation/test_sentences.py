@@ -1,0 +1,242 @@
+"""Each sentence of the table appears in a small case, with exactly its fields."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from string import Formatter
+from typing import Any
+
+import pytest
+
+from jam_dagster.evaluation import (
+    ExpectationResult,
+    TableErrors,
+    Verdict,
+    WorkloadErrors,
+    verdict_of,
+)
+from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
+from jam_dagster.evaluation.quality import CountNoise, quality_of
+from jam_dagster.evaluation.sentences import SENTENCES, TABLES, said
+from jam_dagster.tables import DerivedColumn, Domain, NumericAttribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.lookups import Lookup
+
+PUBLIC, UNIFORM = TABLES.values()
+WIDE = Domain.from_sizes({"a": 2, "b": 30})
+# The checks of the pipeline have these as descriptions, and its tests look at them.
+OF_CHECKS = {"error_known", "better_than"}
+
+
+def exact(ours: float, theirs: float | None = 0.5, **more: Any) -> WorkloadErrors:
+    public = None if theirs is None else TableErrors(theirs)
+    return WorkloadErrors("exact", TableErrors(ours), public, **more)
+
+
+def noisy(ours: float, theirs: float | None = 0.5, sigma: float = 0.01) -> WorkloadErrors:
+    return replace(exact(ours, theirs), mode="private", sigma=sigma)
+
+
+def like(public: float | None, caught: Any, column: str = "kg", **given: Any) -> ColumnFit:
+    numeric = NumericAttribute(column, (0.0, 5.0, 9.0), nullable=True, unreadable="missing")
+    cell = CatchAllShare(caught, "rest", 0.99, public, 0.001)
+    return ColumnFit(given.get("attribute", numeric), (cell,))
+
+
+def fitted(*fits: ColumnFit) -> Verdict:
+    return verdict_of(None, fits=fits)
+
+
+def of_rules(*passed: bool) -> Verdict:
+    rules = (("rule", one) for one in passed)
+    return verdict_of(
+        None,
+        checks=[
+            ExpectationResult(name, one, "WARN", "", {"rule": "b <= c"}, "", 900, 20)
+            for name, one in rules
+        ],
+    )
+
+
+def of_checks(**given: Any) -> Verdict:
+    return verdict_of(None, checks=[ExpectationResult("x", False, "WARN", "")], **given)
+
+
+def alike(a: float, pair: float, *, noise: bool = False) -> Verdict:
+    errors = {("a",): a, ("b",): 0.0, ("a", "b"): pair}
+    if noise:
+        return verdict_of(None, quality=quality_of(errors, 2, dict.fromkeys(errors, NOISE)))
+    return verdict_of(exact(0.1, narrow=TableErrors(0.0, per_marginal=errors)))
+
+
+NOISE = CountNoise(0.001, 10)
+MEANS = {"table": PUBLIC, "ours": "0.100", "theirs": "0.500"}
+AGAINST = {"table": PUBLIC, "ours": "0.300 ± 0.039", "theirs": "0.305 ± 0.039"}
+MISSING = {"column": "kg", "share": 0.99}
+LABELLED = {**MISSING, "label": "rest"}
+PAIR = {"first": "a", "second": "b"}
+CLUB = CategoricalAttribute("club", ("A",), nullable=True, unreadable="missing")
+DAYS = Domain.from_dict(
+    {"attributes": {"day": {"bounds": ["2024-01-01", "2024-02-01"], "unit": "day"}}}
+).attribute("day")
+LOOKED_UP = replace(WIDE, derived=(DerivedColumn("zone", Lookup(("a",), ((("0",), ("n",)),))),))
+
+CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
+    "better": (
+        verdict_of(noisy(0.3, 0.37)),
+        {"table": PUBLIC, "ours": "0.300 ± 0.020", "theirs": "0.370 ± 0.020"},
+    ),
+    "better_by": (verdict_of(exact(0.1)), {**MEANS, "share": "80%"}),
+    "better_within": (
+        verdict_of(exact(0.2, None), uniform=1.5),
+        {"table": UNIFORM, "ours": "0.200", "least": 1.3, "most": 1.7},
+    ),
+    "worse": (verdict_of(exact(0.5, 0.0)), {**MEANS, "ours": "0.500", "theirs": "0.000"}),
+    "worse_by": (
+        verdict_of(exact(0.6, 0.5)),
+        {**MEANS, "ours": "0.600", "share": "20%"},
+    ),
+    "worse_times": (verdict_of(exact(1.5)), {**MEANS, "ours": "1.500", "times": 3.0}),
+    "undecided": (verdict_of(noisy(0.3, 0.305, 0.02)), AGAINST),
+    "unproven": (
+        verdict_of(exact(0.9, None), uniform=1.0),
+        {"table": UNIFORM, "ours": "0.900"},
+    ),
+    "little_use": (
+        verdict_of(exact(1.4, None), uniform=1.0),
+        {"table": UNIFORM, "ours": "1.400"},
+    ),
+    "hidden": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
+    "alone": (verdict_of(exact(0.1, None)), {"ours": "0.100"}),
+    "unmeasured": (verdict_of(None), {}),
+    "unreleased": (verdict_of(None, unmeasured="unreleased"), {}),
+    "lost": (verdict_of(None, unmeasured="lost"), {}),
+    "failed": (of_checks(fits=[like(0.1, "other")]), {"failed": 1, "checks": 1}),
+    "failed_named": (of_checks(), {"failed": 1, "checks": 1, "names": "x"}),
+    "clipped": (verdict_of(exact(0.1), clipped={"b": 0.6}), {"shares": "b (60%)"}),
+    "misfit": (fitted(like(0.1, "other")), {"column": "kg"}),
+    "misfit_and_one": (
+        fitted(*(like(0.1, "other", name) for name in "ab")),
+        {"column": "a"},
+    ),
+    "misfits": (
+        fitted(*(like(0.1, "other", name) for name in "abc")),
+        {"column": "a", "more": 2},
+    ),
+    "missing": (fitted(like(None, "missing")), MISSING),
+    "missing_beside": (fitted(like(0.1, "missing")), {**MISSING, "public": 0.1}),
+    "other": (fitted(like(None, "other")), LABELLED),
+    "other_beside": (fitted(like(0.1, "other")), {**LABELLED, "public": 0.1}),
+    "bound": (fitted(like(None, "bound")), LABELLED),
+    "bound_beside": (fitted(like(0.1, "bound")), {**LABELLED, "public": 0.1}),
+    "lost_values": (fitted(like(0.1, "other")), {}),
+    "mend": (fitted(like(0.1, "other")), {}),
+    "widen": (fitted(like(0.1, "bound")), {"columns": "kg"}),
+    "shift": (fitted(like(0.1, "bound", attribute=DAYS)), {"columns": "day"}),
+    "list_values": (fitted(like(0.1, "missing", attribute=CLUB)), {"columns": "club"}),
+    "state_format": (fitted(like(0.1, "missing")), {"columns": "kg"}),
+    "check_column": (fitted(like(0.1, "missing", attribute=DAYS)), {"columns": "day"}),
+    "noise_explains": (verdict_of(noisy(0.3, 0.305)), {}),
+    "noise_does_not": (verdict_of(noisy(0.1)), {}),
+    "uniform_further": (verdict_of(exact(0.2, None), uniform=1.5), {}),
+    "uniform_close": (verdict_of(exact(0.9, None), uniform=1.0), {}),
+    "clipped_counts": (verdict_of(exact(0.1), clipped={"b": 0.6}), {}),
+    "sample": (verdict_of(exact(0.1, sample_equivalent=1200)), {"records": 1200}),
+    "sample_tiny": (verdict_of(exact(0.1, sample_equivalent=1)), {}),
+    "fit_unmeasured": (fitted(ColumnFit(CLUB)), {"columns": "club"}),
+    "fit_noisy": (
+        fitted(ColumnFit(CLUB, (CatchAllShare("other", "rest", 0.1, 0.1, 0.9),))),
+        {"columns": "club"},
+    ),
+    "rule_broken": (of_rules(False), {"rule": "b <= c", "rows": 20, "checked": 900}),
+    "rules_broken": (
+        of_rules(False, True),
+        {"broken": 1, "rules": 2, "rule": "b <= c", "rows": 20, "checked": 900},
+    ),
+    "copied": (verdict_of(None, domain=LOOKED_UP), {"columns": "zone"}),
+    "alike": (alike(0.0, 0.0, noise=True), {}),
+    "column": (alike(0.4, 0.0, noise=True), {"column": "a"}),
+    "pair": (alike(0.0, 0.4, noise=True), PAIR),
+    "both": (alike(0.4, 0.4, noise=True), {"column": "a", **PAIR}),
+    "alike_exact": (alike(0.0, 0.0), {}),
+    "column_exact": (alike(0.4, 0.0), {"column": "a"}),
+    "pair_exact": (alike(0.0, 0.4), PAIR),
+    "both_exact": (alike(0.4, 0.4), {"column": "a", **PAIR}),
+    "difference": (
+        verdict_of(noisy(0.3, 0.305, 0.02)),
+        {"difference": "-0.005", "margin": "0.055"},
+    ),
+    "difference_exact": (verdict_of(exact(0.1)), {"difference": "-0.400"}),
+    "bound_of_difference": (
+        verdict_of(noisy(0.2, None), uniform=1.5),
+        {"uniform": 1.5, "difference": "-1.100", "margin": "0.039"},
+    ),
+    "bound_of_difference_exact": (
+        verdict_of(exact(0.2, None), uniform=1.5),
+        {"uniform": 1.5, "difference": "-1.100"},
+    ),
+    "uniform_within": (
+        verdict_of(noisy(0.9, None), uniform=1.0),
+        {"uniform": 1.0, "least": 0.1, "most": 1.9},
+    ),
+    "uniform_within_exact": (
+        verdict_of(exact(0.9, None), uniform=1.0),
+        {"uniform": 1.0, "least": 0.1, "most": 1.9},
+    ),
+    "sample_within": (
+        verdict_of(exact(0.1, sample_equivalent=12, equivalent_within=(10, 1400))),
+        {"least": 10, "most": 1400},
+    ),
+    "shapes": (
+        alike(0.4, 0.4, noise=True),
+        {"alike": 0.9, "compared": 2, "wanted": 2, "left": 0.996},
+    ),
+    "shapes_exact": (alike(0.4, 0.4), {"alike": 0.9, "compared": 2, "wanted": 2}),
+    "trends": (
+        alike(0.4, 0.4, noise=True),
+        {"alike": 0.8, "compared": 1, "wanted": 1, "left": 0.996},
+    ),
+    "trends_exact": (alike(0.4, 0.4), {"alike": 0.8, "compared": 1, "wanted": 1}),
+    "weakest_column": (
+        alike(0.4, 0.4, noise=True),
+        {"column": "a", "weakest": 0.8, "weakest_left": 0.996},
+    ),
+    "weakest_column_exact": (alike(0.4, 0.4), {"column": "a", "weakest": 0.8}),
+    "weakest_pair": (
+        alike(0.4, 0.4, noise=True),
+        {**PAIR, "weakest": 0.8, "weakest_left": 0.996},
+    ),
+    "weakest_pair_exact": (alike(0.4, 0.4), {**PAIR, "weakest": 0.8}),
+    "may_help": (verdict_of(exact(0.6)), {}),
+    "may_make_known": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
+    "use_public": (verdict_of(exact(0.6)), {}),
+    "larger_share": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
+    "more_records": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
+    "more_epsilon": (verdict_of(exact(0.6)), {}),
+    "fewer_columns": (verdict_of(exact(0.6)), {}),
+    "coarser": (verdict_of(exact(0.6)), {}),
+    "coarser_named": (verdict_of(exact(0.6), domain=WIDE), {"columns": "b (30)"}),
+    "lower_degree": (verdict_of(exact(0.6)), {}),
+    "recommended": (verdict_of(exact(0.6), recommended="TILT"), {"mechanism": "TILT"}),
+    "plan": (verdict_of(exact(0.6)), {}),
+    "mechanisms": (verdict_of(exact(0.9, None), uniform=1.0), {}),
+    "at_most": (verdict_of(noisy(0.0)), {"mean": "0.020"}),
+    "and_more": (
+        verdict_of(exact(0.1), clipped=dict.fromkeys("abcde", 0.5)),
+        {"names": "a (50%), b (50%), c (50%)", "more": 2},
+    ),
+}
+
+
+def test_each_sentence_has_a_case() -> None:
+    assert set(CASES) | OF_CHECKS == set(SENTENCES)
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_a_sentence_appears_whole_with_exactly_its_fields(key: str) -> None:
+    verdict, fields = CASES[key]
+    named = {name for _, name, _, _ in Formatter().parse(SENTENCES[key]) if name}
+    assert set(fields) == named - {"confidence", "largest"}
+    text = " ".join(verdict.sentences)
+    assert said(key, confidence=0.95, largest=2.0, **fields) in text
+    assert "{" not in text
