@@ -1,7 +1,6 @@
 """All sentences of a verdict, each whole, with its key; numbers and names are fields.
 
-A key that ends with `_exact` is for errors without noise, and one that ends with `_beside` for a
-share that has a public one to compare with.
+Keys end with `_exact` for errors without noise, and with `_beside` for a share with a public one.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Source:
 
     @property
     def lacks(self) -> str | None:
-        """The package that the database needs to count, and how to install it; None if it needs none."""
+        """The package that the database needs to count, and its installation; None if none."""
         return None
 
     def counting_by(self, counted_by: str | None) -> Self:

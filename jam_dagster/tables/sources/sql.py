@@ -74,7 +74,7 @@ class SqlSource(Source):
 
     @property
     def lacks(self) -> str | None:
-        """The package that the database needs to count, and how to install it (see `Source.lacks`)."""
+        """The package that the database needs to count (see `Source.lacks`)."""
         return postgres.missing() if self._can_be_counted else None
 
     def counting_by(self, counted_by: str | None) -> SqlSource:
