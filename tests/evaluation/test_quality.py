@@ -25,9 +25,9 @@ def test_pairs_that_are_too_large_are_left_out() -> None:
 def test_similarity_is_one_less_half_the_error() -> None:
     text = quality_of({("a",): 0.1, ("b",): 0.3, ("a", "b"): 0.5}, 3).statistics
     assert text == (
-        "Exactly, the mean column shape is 90.0% (2 of 3 columns)."
+        "Exactly, the mean column shape is 90.0% (columns: 2 of 3)."
         " The weakest column is b with 85.0%."
-        " Exactly, the mean trend of pairs is 75.0% (1 of 3 pairs)."
+        " Exactly, the mean trend of pairs is 75.0% (pairs: 1 of 3)."
         " The weakest pair is a with b: it has 75.0%."
     )
 
@@ -73,8 +73,8 @@ def test_what_was_measured_is_compared_and_noise_is_told() -> None:
     released = transcript.measurements[0].values / n
     shapes = [abs(released.sum(axis=axis) - 0.5).sum() / 2 for axis in (0, 1)]
     trend = abs(released - np.diag([0.5, 0.5])).sum() / 2
-    assert f"column shape is {1 - np.mean(shapes):.1%} (2 of 3 columns)" in text
-    assert f"trend of pairs is {1 - trend:.1%} (1 of 3 pairs)" in text
+    assert f"column shape is {1 - np.mean(shapes):.1%} (columns: 2 of 3)" in text
+    assert f"trend of pairs is {1 - trend:.1%} (pairs: 1 of 3)" in text
     # Four cells of noise .01 n, and two of .01 sqrt 2 n.
     left = [
         1 - cells * 0.01 * spread * np.sqrt(2 / np.pi) / 2

@@ -11,13 +11,11 @@ from jam_dagster.evaluation import ExpectationResult, verdict_of
 from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
 from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors, uniform_distance
 from jam_dagster.tables import (
-    DerivedColumn,
     Domain,
     EncodedTable,
     NumericAttribute,
     Workload,
 )
-from jam_dagster.tables.domain.lookups import Lookup
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 30})
 
@@ -186,11 +184,6 @@ def test_a_table_that_is_as_good_as_a_record_or_none_says_so(records: int) -> No
     assert verdict.notes[0].endswith("a random sample of fewer than two private records.")
 
 
-def test_another_mechanism_is_named_where_one_is_recommended() -> None:
-    assert any("TILT" in one for one in verdict_of(exact(0.4, 0.3), recommended="TILT").advice)
-    assert any("plan" in one for one in verdict_of(exact(0.4, 0.3)).advice)
-
-
 def test_an_exact_error_of_the_uniform_table_is_compared() -> None:
     errors = WorkloadErrors("exact", TableErrors(1.2), uniform=TableErrors(0.4))
     worse = verdict_of(errors)
@@ -301,10 +294,3 @@ def test_broken_rules_are_a_note_and_no_failed_check() -> None:
     )
     kept = verdict_of(noisy(0.02, 1.9, sigma=0.001), checks=rules[:1])
     assert not any("rules" in one for one in kept.notes)
-
-
-def test_a_column_that_is_looked_up_is_named() -> None:
-    zone = DerivedColumn("zone", Lookup(("a",), ((("0",), ("north",)),)))
-    domain = replace(DOMAIN, derived=(zone,))
-    verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), domain=domain)
-    assert any(one.startswith("Nothing compares zone with the private") for one in verdict.notes)
