@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from jam_dagster.mechanisms.loops.transcript import Transcript
-from tests.cli_bench import RELEASE, Run, synthesize
+from tests.cli_bench import RELEASE, RESEARCH, Run, synthesize
 
 
 def test_the_measured_marginals_of_a_release(run: Run) -> None:
@@ -33,7 +33,7 @@ def test_the_measured_marginals_of_a_release(run: Run) -> None:
 
     again = run("export", "marginals", "out", "--out", "tables", "--parquet")
     assert again.exit_code == 2
-    assert "tables holds files: name another folder" in again.stderr
+    assert "tables is a file or holds files: name another folder" in again.stderr
 
 
 def test_a_run_that_may_not_leave_is_not_exported(released: Run) -> None:
@@ -45,4 +45,14 @@ def test_a_run_that_may_not_leave_is_not_exported(released: Run) -> None:
 
     assert result.exit_code == 2
     assert "may not leave" in result.stderr
+    assert not Path("tables").exists()
+
+
+def test_research_is_not_exported(run: Run) -> None:
+    assert run(*synthesize(*RESEARCH)).exit_code == 0
+
+    result = run("export", "marginals", "out", "--out", "tables")
+
+    assert result.exit_code == 2
+    assert "may not leave: " in result.stderr
     assert not Path("tables").exists()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from jam_dagster.cli.console import group, print_json, tell
+from jam_dagster.errors import InputError
 
 app = group("The contents of a release, as files for other tools.")
 
@@ -45,6 +46,8 @@ def marginals(
     from jam_dagster.tables import Domain
 
     certificate = Certificate.load(where)
+    if not certificate.releasable:
+        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
     paths = save_marginals(
         Transcript.load(where / "transcript"),
         Domain.load(where / "domain.yaml"),

@@ -79,8 +79,8 @@ def save_marginals(
     measured = [one for one in transcript.measurements if one.source == "private"]
     if not measured:
         raise InputError("the release measured no marginal")
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} holds files: name another folder")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is a file or holds files: name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     digits = len(str(len(measured)))
     paths, index = [], []

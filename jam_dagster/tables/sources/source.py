@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jam_dagster.common.redaction import redacted
@@ -43,7 +44,7 @@ def check_records_only(source: Source, limited: bool) -> None:
         )
 
 
-class Source:
+class Source(ABC):
     """A place that a table can be read from.
 
     A source has `read`, `describe`, `identity` and `to_dict`. Its table is then read whole and
@@ -113,6 +114,7 @@ class Source:
             The database cannot be reached, it refuses the query, or it would count a column in
             another way than rows are.
         """
+        check_records_only(self, unit is not None)
 
     def contents(self, names: Sequence[str]) -> str | None:
         """Return a SHA-256 of some columns of a private table, if no owner knows that they change.
@@ -126,6 +128,7 @@ class Source:
         """
         return None
 
+    @abstractmethod
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the table.
 
@@ -142,7 +145,6 @@ class Source:
         PrivateValuesError
             A private table has a fault that depends on its values.
         """
-        raise NotImplementedError
 
     def names(self) -> list[str]:
         """Return the names of the columns without reading a row; empty if they are not known so."""
@@ -215,10 +217,11 @@ class Source:
             table = self.read(private=True)
             return len(table) if unit is None else unit.count([table])
 
+    @abstractmethod
     def describe(self) -> str:
         """Return the table's origin in words, without credentials."""
-        raise NotImplementedError
 
+    @abstractmethod
     def identity(self) -> str:
         """Return the resolved source as canonical text without credentials.
 
@@ -231,8 +234,7 @@ class Source:
         SourceError
             A variable is not set, or a database's URL is malformed.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration that `source_from_config` takes, without credentials."""
-        raise NotImplementedError
