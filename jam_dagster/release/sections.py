@@ -20,7 +20,7 @@ from jam_dagster.tables.sources.public import draft_public
 
 @dataclass(frozen=True, init=False)
 class MechanismSpec:
-    """The mechanism and what differs from its own defaults.
+    """The mechanism, with the settings that differ from its defaults.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class MechanismSpec:
 
 
 class DomainSpec(Section):
-    """Where the domain comes from: declared, or identified from data when the release runs."""
+    """The source of the domain: declared, or identified from data when the release runs."""
 
     path: ClassVar[str] = "domain"
 

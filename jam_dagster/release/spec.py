@@ -66,14 +66,14 @@ class ReleaseSpec(Section):
         The protected dataset whose budget pays; research may name none.
     private, public
         The sources of the two tables; with ``{partition}`` in path or query, of every snapshot.
-        There may be several public ones, or none, where the mechanism does without.
+        There may be several public ones, or none if the mechanism needs none.
     domain, privacy, mechanism, workload, evaluation, sampling
         See the classes.
     trusted_mechanisms
         The packages whose mechanisms the release trusts, by name. A mechanism of another package
         makes a restricted release unless its package is among them.
     partitions
-        The partitions, where each snapshot has a release of its own; None: it is one release.
+        The partitions, if each snapshot has a release of its own; None: it is one release.
     previous
         How the release of the partition before is the public table of the next; `public` is then
         the table for the first partition. None: it is not.
@@ -129,7 +129,7 @@ class ReleaseSpec(Section):
         Parameters
         ----------
         attributes
-            What the file says below ``attributes``, or objects of the classes that it stands for.
+            The mapping below ``attributes`` in the file, or objects of the classes.
         folder
             The folder that relative paths start from.
 
@@ -160,7 +160,7 @@ class ReleaseSpec(Section):
     def _check_sources(self) -> None:
         if self.private.is_shifted:
             raise SpecificationError(f"private: {SHIFTED_PRIVATE}.")
-        # Whether an asset has partitions is known where the project is.
+        # Only the project knows whether an asset has partitions.
         partitioned = is_partitioned(self.private) or self.private.asset_key is not None
         if self.partitions is not None and not partitioned:
             raise SpecificationError(
@@ -183,7 +183,7 @@ class ReleaseSpec(Section):
                 )
 
     def _check_apart(self) -> None:
-        """Raise where a public table is the private one, as far as that is seen before a run."""
+        """Raise if a public table is the private one, as far as is known before a run."""
         check_apart(self.private, self.public)
         if self.partitions is None or self.public is None:
             return
@@ -226,12 +226,12 @@ class ReleaseSpec(Section):
         return Dialect.of(self.public)
 
     def check_target(self, domain: Domain) -> None:
-        """Raise where classifiers are asked for that cannot be trained or tested.
+        """Raise if classifiers are wanted that cannot be trained or tested.
 
         Raises
         ------
         InputError
-            If the private table is counted where it lies, or as for `check_target`.
+            If the private table is only counted, or as for `check_target`.
         """
         if self.evaluation.target is None:
             return
@@ -252,8 +252,8 @@ class ReleaseSpec(Section):
         self.privacy.protection.check(shares[MECHANISM])
         if self.evaluation_mode == "private" and EVALUATION not in shares:
             raise SpecificationError(
-                f"evaluation.share {self.evaluation.share} of rho = {self.budget.rho:.3g} is"
-                f" nothing to measure with: raise privacy.epsilon or evaluation.share, or set"
+                f"evaluation.share {self.evaluation.share} of rho = {self.budget.rho:.3g} is too"
+                f" small for any measurement: raise privacy.epsilon or evaluation.share, or set"
                 f" evaluation.mode to off."
             )
 
@@ -351,7 +351,7 @@ class ReleaseSpec(Section):
 
     @property
     def configured(self) -> dict[str, Any]:
-        """What is configured and influences a draw, the domain's content apart."""
+        """The configuration that influences a draw, without the domain's content."""
         return self._specified("")
 
     def _specified(self, domain: str) -> dict[str, Any]:
@@ -392,7 +392,7 @@ class ReleaseSpec(Section):
         return canonical_digest(self.specified(domain))
 
     def specified(self, domain: Domain | None) -> dict[str, Any]:
-        """Return what the specification digest is of.
+        """Return the content of the specification digest.
 
         It covers everything configured that influences a draw: change it, and the release is
         another one, with draws and charges of its own. Sources are not part of it, for moving a
@@ -403,8 +403,7 @@ class ReleaseSpec(Section):
         Parameters
         ----------
         domain
-            The domain in use, declared or identified. It may be None where it comes from private
-            data.
+            The domain in use, declared or identified. It may be None if it comes from private data.
 
         Raises
         ------
@@ -425,7 +424,7 @@ class ReleaseSpec(Section):
 def check_names(spec: ReleaseSpec) -> None:
     """Raise unless the names of a release can be those of assets, files and partitions."""
     release, dataset, edition = spec.release, spec.dataset, spec.privacy.edition
-    # What a template in YAML gives need not be a text.
+    # The value of a template in YAML may not be a text.
     if not isinstance(release, str) or not _NAME.fullmatch(release):
         raise SpecificationError(
             f"release must start with a letter and hold letters, digits and '_' only,"
@@ -473,7 +472,7 @@ _READERS: dict[str, Callable[[Any, Path], Any]] = {
 
 @contextmanager
 def _located(key: str) -> Iterator[None]:
-    """Let an error say which key of the file it concerns."""
+    """Add the key of the file to an error."""
     try:
         yield
     except JamError as error:

@@ -256,4 +256,4 @@ def test_a_run_that_is_cancelled_says_how_it_resumes(
     result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     assert not result.success
     lines = "\n".join(entry.user_message for entry in bench.instance.all_logs(result.run_id))
-    assert "The same run, launched once more, goes on where this run stopped" in lines
+    assert "The same run, launched once more, resumes where this run stopped" in lines
