@@ -91,7 +91,7 @@ def _most_dependent(
     """
     own, size = codes[name][rows], domain.sizes[name]
     scores = []
-    for place, other in enumerate(domain.names):
+    for index, other in enumerate(domain.names):
         cells = domain.sizes[other] * size
         if other == name or cells > _LARGEST_TABLE:
             continue
@@ -103,5 +103,5 @@ def _most_dependent(
             for square, total in zip(squares.tolist(), table.sum(axis=1).tolist(), strict=True)
             if total
         ]
-        scores.append((-sum(shares), place))
-    return [domain.names[place] for _, place in sorted(scores)[:_MOST_ALIKE]]
+        scores.append((-sum(shares), index))
+    return [domain.names[index] for _, index in sorted(scores)[:_MOST_ALIKE]]
