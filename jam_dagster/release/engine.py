@@ -174,7 +174,7 @@ class Engine:
         """
         with private_step(what):
             self._check_counting()
-        with self.funding.opening(), private_step(what):
+        with self.funding.attempt(), private_step(what):
             yield
 
     def _check_kept(self) -> None:
@@ -284,8 +284,8 @@ class Engine:
     def encode(self, domain: Domain) -> MarginalSource:
         """Return the private table as marginals, once each of its records is in the domain."""
         unit = self.spec.privacy.protection.unit
-        key = None if unit is None else self.row_key()
-        counted = self._source().counted(domain, unit, key, self.spec.marginals(domain))
+        row_key = None if unit is None else self.row_key()
+        counted = self._source().counted(domain, unit, row_key, self.spec.marginals(domain))
         return self._not_empty(counted)
 
     def _source(self) -> Source:

@@ -47,7 +47,7 @@ class ResearchFunding:
         """Do nothing: research keeps no draws that another run could meet."""
         return nullcontext()
 
-    def opening(self) -> AbstractContextManager[None]:
+    def attempt(self) -> AbstractContextManager[None]:
         """Keep the reason of a failure; no attempt is journalled in research."""
         return keeping_details(partial(self.place.keep_failure, uuid4().hex))
 
@@ -343,10 +343,10 @@ class LedgerFunding:
         return self.ledger.claim(self.key)
 
     @contextmanager
-    def opening(self) -> Iterator[None]:
-        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`."""
+    def attempt(self) -> Iterator[None]:
+        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.attempt`."""
         with (
-            self.ledger.opening(
+            self.ledger.attempt(
                 self.key,
                 neighbours=self.protection.neighbours,
                 source=self._binding(make=True),

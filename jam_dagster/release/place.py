@@ -377,9 +377,9 @@ class FilePlace(Place):
 
     def _kept_row_key(self) -> bytes | None:
         path = self._row_key_file
-        key = path.read_bytes() if path.exists() else b""
-        # A damaged key is not used: an empty one could be guessed.
-        return bytes(key) if len(key) == KEY_BYTES else None
+        secret = path.read_bytes() if path.exists() else b""
+        # A damaged secret is not used: an empty one could be guessed.
+        return bytes(secret) if len(secret) == KEY_BYTES else None
 
     @property
     def _row_key_file(self) -> Path | UPath:

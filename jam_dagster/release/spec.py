@@ -139,15 +139,15 @@ class ReleaseSpec(Section):
             If a key is unknown, missing or out of range; its `key` names the key of the file.
         """
         check_keys("the release", attributes, (*KEYS, *DAGSTER_KEYS))
-        given = {key: value for key, value in attributes.items() if value is not None}
-        for key in ("release", "private", "domain", "privacy"):
-            if key not in given:
-                raise SpecificationError(f"The release needs the key {key!r}.")
+        given = {name: value for name, value in attributes.items() if value is not None}
+        for name in ("release", "private", "domain", "privacy"):
+            if name not in given:
+                raise SpecificationError(f"The release needs the key {name!r}.")
         read: dict[str, Any] = {}
-        for key, reader in _READERS.items():
-            if key in given:
-                with _located(key):
-                    read[key] = reader(given[key], folder)
+        for name, reader in _READERS.items():
+            if name in given:
+                with _located(name):
+                    read[name] = reader(given[name], folder)
         public = read.get("public")
         if KEY in given:
             with _located(KEY):
@@ -471,10 +471,10 @@ _READERS: dict[str, Callable[[Any, Path], Any]] = {
 
 
 @contextmanager
-def _located(key: str) -> Iterator[None]:
+def _located(name: str) -> Iterator[None]:
     """Add the key of the file to an error."""
     try:
         yield
     except JamError as error:
-        error.key = key
+        error.key = name
         raise
