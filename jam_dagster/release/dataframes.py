@@ -1,4 +1,4 @@
-"""A release from tables in memory: `jam_dagster.synthesize`, and what it returns."""
+"""A release from tables in memory: `jam_dagster.synthesize` and its result."""
 
 from __future__ import annotations
 
@@ -348,16 +348,18 @@ def synthesize(
             "domain": _domain(asked.get("domain")),
         }
     )
-    place = _Place.of(folder, ledger if exact else None, spec.release, str(spec.privacy.edition))
+    output = _OutputFolder.of(
+        folder, ledger if exact else None, spec.release, str(spec.privacy.edition)
+    )
     request = SynthesisRequest(
         spec=spec,
-        out=place.path,
+        out=output.path,
         ledger=None if ledger is None else os.fspath(ledger),
         private_store=None if private_store is None else Path(private_store),
         checks=checks,
         report=report,
         signing_key=signing_key,
-        siblings=place.root,
+        siblings=output.root,
         records_public=records_public,
     )
     messages: list[str] = []
@@ -371,7 +373,7 @@ def synthesize(
         if progress:
             sys.stderr.write(f"{line}\n")
 
-    with place.ready(request):
+    with output.ready(request):
         callbacks = Progress(
             on_start=lambda expected: rounds.append(expected),
             on_round=lambda outcome: show(outcome.line(rounds[-1])),
@@ -379,7 +381,7 @@ def synthesize(
             notify=notify,
         )
         made = run_release(request, callbacks)
-    return FrameRelease(request, made, tuple(messages), temporary=place.temporary)
+    return FrameRelease(request, made, tuple(messages), temporary=output.temporary)
 
 
 def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -400,7 +402,7 @@ def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) ->
 
 
 @dataclass(frozen=True)
-class _Place:
+class _OutputFolder:
     """The folder for the files of a release.
 
     `root` has all releases that are charged to the same ledger file, for its owner alone; None if
@@ -418,7 +420,7 @@ class _Place:
         ledger: str | os.PathLike[str] | None,
         release: str,
         edition: str,
-    ) -> _Place:
+    ) -> _OutputFolder:
         """Return the named folder, one next to the ledger, or a temporary one."""
         if folder is not None:
             return cls(Path(folder))

@@ -183,7 +183,7 @@ class ReleaseFolder:
         self._write(folder / "errors.json", text.encode(), errors.restricted)
 
     def write_checks(self, page: str, validations: str, *, restricted: bool) -> None:
-        """Write the checks: the page, and what Great Expectations reports in JSON."""
+        """Write the page of the checks, and Great Expectations' results in JSON."""
         self._write(self.checks, page.encode(), restricted)
         self._write(self.validations, validations.encode(), restricted)
 

@@ -68,10 +68,10 @@ class ResearchFunding:
             self._accounts[share].close(reason)
 
     def keep_digest(self, run: ReleaseRun) -> None:
-        """Do nothing: what research makes may not leave."""
+        """Do nothing: results of research may not leave."""
 
     def has_made(self, run: ReleaseRun) -> bool:
-        """Return True: research believes what it finds."""
+        """Return True: research takes any stored run."""
         return True
 
     def after_interrupt(self, again: str) -> str:

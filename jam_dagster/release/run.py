@@ -50,12 +50,12 @@ class ReleaseIdentity:
         return cls(spec.key(domain, partition), privacy.epsilon, privacy.delta, spec.shares)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` takes, as JSON holds it."""
+        """Return the identity as JSON holds it."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ReleaseIdentity:
-        """Return what `to_dict` described."""
+        """Return the identity that `to_dict` described."""
         return cls(**{**content, "key": ReleaseKey(**content["key"])})
 
 
@@ -101,7 +101,7 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
 
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
-    """Read what `write_run` wrote; its digest is of the very bytes that were read."""
+    """Read the run that `write_run` wrote; its digest is of the very bytes that were read."""
     described = parse_json(read_plain(folder, folder / RUN_FILE))
     release = ReleaseIdentity.from_dict(described["release"])
     with TemporaryDirectory(prefix="jam-") as copied:

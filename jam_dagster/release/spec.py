@@ -318,11 +318,11 @@ class ReleaseSpec(Section):
 
     @property
     def releasable(self) -> bool:
-        """Whether what the mechanism makes may leave.
+        """Whether results of the mechanism may leave.
 
-        It takes exact noise, no domain from private data, and a mechanism of jam-dagster or of a
-        package that is trusted. That is known before anything runs, so it decides labels and
-        storage.
+        They may with exact noise, a domain that is not from private data, and a mechanism of
+        jam-dagster or of a trusted package. All that is known before anything runs, so it decides
+        labels and storage.
         """
         return (
             self.privacy.noise == "exact" and not self.domain.restricted and self.distrust is None
@@ -330,7 +330,7 @@ class ReleaseSpec(Section):
 
     @property
     def distrust(self) -> str | None:
-        """Why what the mechanism makes may not leave, because of its package; None: it may."""
+        """Why results of the mechanism may not leave, because of its package; None: they may."""
         return distrust(self.mechanism.name, self.trusted_mechanisms)
 
     @property

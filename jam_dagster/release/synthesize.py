@@ -215,10 +215,10 @@ def synthesize(request: SynthesisRequest, progress: Progress | None = None) -> S
         if not request.spec.exact:
             # Matplotlib, Great Expectations and pandas write files too, each with its own modes.
             until_done.enter_context(owner_only())
-        return _Whole(request, progress or Progress()).make()
+        return _Steps(request, progress or Progress()).make()
 
 
-class _Whole:
+class _Steps:
     """All steps of a release, in their order."""
 
     def __init__(self, request: SynthesisRequest, progress: Progress) -> None:
@@ -474,7 +474,7 @@ class Stopwatch:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
 
     def add_parts(self, stage: str, seconds: Mapping[str, float]) -> None:
-        """Note what the parts of a stage took."""
+        """Add the times of the parts of a stage."""
         self.seconds |= {f"{stage}.{part}": taken for part, taken in seconds.items()}
 
     def total(self) -> dict[str, float]:

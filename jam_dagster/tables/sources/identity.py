@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # pandas recognises addresses by the same pattern.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z0-9+.-]+)*://")
-# Protocols of fsspec that keep a copy of what another one reads.
+# Protocols of fsspec that cache another one.
 _CACHES = ("simplecache", "filecache", "blockcache", "cached")
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb", "ssh": "sftp"}
 _WEB = ("http", "https")

@@ -56,7 +56,7 @@ class Source(ABC):
     has_rows
         Whether rows are in memory once the table is counted.
     records_only
-        The source's key, if it cannot limit the rows of a person; None: it can.
+        The source's kind, if it cannot limit the rows of a person; None: it can.
     is_shifted
         Whether dates are moved to another period, as they are of public tables alone.
     has_dialect
@@ -78,7 +78,7 @@ class Source(ABC):
 
     @property
     def asset_key(self) -> str | None:
-        """Key of the Dagster asset that the table is, and which only a run can load, if it is."""
+        """Key of the Dagster asset that the table is, which only a run can load; else None."""
         return None
 
     @property

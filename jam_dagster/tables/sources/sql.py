@@ -69,7 +69,7 @@ class SqlSource(Source):
 
     @property
     def counted_by(self) -> str:
-        """``"postgres"``, if the database's kind, `count` and what is installed allow it."""
+        """``"postgres"``, if the kind of database, `count` and the installed packages allow it."""
         return "postgres" if self._can_be_counted and postgres.missing() is None else ROWS
 
     @property
@@ -117,7 +117,7 @@ class SqlSource(Source):
             with redacted("counting the private table"), self._connection(True, True) as opened:
                 query = postgres.records_query(self.query, opened.types(), unit)
                 return opened.ask(lambda one: int(one.exec_driver_sql(query).scalar_one()))
-        # A missing column is no fault of a value, so it is looked for where there are no rows.
+        # No value decides whether the column is missing, so it is looked for without rows.
         unit.count([asked(lambda _: "*", " WHERE 1 = 0")])
         return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
 
