@@ -51,7 +51,7 @@ class ReleaseFolder:
     ===================  =========================================================================
 
     Results of seeded noise may not leave either: a reader who guesses the seed can remove the noise
-    from a transcript, and has exact marginals. Only the owner may read that folder.
+    from a transcript, and has exact marginals. Then only the owner may read the folder.
     """
 
     OUTPUTS = (

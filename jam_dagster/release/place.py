@@ -390,8 +390,8 @@ class FilePlace(Place):
     def begin(self, data: Fingerprint, *, drawn: bool) -> None:
         """Record the inputs of the release, or check that they are still the same.
 
-        With exact noise, digests of the inputs are kept in the private store: a writer of the place
-        of draws could forge them there.
+        With exact noise, digests of the inputs are kept in the private store: everybody who may
+        write to the place could forge them there.
         """
         known, drawn = self._exact and data.opened, drawn if self._exact else self.has_drawn
         contents = self._keyed_contents(data) if known else None
