@@ -326,7 +326,7 @@ class LedgerFunding:
         return release.spent > 0 or self.ledger.records(release.key) is not None
 
     def _binding(self, *, make: bool = False) -> str:
-        """Return the source's keyed digest; empty if the step reads none."""
+        """Return the source's keyed digest; empty if the step reads no source."""
         if not self.identity:
             return ""
         # A refusal shows the digest of a template, so its secret must stay.
