@@ -374,7 +374,7 @@ def test_a_release_that_died_before_its_first_outcome_goes_on(
         patch.setattr(DirectoryStore, "put", die)
         stopped = run(*synthesize(*RELEASE, *NOISY))
     assert stopped.exit_code == 130
-    assert "The same command goes on where this run stopped" in stopped.stderr
+    assert "The same command resumes where this run stopped" in stopped.stderr
     (release,) = Ledger("ledger.db").releases()
     assert release.spent > 0
 

@@ -119,7 +119,7 @@ class Run:
             if int(name) > len(every.cliques):
                 raise InputError(f"There are {len(every.cliques)} marginals, fewer than {name}.")
             order = rng.permutation(len(every.cliques))[: int(name)]
-            return Workload.of(domain, [every.cliques[place] for place in order])
+            return Workload.of(domain, [every.cliques[index] for index in order])
         if kind == "skewed":
             squares = dict(
                 zip(domain.names, rng.exponential(size=len(domain.names)) ** 2, strict=True)

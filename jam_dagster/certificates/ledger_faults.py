@@ -95,11 +95,11 @@ def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterato
 
     A certificate that the ledger lists before the revocation stays signed.
     """
-    known = {key.public: key for key in ledger.keys.all()}
-    key = known.get(public)
-    if key is None:
+    known = {one.public: one for one in ledger.keys.all()}
+    signing = known.get(public)
+    if signing is None:
         yield "the ledger does not know its key"
-    elif not key.covers(ledger.issued(certificate.key, certificate.digest)):
+    elif not signing.covers(ledger.issued(certificate.key, certificate.digest)):
         yield "its key was revoked before the certificate was journalled"
 
 

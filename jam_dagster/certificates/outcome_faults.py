@@ -164,9 +164,9 @@ def _measurement_faults(transcript: Transcript) -> Iterator[str]:
     """Yield the measurements that no draw gave or chose: a fit takes nothing else."""
     drawn = {(one.step, one.subject): one for one in transcript.calls if not one.lost}
     chosen = Counter(one.subject for one in drawn.values() if one.kind == SELECTION)
-    order, last = {place: number for number, place in enumerate(drawn)}, -1
-    for place, one in enumerate(transcript.rounds):
-        called, measured = f"round {place + 1}", one.measurement
+    order, last = {draw: number for number, draw in enumerate(drawn)}, -1
+    for index, one in enumerate(transcript.rounds):
+        called, measured = f"round {index + 1}", one.measurement
         if measured is None:
             continue
         subject = subject_of(one.clique, one.source, one.table)

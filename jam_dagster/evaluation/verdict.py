@@ -1,4 +1,4 @@
-"""The verdict on a release: whether it is better than what was there without it."""
+"""The verdict on a release: whether it is better than the public or a uniform table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Verdict:
         Sentences that say how to improve a table that is not better.
     difference
         Error of the synthetic table less that of the other, a fraction of the records; of a uniform
-        table, the most that it can be. None where it was not measured.
+        table, the most that it can be. None if it was not measured.
     margin
         Half the width of the interval of the difference.
     failed
@@ -134,22 +134,22 @@ def verdict_of(
     Parameters
     ----------
     errors
-        The workload errors that may be shown; None where none may. Noise may take them below 0 or
-        above 2, where no error is: they are taken for these.
+        The workload errors that may be shown; None if none may. Errors that noise takes below 0 or
+        above 2 count as 0 or 2.
     checks
-        What the checks of the synthetic table found.
+        Results of the checks of the synthetic table.
     fits
         How the domain fits the columns, if that may be shown.
     clipped
         The share of public cells that the domain moves to a bound, by column, if it is large.
     uniform
-        The workload distance of a uniform table from the synthetic one: where there is no public
-        table, and the uniform one's error was not measured, it bounds that by the synthetic one's.
+        The workload distance of a uniform table from the synthetic one. Without a public table, and
+        if the uniform one's error was not measured, it bounds that by the synthetic one's.
     domain
         The domain, if it may be shown; its attributes of many values are named in the advice.
     quality
-        Shapes and trends beside released counts, of `jam_dagster.evaluation.quality`. If the errors
-        have exact ones, these are added.
+        Shapes and trends compared with released counts, of `jam_dagster.evaluation.quality`. If the
+        errors have exact ones, these are added.
     unmeasured
         The key of the headline if there are no errors.
     recommended
@@ -297,7 +297,7 @@ def _texts(difference: float, margin: float) -> dict[str, str]:
 
 
 def mean_text(table: TableErrors, noise: float) -> str:
-    """Return a mean with its interval, or the most that it is where it may be none."""
+    """Return a mean with its interval, or its upper bound if it may be zero."""
     if not noise:
         return f"{table.possible:.3f}"
     if table.possible <= noise:

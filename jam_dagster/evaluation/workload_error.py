@@ -399,7 +399,7 @@ def table_errors(
 
     The private counts are computed once for all of them.
     """
-    named = {f"{place}.": table for place, table in enumerate(tables, start=1)}
+    named = {f"{number}.": table for number, table in enumerate(tables, start=1)}
     _check_tables(private, named, workload)
     _check_records("private", private)
     errors = _marginal_errors(private, tables, workload.cliques)

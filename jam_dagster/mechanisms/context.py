@@ -41,7 +41,7 @@ SMALLEST_RHO = 1e-12
 
 Choice = TypeVar("Choice")
 OnRound = Callable[[Round], None]
-PlaceOf = Callable[[str], int | None]
+IndexOf = Callable[[str], int | None]
 
 
 class Fit(Protocol):
@@ -167,9 +167,9 @@ class Context(ABC):
         call: NoiseCall,
         scores: Callable[[], np.ndarray],
         named: Callable[[int], str],
-        place_of: PlaceOf | None,
+        index_of: IndexOf | None,
     ) -> list[int] | None:
-        """Return the chosen places; None for a lost draw or an ended run."""
+        """Return the chosen indices; None for a lost draw or an ended run."""
 
     @abstractmethod
     def _solve(self, step: str, programs: Programs) -> np.ndarray:
@@ -293,12 +293,12 @@ class Context(ABC):
         rho: float,
         sensitivity: float,
         named: Callable[[Any], str] = subject_of,
-        place_of: PlaceOf | None = None,
+        index_of: IndexOf | None = None,
     ) -> list[Choice]:
         """Choose several candidates from the same scores, independently, in one draw.
 
         They may be the same. Each costs an equal part of `rho`; there are none for a lost draw or
-        an ended run. If candidates are many, `place_of` returns the place of a name among them,
+        an ended run. If candidates are many, `index_of` returns the index of a name among them,
         or None, so that a replay looks for no name.
         """
         if self.has_ended():
@@ -307,8 +307,8 @@ class Context(ABC):
         self.round.candidates = self.round.candidates or len(candidates)
         step, size = self.round.step("select"), len(candidates)
         call = NoiseCall(step, SELECTION, rho, sensitivity, None, size, choices=choices)
-        places = self._select(call, scores, lambda at: named(candidates[at]), place_of)
-        return [candidates[place] for place in places or []]
+        indices = self._select(call, scores, lambda at: named(candidates[at]), index_of)
+        return [candidates[index] for index in indices or []]
 
     def solve(self, name: str, programs: Programs) -> np.ndarray | None:
         """Return the records that a solver finds from outcomes, and record them in the transcript.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
-from jam_dagster.mechanisms.context import Context, PlaceOf, Programs
+from jam_dagster.mechanisms.context import Context, IndexOf, Programs
 from jam_dagster.mechanisms.loops.scores import representable
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.privacy.noise.calls import INTEGERS, SELECTION, NoiseCall
@@ -103,7 +103,7 @@ class Live(Context):
         call: NoiseCall,
         scores: Callable[[], np.ndarray],
         named: Callable[[int], str],
-        place_of: PlaceOf | None,
+        index_of: IndexOf | None,
     ) -> list[int] | None:
         def held() -> np.ndarray:
             return representable(self._on_private(scores), call.sensitivity)

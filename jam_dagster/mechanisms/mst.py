@@ -191,9 +191,9 @@ class RareValues:
     def _blocks(self, clique: Clique) -> np.ndarray:
         """Return for each cell of a marginal the first of those it is merged with."""
         shape = self._domain.project(clique).shape
-        places = [
+        indices = [
             self._groups.get(name, np.arange(size))
             for name, size in zip(clique, shape, strict=True)
         ]
-        block: np.ndarray = np.ravel_multi_index(np.ix_(*places), shape)
+        block: np.ndarray = np.ravel_multi_index(np.ix_(*indices), shape)
         return block

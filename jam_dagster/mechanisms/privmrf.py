@@ -182,7 +182,7 @@ class PrivMrf(GraphicalMechanism):
         if noisy is None:
             # A lost draw leaves them as they were sampled.
             return list(sampled)
-        return [sampled[place] for place in np.argsort(-noisy, kind="stable")]
+        return [sampled[index] for index in np.argsort(-noisy, kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -305,6 +305,6 @@ def sample_of(
         return cliques
     ends = np.cumsum(list(weights.values()))
     drawn = np.searchsorted(ends, coins.random(QUERIES) * ends[-1], side="right")
-    found = dict.fromkeys(cliques[place] for place in drawn.tolist())
+    found = dict.fromkeys(cliques[index] for index in drawn.tolist())
     others = (clique for clique in cliques if clique not in found)
     return [*found, *islice(others, max(least - len(found), 0))]

@@ -143,7 +143,7 @@ class Rap(Mechanism):
                 rho=half,
                 sensitivity=ctx.neighbours.cell,
                 named=cells.named,
-                place_of=partial(place_among, left, cells),
+                index_of=partial(index_among, left, cells),
             )
             if not chosen:
                 continue
@@ -173,11 +173,11 @@ class Rap(Mechanism):
             before = loss
 
 
-def place_among(left: Sequence[int], cells: Cells, name: str) -> int | None:
-    """Return the place of a cell by its name among sorted ones; None if it is not there."""
+def index_among(left: Sequence[int], cells: Cells, name: str) -> int | None:
+    """Return the index of a cell by its name among sorted ones; None if it is not there."""
     cell = cells.find(name)
-    place = len(left) if cell is None else bisect_left(left, cell)
-    return place if place < len(left) and left[place] == cell else None
+    index = len(left) if cell is None else bisect_left(left, cell)
+    return index if index < len(left) and left[index] == cell else None
 
 
 def cell_errors(ctx: Context, cells: Cells, trainer: MixtureTrainer) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms.context import Context, PlaceOf, Programs
+from jam_dagster.mechanisms.context import Context, IndexOf, Programs
 from jam_dagster.mechanisms.loops.settings import recorded_settings
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.mechanisms.registry import check_domain, mechanism_class
@@ -231,7 +231,7 @@ class Replay(Context):
         call: NoiseCall,
         scores: Callable[[], np.ndarray],
         named: Callable[[int], str],
-        place_of: PlaceOf | None,
+        index_of: IndexOf | None,
     ) -> list[int] | None:
         if self._is_closed():
             return None
@@ -243,20 +243,20 @@ class Replay(Context):
             self._is_closed()
             return None
         names = [made.subject] if call.choices == 1 else _names_in(made.subject)
-        places: dict[str, int] = {}
+        indices: dict[str, int] = {}
         looked: Iterable[int | None] = range(call.cells)
-        if place_of is not None:
-            looked = map(place_of, dict.fromkeys(names))
-        for place in looked:
-            if place is None or not 0 <= place < call.cells:
+        if index_of is not None:
+            looked = map(index_of, dict.fromkeys(names))
+        for index in looked:
+            if index is None or not 0 <= index < call.cells:
                 continue
-            if (name := named(place)) in names:
-                places[name] = place
-                if places.keys() == set(names):
+            if (name := named(index)) in names:
+                indices[name] = index
+                if indices.keys() == set(names):
                     break
-        if len(names) != call.choices or places.keys() != set(names):
+        if len(names) != call.choices or indices.keys() != set(names):
             raise ReplayError(f"{call.step} chose what was no candidate: {made.subject}")
-        return [places[name] for name in names]
+        return [indices[name] for name in names]
 
     def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:
         made = self._given(call)

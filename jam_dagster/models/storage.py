@@ -135,7 +135,7 @@ class StoredModel(Model):
 
 def column_arrays(table: EncodedTable) -> Arrays:
     """Return the columns of an encoded table as arrays of a model."""
-    return {f"column_{place}": column for place, column in enumerate(table.columns)}
+    return {f"column_{index}": column for index, column in enumerate(table.columns)}
 
 
 def table_of(domain: Domain, arrays: Arrays) -> EncodedTable:

@@ -1,4 +1,4 @@
-"""A release from tables in memory: `jam_dagster.synthesize`, and what it returns."""
+"""A release from tables in memory: `jam_dagster.synthesize` and its result."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ _SHOWN_ROWS = 5
 class FrameRelease:
     """A synthetic table and all that belongs to it; `synthesize` makes one.
 
-    What lies in files is read when it is first asked for. Nothing here holds the private table.
+    A file is read when its attribute is first used. The object does not hold the private table.
 
     Parameters
     ----------
     request
-        What was asked.
+        The request.
     made
-        What came of it.
+        Its result.
     messages
-        What the user should know of how it was made.
+        Messages to the user about the run.
     temporary
-        Whether the folder goes when this object does.
+        Whether the folder is deleted with this object.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FrameRelease:
         *,
         temporary: bool,
     ) -> None:
-        # Of the request, only what is shown and verified with: it holds the private table.
+        # The request holds the private table, so only its other parts are kept.
         spec = request.spec
         self._name = f"{spec.release!r}, edition {spec.privacy.edition!r}"
         self._dataset = spec.dataset
@@ -102,8 +102,8 @@ class FrameRelease:
     def table(self) -> Any:
         """The synthetic table as a DataFrame, with the dtypes that the domain states.
 
-        It is of polars if a given table is, else of pandas. More than a million rows are read from
-        their file each time.
+        It is of polars if a given table is, else of pandas. A table of more than a million rows is
+        read from its file each time.
         """
         return polars_of(self._made.table) if self._polars else self._made.table.copy(deep=False)
 
@@ -137,7 +137,7 @@ class FrameRelease:
 
     @cached_property
     def transcript(self) -> Transcript:
-        """What was selected and measured, round by round."""
+        """The selections and measurements of every round."""
         return Transcript.load(self._files.transcript)
 
     @cached_property
@@ -147,7 +147,7 @@ class FrameRelease:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What the release promises, and every draw and charge."""
+        """The promises of the release, with every draw and charge."""
         return Certificate.load(self._files.certificate)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
@@ -156,7 +156,8 @@ class FrameRelease:
         Parameters
         ----------
         path
-            The file; one that is there is written over. Of what may not leave, it is its owner's.
+            The file; an existing one is overwritten. Only its owner may read a report that may not
+            leave.
 
         Returns
         -------
@@ -188,7 +189,7 @@ class FrameRelease:
         Returns
         -------
         list of Finding
-            One of every check. Whatever stands in the way of a check is a finding too.
+            One for each check. An error that prevents a check is a finding too.
         """
         try:
             return verify_certificate(
@@ -205,7 +206,7 @@ class FrameRelease:
 
     @property
     def _headline(self) -> str:
-        # A notebook is saved with what it shows.
+        # A notebook is saved with its output.
         exact = "Verdict restricted: exact statistics of private data."
         return exact if self.errors.restricted else self._made.verdict.headline
 
@@ -222,10 +223,10 @@ class FrameRelease:
             "records": f"{made.rows:,}",
             "asked": self._asked,
             "spent": self._spent,
-            "folder": "temporary, goes with this object" if self._temporary else made.output,
+            "folder": "temporary, deleted with this object" if self._temporary else made.output,
             "messages": " ".join(self.messages),
         }
-        # What may not leave is not shown: a notebook is saved with what it shows.
+        # A notebook is saved with its output, so rows that may not leave are not shown.
         shown = first_rows(made.sampled)
         shown = shown.head(_SHOWN_ROWS) if self.releasable else shown.iloc[:0, :0]
         return card(
@@ -285,22 +286,21 @@ def synthesize(
     Parameters
     ----------
     private, public
-        Each a DataFrame of pandas or polars, a table of pyarrow, the path of a CSV or Parquet
-        file, or a `Source`. What is protected is a record of the table as it is given: where a
-        function such as ``pandas.read_csv`` chooses types by whole columns, one record of a file
-        can change all others. Give the path of a private CSV file, or read it with ``dtype=str``.
-        There may be several public tables (`PublicSources`), or none where the mechanism does
-        without.
+        Each a DataFrame of pandas or polars, a table of pyarrow, the path of a CSV or Parquet file,
+        or a `Source`. The release protects a record of the given table: if a function such as
+        ``pandas.read_csv`` chose types by whole columns, one record of the file can change all
+        others. Give the path of a private CSV file, or read it with ``dtype=str``. There may be
+        several public tables (`PublicSources`), or none if the mechanism needs none.
     ledger
-        The ledger, a file or a SQLAlchemy URL; with exact noise it is needed, and so is the option
-        ``dataset``. A new ledger grants the dataset what this release asks for.
+        The ledger, a file or a SQLAlchemy URL. Exact noise needs it, and the option ``dataset``. A
+        new ledger grants the dataset what this release asks for.
     folder
-        Where the files of the release lie. None: with exact noise beside the ledger's file, in
-        ``LEDGER-releases/RELEASE/EDITION``; with seeded noise in a temporary folder, which lives
-        as long as the result.
+        The folder for the files of the release. None: with exact noise
+        ``LEDGER-releases/RELEASE/EDITION`` next to the ledger's file; with seeded noise a temporary
+        folder, which is deleted with the result.
     private_store
-        The folder of the secret by which tables are bound to reservations. None: beside the
-        ledger's file, or in the user's own data folder.
+        The folder of the secret that binds tables to reservations. None: next to the ledger's file,
+        or in the user's own data folder.
     checks, report
         Whether to check the synthetic table, and to make the report. None: with exact noise only.
     signing_key
@@ -310,16 +310,16 @@ def synthesize(
         public, as the default neighbours need it: they do not hide that number. Say so only of one
         fixed set of people; else choose ``neighbours="add_remove"``.
     progress
-        Whether to write a line a round, and every message, to standard error.
+        Whether to write a line for each round, and every message, to standard error.
     **options
-        What the release is: ``epsilon`` or ``advantage``, which is needed, and the others of
-        `ReleaseOptions`, which the reference describes. The same release again is free, opens no
-        private table, and gives the same synthetic table.
+        The release, by `ReleaseOptions`, which the reference describes; ``epsilon`` or
+        ``advantage`` is required. Repeating a release is free, opens no private table, and gives
+        the same synthetic table.
 
     Returns
     -------
     FrameRelease
-        The table, and what belongs to it.
+        The table and its documents.
 
     Raises
     ------
@@ -357,16 +357,18 @@ def synthesize(
             "domain": _domain(asked.get("domain")),
         }
     )
-    place = _Place.of(folder, ledger if exact else None, spec.release, str(spec.privacy.edition))
+    output = _OutputFolder.of(
+        folder, ledger if exact else None, spec.release, str(spec.privacy.edition)
+    )
     request = SynthesisRequest(
         spec=spec,
-        out=place.path,
+        out=output.path,
         ledger=None if ledger is None else os.fspath(ledger),
         private_store=None if private_store is None else Path(private_store),
         checks=checks,
         report=report,
         signing_key=signing_key,
-        siblings=place.root,
+        siblings=output.root,
         records_public=records_public,
     )
     messages: list[str] = []
@@ -380,19 +382,19 @@ def synthesize(
         if progress:
             sys.stderr.write(f"{line}\n")
 
-    with place.ready(request):
-        told = Progress(
+    with output.ready(request):
+        callbacks = Progress(
             on_start=lambda expected: rounds.append(expected),
             on_round=lambda outcome: show(outcome.line(rounds[-1])),
             on_rows=lambda made, all_: show(rows_line(made, all_)),
             notify=notify,
         )
-        made = run_release(request, told)
-    return FrameRelease(request, made, tuple(messages), temporary=place.temporary)
+        made = run_release(request, callbacks)
+    return FrameRelease(request, made, tuple(messages), temporary=output.temporary)
 
 
 def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) -> dict[str, Any]:
-    """Return the options that are given; Python's error for what is no option, or lacks."""
+    """Return the given options; raise TypeError if one is unknown, or epsilon is missing."""
     unknown = [name for name in options if name not in ReleaseOptions.__annotations__]
     if unknown:
         raise TypeError(f"synthesize() got an unexpected keyword argument {unknown[0]!r}")
@@ -409,12 +411,11 @@ def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) ->
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where the files of a release lie.
+class _OutputFolder:
+    """The folder for the files of a release.
 
-    `root` is the folder of all releases that are charged to the same ledger file, its owner's
-    alone; None where the folder was named, or is temporary. A temporary folder goes with the
-    result.
+    `root` has all releases that are charged to the same ledger file, for its owner alone; None if
+    the folder was named or is temporary. A temporary folder is deleted with the result.
     """
 
     path: Path
@@ -428,8 +429,8 @@ class _Place:
         ledger: str | os.PathLike[str] | None,
         release: str,
         edition: str,
-    ) -> _Place:
-        """Return the place that was named, one beside a ledger, or a temporary one."""
+    ) -> _OutputFolder:
+        """Return the named folder, one next to the ledger, or a temporary one."""
         if folder is not None:
             return cls(Path(folder))
         if ledger is None:
@@ -437,18 +438,17 @@ class _Place:
         file = _ledger(ledger).file
         if file is None:
             raise SpecificationError(
-                "The ledger is on a server, so there is no place beside it: name a folder that "
-                "lasts for the release with folder='...'. What was drawn lies there, and is never "
-                "paid twice."
+                "The ledger is on a server: name a folder for the release with folder='...', and "
+                "keep it. It stores the draws, so that none is paid for twice."
             )
-        # Beside the file itself: whoever comes by a link must find the same draws.
+        # Links to the ledger are resolved, so that all of them lead to the same draws.
         real = file.resolve()
         root = real.with_name(f"{real.name}-releases")
         return cls(root / _file_name(release) / _file_name(edition), root)
 
     @contextmanager
     def ready(self, request: SynthesisRequest) -> Iterator[None]:
-        """Have the folder within, once the request is known to be sound."""
+        """Validate the request, and make the folder for the releases of the ledger."""
         try:
             request.validate()
             if self.root is not None:
@@ -456,8 +456,8 @@ class _Place:
                     self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 except OSError as error:
                     raise InputError(
-                        f"The folder {self.root} beside the ledger cannot be made"
-                        f" ({error.strerror}): name a ledger in a folder that you may write."
+                        f"The folder {self.root} next to the ledger cannot be made"
+                        f" ({error.strerror}): name a ledger in a folder that you may write to."
                         " Nothing was charged."
                     ) from None
             yield
@@ -470,13 +470,13 @@ class _Place:
 
 
 def _file_name(name: str) -> str:
-    """Return a name as that of a folder, whatever stands in it."""
+    """Return a name with the characters that a folder's name cannot have escaped."""
     quoted = quote(name, safe=" ")
     return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
 
 
 def _ledger(given: str | os.PathLike[str]) -> Ledger:
-    # It brings SQLAlchemy, for which research need not wait.
+    # Importing SQLAlchemy takes time, and research does not need it.
     from jam_dagster.privacy import Ledger
 
     return Ledger(os.fspath(given))

@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from jam_dagster.release.spec import ReleaseSpec
 
 
-def told_marginals(spec: ReleaseSpec, run: ReleaseRun, *, evaluated: bool) -> list[Clique]:
-    """Return all marginals by which a release is told, to be counted; none where codes are kept.
+def reported_marginals(spec: ReleaseSpec, run: ReleaseRun, *, evaluated: bool) -> list[Clique]:
+    """Return the marginals that report and checks need; empty if the codes are kept instead.
 
-    The workload is counted where it is `evaluated`, or bounds need it. Codes are kept where
-    classifiers learn from rows, or the marginals are too many.
+    The workload is among them if it is `evaluated`, or bounds need it. Codes are kept if
+    classifiers learn from rows, or the marginals are too many to count.
     """
     domain = run.model.domain
-    told = [*columns_and_pairs(domain), *map(domain.canonical, run.model.cliques)]
+    reported = [*columns_and_pairs(domain), *map(domain.canonical, run.model.cliques)]
     if evaluated or has_bounds(run.transcript):
-        told += spec.workload.build(domain).downward_closure()
+        reported += spec.workload.build(domain).downward_closure()
     learned = evaluated and spec.evaluation.target is not None
-    return told if not learned and can_be_counted(domain, told) else []
+    return reported if not learned and can_be_counted(domain, reported) else []
 
 
 def counts_in(
@@ -52,15 +52,15 @@ def counts_in(
     *,
     evaluated: bool,
 ) -> MarginalSource:
-    """Count the chunks of a synthetic table: all `told_marginals`, or keep their codes."""
-    told = told_marginals(spec, run, evaluated=evaluated)
-    return counts_or_codes(chunks, run.model.domain, told, records=run.transcript.records)
+    """Count the `reported_marginals` in the chunks of a synthetic table, or keep their codes."""
+    reported = reported_marginals(spec, run, evaluated=evaluated)
+    return counts_or_codes(chunks, run.model.domain, reported, records=run.transcript.records)
 
 
 def counts_of(
     spec: ReleaseSpec, run: ReleaseRun, table: TableFile, *, evaluated: bool
 ) -> MarginalSource:
-    """Return the counts of a stored synthetic table, kept or counted again; see `counts_in`."""
+    """Return the counts of a stored synthetic table (`counts_in`), from memory if there."""
     key = run.digest, sha256_of(table.path)
     if key not in _LAST_COUNTS:
         codes = each_encoded(table.chunks(), run.model.domain, private=False)
@@ -78,9 +78,9 @@ def judged(
     checks: Sequence[ExpectationResult] = (),
     restricted: bool = False,
 ) -> Verdict:
-    """Judge a release by what may be shown of it; see `jam_dagster.evaluation.verdict_of`.
+    """Return the verdict on a release; see `jam_dagster.evaluation.verdict_of`.
 
-    Exact errors may be shown where it is `restricted`.
+    Only a `restricted` verdict may follow from exact errors.
     """
     domain = run.model.domain
     mode = "off" if restricted and spec.evaluation_mode == "exact" else spec.evaluation_mode
@@ -114,15 +114,15 @@ def _clipped(public: MarginalSource | None) -> dict[str, float]:
 
 
 def _recommended(mechanism: str, *, public: bool) -> str:
-    """Return the title of the mechanism that is recommended, where another one ran."""
+    """Return the title of the recommended mechanism if another one ran; else empty."""
     best = recommended(public=public)
     return "" if best == mechanism else title_of(best)
 
 
 def fits_of(run: ReleaseRun, public: MarginalSource | None) -> list[ColumnFit]:
-    """Return how the domain of a run fits the private columns, by what was released.
+    """Return how well the domain of a run fits the private columns, by released counts.
 
-    A domain from private data holds their values, and its labels may not be shown.
+    It is empty for a domain from private data, whose labels may not be shown.
     """
     domain = run.model.domain
     if domain.restricted:
@@ -138,7 +138,7 @@ def checks_of(
 ) -> TableChecks:
     """Check a run's synthetic table against its domain, the measurements and the public tables.
 
-    The checks that were made last are kept: the pages of a release tell the same ones.
+    The last results are kept, so that all pages of a release show the same ones.
     """
     key: tuple[str, bytes | None]
     # Great Expectations takes seconds to import, and a code location should load in less.
@@ -166,7 +166,7 @@ def checks_of(
                 public=public,
                 children=children,
             )
-        except Exception as error:  # The release is paid for, and holds without its checks.
+        except Exception as error:  # The release is paid for, and is valid without its checks.
             keep_details("checking the synthetic table", error)
             return not_checked(run.model.domain, type(error).__name__)
         _LAST_CHECKS.clear()
@@ -175,7 +175,7 @@ def checks_of(
 
 
 def keep_counts(run: ReleaseRun, table: TableFile, counts: MarginalSource) -> None:
-    """Keep the counts of the table that was made last: a later step of this process tells them."""
+    """Keep the counts of the last table, for later steps of this process."""
     _LAST_COUNTS.clear()
     _LAST_COUNTS[run.digest, sha256_of(table.path)] = counts
 

@@ -1,7 +1,7 @@
 """The release engine: one release, from its reservation to its certificate.
 
-The order of the steps is the point. The whole release is reserved before the private table is
-opened, each draw is charged before it is made, and a stored draw is never made again.
+The order of the steps matters: the whole release is reserved before the private table is opened,
+each draw is charged before it is made, and a stored draw is never repeated.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
 from jam_dagster.mechanisms.loops.rows import release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
-from jam_dagster.release.documents import (
-    counts_in,
-    keep_counts,
-    told_marginals,
-)
+from jam_dagster.release.documents import counts_in, keep_counts, reported_marginals
 from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
@@ -60,10 +56,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
+<<<<<<< HEAD
     """A synthetic table; of one in chunks, its counts in place of its codes, and its file.
 
     If a release has two tables, `table` has the roots, and `children` the rows of the other one.
     """
+=======
+    """A synthetic table; one in chunks has counts in place of codes, and a file."""
+>>>>>>> prose
 
     codes: MarginalSource
     table: pd.DataFrame | TableFile
@@ -72,9 +72,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a release has drawn, and paid for, before its error is measured.
+    """The run and the table of a release, before its error is measured.
 
-    `repeated` says that it had ended before, so that nothing was drawn.
+    `repeated` says that the run had ended before, so that nothing was drawn.
     """
 
     run: ReleaseRun
@@ -84,20 +84,20 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a release reports while it is made; each does nothing unless it is given.
+    """Callbacks of a release; each does nothing by default.
 
     Attributes
     ----------
     on_stage
-        Gets the name of each stage as it begins.
+        Receives the name of each stage when it begins.
     on_start
-        Gets the expected number of rounds before the first, None where it is unknown.
+        Receives the expected number of rounds before the first one, None if it is unknown.
     on_round
-        Gets every round of the mechanism.
+        Receives every round of the mechanism.
     on_rows
-        Gets how many rows of a table in chunks are made, and of how many, at each tenth.
+        Receives the number of rows made so far and of all rows of a table in chunks, at each tenth.
     notify
-        Gets a sentence where the user should know what was done.
+        Receives sentences that the user should read.
     """
 
     on_stage: Callable[[str], None] = lambda name: None
@@ -116,8 +116,8 @@ def rows_line(made: int, rows: int) -> str:
 class Engine:
     """One release: each method is a step, in the order in which a release takes them.
 
-    A step that a release took before takes nothing: the reservation, the draws and the run are
-    found again, and the table, the report and the certificate come out the same.
+    A repeated step costs nothing: it finds the reservation, the draws and the run, and gives the
+    same table, report and certificate.
 
     Parameters
     ----------
@@ -128,11 +128,11 @@ class Engine:
     place
         Where its draws are kept.
     funding
-        What pays for them.
+        The payment for them.
     partition
         The partition, if the release has any.
     progress
-        What is reported meanwhile.
+        The callbacks.
     """
 
     spec: ReleaseSpec
@@ -157,8 +157,8 @@ class Engine:
         self.funding.check()
 
     def check_cells(self) -> None:
-        """Raise where the table of a release would hold formulas of a spreadsheet."""
-        # What is made over a restricted domain never leaves, and the error would quote it.
+        """Raise if the table of a release would hold formulas of a spreadsheet."""
+        # A table over a restricted domain never leaves, and the error would quote the domain.
         if self.funding.ledger is not None and not self.domain.restricted:
             check_cells(self.domain, commas=self.spec.dialect.separator != ",")
 
@@ -173,7 +173,7 @@ class Engine:
         Parameters
         ----------
         what
-            What is being done, as an error says it.
+            The step, in the words of an error.
 
         Raises
         ------
@@ -182,11 +182,11 @@ class Engine:
         """
         with private_step(what):
             self._check_counting()
-        with self.funding.opening(), private_step(what):
+        with self.funding.attempt(), private_step(what):
             yield
 
     def _check_kept(self) -> None:
-        """Raise where the draws that are left may be of other rows than those before."""
+        """Raise if the remaining draws may be of other rows than the draws before."""
         place, spec = self.place, self.spec
         lost = ""
         if not place.files:
@@ -203,12 +203,12 @@ class Engine:
             )
 
     def _check_counting(self) -> None:
-        """Raise where a database would not count the private table, whatever its rows are."""
+        """Raise if a database would not count the private table, whatever its rows are."""
         spec, source = self.spec, self._source()
         if source.lacks is not None:
             self.progress.notify(
-                f"The rows of the private table are read, for {source.lacks}. With it the database"
-                f" counts them. A release goes on as it began."
+                f"The rows of the private table are read here, since {source.lacks}. With it the"
+                f" database counts them. A release keeps the counting method it started with."
             )
         if spec.reads_values or spec.evaluation_mode != "off":
             unit = spec.privacy.protection.unit
@@ -221,20 +221,20 @@ class Engine:
         path: Path,
         stage: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext(),
     ) -> ReleaseErrors:
-        """Open the private table, once, for all that the release draws from it.
+        """Open the private table once, and make all draws from it.
 
-        It stays closed where nothing is left to draw and no exact error is asked for: how an
-        opening ends is an answer, and nothing would pay for it. At the end the unspent part of the
-        budget returns.
+        It stays closed if nothing is left to draw and no exact error is wanted: whether an opening
+        fails is an answer about the data, and nothing would pay for it. At the end the unspent
+        budget returns to the dataset.
 
         Parameters
         ----------
         public
             The encoded public tables, if there are any.
         keep
-            Is given what was drawn before the errors are measured, which may fail.
+            Receives the run and its table before the errors are measured, which may fail.
         path
-            Where a table in chunks is written, as Parquet.
+            The Parquet file for a table in chunks.
         stage
             Entered with the name of each stage.
 
@@ -263,7 +263,7 @@ class Engine:
             if ended is None or measures:
                 self._check_kept()
             else:
-                # Exact errors alone are left: nothing that is charged, and the ledger may know.
+                # Only exact errors are left, which are not charged, so the shares are closed first.
                 self._close()
             with self.opened("making the release"):
                 with stage("encode"):
@@ -273,7 +273,7 @@ class Engine:
                 with stage("mechanism"):
                     run, repeated = self.run(private, public)
                 errors = finish(run, private, repeated)
-        # Once private data are closed: a ledger that cannot be reached is no fault of theirs.
+        # The private data are closed by now: an unreachable ledger is not a fault of the data.
         self._close()
         return errors
 
@@ -284,7 +284,7 @@ class Engine:
     def row_key(self) -> bytes:
         """Return the key that decides which rows of a person are kept: the release's own.
 
-        Where it is lost and nothing is left to draw, exact errors are of other rows.
+        If it is lost and nothing is left to draw, exact errors are of other rows.
         """
         privacy = self.spec.privacy
         return self.place.row_key() if self.spec.exact else seeded_key(privacy.seed or 0)
@@ -292,12 +292,12 @@ class Engine:
     def encode(self, domain: Domain) -> MarginalSource:
         """Return the private table as marginals, once each of its records is in the domain."""
         unit = self.spec.privacy.protection.unit
-        key = None if unit is None else self.row_key()
-        counted = self._source().counted(domain, unit, key, self.spec.marginals(domain))
+        row_key = None if unit is None else self.row_key()
+        counted = self._source().counted(domain, unit, row_key, self.spec.marginals(domain))
         return self._not_empty(counted)
 
     def _source(self) -> Source:
-        """Return the private table, which is counted as it was when the release began."""
+        """Return the private table, with the counting method that the release began with."""
         source = self.spec.private
         if not self.place.has_begun:
             return source
@@ -316,14 +316,14 @@ class Engine:
         return private
 
     def private_side(self, domain: Domain) -> MarginalSource:
-        """Return what the mechanism may know of the private table: no value, if it reads none."""
+        """Return the private table for the mechanism: without values, if it reads none."""
         if self.spec.reads_values:
             return self.encode(domain)
         counted = self._source().count_records(self.spec.privacy.protection.unit)
         return self._not_empty(RecordsOnly(domain, counted))
 
     def _left_out(self) -> str:
-        """Say which private columns are left out, where the values of the others are read."""
+        """Return a remark on private columns that are left out, if values are read; else empty."""
         unit = self.spec.privacy.protection.unit
         return left_out_remark(self._source(), self.domain, unit) if self.spec.reads_values else ""
 
@@ -375,27 +375,27 @@ class Engine:
         return found or made, found is not None
 
     def _finished(self) -> ReleaseRun | None:
-        """Return the run that ended before; another one than was made then counts for nothing.
+        """Return the stored run, if the release ended before and this is the run that it made.
 
-        Whoever may write to the place could have put it there, or changed it.
+        Everybody who may write to the place can put another run there, or change this one.
         """
         found = self.place.finished()
         if found is None or self._was_made(found):
             return found
         self.progress.notify(
             f"{self.place.name} holds another run than the one that was made, or the ledger never"
-            " had its digest: it is made again from the stored draws."
+            " had its digest: the run is repeated from the stored draws."
         )
         return None
 
     def _repeat(self, found: ReleaseRun) -> None:
-        """Say that a run was drawn before, once its number of records is the ledger's."""
+        """Report that a run was drawn before, after checking its number of records."""
         spec = self.spec
         if spec.neighbours.records_public:
             self.funding.draws(MECHANISM).records(found.transcript.records)
         self.progress.notify(
-            f"Edition {spec.privacy.edition} of this release was drawn before: it is made again"
-            " at no cost, from its stored draws. If the private table has changed since, raise"
+            f"Edition {spec.privacy.edition} of this release was drawn before: it is repeated"
+            " from its stored draws, at no cost. If the private table has changed since, raise"
             " privacy.edition (--edition)."
         )
         if spec.evaluation_mode == "exact" and self.funding.ledger is not None:
@@ -405,19 +405,19 @@ class Engine:
             )
         searched = found.transcript.search is not None
         if found.transcript.chunk_rows is None and searched != spec.sampling.search:
-            how = "and searched" if searched else "alone"
+            how = "with" if searched else "without"
             self.progress.notify(
-                f"Its rows were sampled {how}, and are made the same way again:"
-                " sampling.search counts for the next edition."
+                f"Its rows are sampled {how} a search, as before: sampling.search counts for the"
+                " next edition."
             )
 
     def sample(self, run: ReleaseRun, path: Path) -> Sample:
-        """Sample the synthetic table of a run, from its measurements alone: always the same one."""
+        """Sample the synthetic table of a run from its measurements alone, always the same one."""
         if run.transcript.chunk_rows is None:
             (whole,) = release_rows(run.model, run.transcript)
             return Sample(whole.codes, whole.table, whole.children)
         form = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
-        told = told_marginals(self.spec, run, evaluated=True)
+        reported = reported_marginals(self.spec, run, evaluated=True)
 
         def written(chunks: Iterable[SampledRows]) -> Iterator[EncodedTable | PackedCounts]:
             made, rows = 0, run.transcript.records
@@ -429,7 +429,7 @@ class Engine:
                     self.progress.on_rows(made, rows)
                 yield chunk.codes if chunk.counts is None else chunk.counts
 
-        sampled = release_rows(run.model, run.transcript, form=form, counted=told)
+        sampled = release_rows(run.model, run.transcript, form=form, counted=reported)
         with form.writing(path) as write, closing(sampled) as chunks:
             counts = counts_in(self.spec, run, written(chunks), evaluated=True)
         table = TableFile(path, write.sha256)
@@ -437,9 +437,9 @@ class Engine:
         return Sample(counts, table)
 
     def begin(self, private: MarginalSource | None, public: MarginalSource | None) -> None:
-        """Claim the place for this release, once its data are those of earlier draws.
+        """Claim the place for this release, if its data are those of earlier draws.
 
-        Nothing is compared of a private table that stays closed (None).
+        A private table that stays closed (None) is not compared.
 
         Raises
         ------
@@ -456,17 +456,17 @@ class Engine:
         self.place.begin(fingerprint, drawn=self.funding.has_drawn)
 
     def _contents(self, private: MarginalSource) -> str | None:
-        """Return a digest of the private records, where nothing else shows that they changed.
+        """Return a digest of the private records, if nothing else shows that they changed.
 
-        A file is the same under its path, and its owner knows when it changes. A database that is
-        counted in place takes new rows.
+        The owner of a file knows when it changes; a database that is counted in place takes new
+        rows.
         """
         if isinstance(private, CountedTable):
             return private.contents()
         if isinstance(private, RecordsOnly):
             return None
         unit = self.spec.privacy.protection.unit
-        # Of all rows: which of a person's are kept hangs on a secret that can be lost.
+        # The digest is of all rows: a secret that can be lost decides which rows are kept.
         return self.spec.private.contents(
             [*private.domain.names, *([] if unit is None else [unit.column])]
         )
@@ -485,9 +485,10 @@ class Engine:
         run
             The mechanism's run.
         private
-            What `private_side` returned. Where no value was looked at, the table is encoded here,
-            in mode ``"private"`` once the evaluation is charged: a table that does not fit the
-            domain fails it then. None: it is closed, for the answer is stored or will never come.
+            The result of `private_side`. If no value was read, the table is encoded here, in mode
+            ``"private"`` after the evaluation is charged: a table that does not fit the domain then
+            makes the evaluation fail. None: the table is closed, since the answer is stored or can
+            no longer be drawn.
         synthetic, public
             The tables to evaluate.
         """
@@ -499,7 +500,7 @@ class Engine:
         encode: Callable[[], MarginalSource] = partial(self.encode, domain)
         step: AbstractContextManager[None] = private_step("measuring the workload error")
         if private is None:
-            # No value is asked for, and none could be given.
+            # No value is needed, and none is available.
             private = closed = RecordsOnly(domain, run.transcript.records)
             encode, step = lambda: closed, nullcontext()
         try:
@@ -521,8 +522,7 @@ class Engine:
                     utility = target_utility(private, synthetic, public, target)
                     errors = replace(errors, utility=utility)
         except (LostDrawError, ReleaseClosedError) as lost:
-            # The synthetic table is there and paid for; an unknown error is no reason to
-            # withhold it.
+            # The synthetic table is paid for; an unknown error is no reason to withhold it.
             self.progress.notify(f"The workload error stays unknown: {lost}")
             errors = WorkloadErrors.unknown(draws)
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
@@ -530,9 +530,10 @@ class Engine:
 
     @property
     def counted_by(self) -> str | None:
-        """The way in which the private table is counted: a database, or ``rows``, read here.
+        """The counting method of the private table: a database, or ``rows``, which are read here.
 
-        A release goes on as it began; None if that is not known, or the source has no choice.
+        A release keeps the method that it began with. None if that is not known, or there is only
+        one.
         """
         counted_by = self.spec.private.counted_by
         begun = counted_by is not None and self.place.has_begun
@@ -574,7 +575,7 @@ class Engine:
         synthetic, public
             The tables to compare.
         verdict
-            What `judged` returned.
+            The result of `judged`.
         checks
             Results of the checks.
         error
@@ -587,7 +588,7 @@ class Engine:
         self._check_run(run)
         workload = self.spec.workload.build(run.model.domain)
         bounds = known_bounds(run.transcript, run.model.domain, workload, released=synthetic)
-        # A page that is made again says what it said, and is the one that was certified.
+        # Rendering a page again reproduces the certified one exactly.
         made, remaining = self.funding.ended() or (datetime.now(UTC), None)
         key = run.release.key
         if error is not None and error.synthetic is None:
@@ -637,19 +638,19 @@ class Engine:
         run
             The mechanism's run.
         folder
-            The folder that the certificate will lie in.
+            The folder for the certificate.
         files
-            What `jam_dagster.certificates.released_files` returned.
+            The result of `jam_dagster.certificates.released_files`.
         errors
-            The workload errors; None where they were not charged for.
+            The workload errors; None if they were not charged.
         public
             The encoded public tables, if the mechanism learns from any.
         fresh
-            Whether this process has fitted the run's model. One that was read is fitted again.
+            Whether this process has fitted the run's model. A model that was read is refitted.
         made
             The SHA-256 of files as they were made, by their roles.
         drawn_on
-            The releases that it was drawn on, one on the other, the latest first.
+            The chain of releases that it was drawn on, the latest first.
         """
         self._check_run(run)
         released, funding = run.release, self.funding
@@ -680,7 +681,7 @@ class Engine:
 
 @contextmanager
 def private_step(what: str) -> Iterator[None]:
-    """Let nothing of a private value out of a step: no message, no cause, and no warning."""
+    """Keep private values within a step: no message, cause or warning shows one."""
     # Warnings land in logs, and libraries quote values in them.
     with warnings.catch_warnings(), redacted(what):
         warnings.simplefilter("ignore")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ReleaseFolder:
-    """What lies where in the folder of one release.
+    """The files in the folder of one release.
 
     ===================  =========================================================================
     ``synthetic.csv``    the synthetic table; more than a million rows are ``synthetic.parquet``
@@ -37,22 +37,22 @@ class ReleaseFolder:
     ``domain.yaml``      the attributes and their values
     ``release.json``     which release this is: its name, its parameters, its specification
     ``draws/``           every charged outcome, so that no draw is ever paid twice
-    ``transcript/``      what was selected and measured, round by round
+    ``transcript/``      the selections and measurements of every round
     ``model/``           the fitted model
-    ``run.json``         that transcript and model are whole, and of this release
-    ``errors.json``      the workload errors, where they were measured with noise
-    ``checks.html``      the checks of the synthetic table, to be read
+    ``run.json``         the release of transcript and model, and a digest of their files
+    ``errors.json``      the workload errors, if they were measured with noise
+    ``checks.html``      the checks of the synthetic table, for reading
     ``checks.json``      the same, as Great Expectations reports them
     ``report.html``      the report
-    ``certificate.json`` what the release promises and what it cost, to be verified
-    ``certificate.html`` the same, to be read
-    ``restricted/``      what may not leave: errors measured without noise, in ``row_limit/`` the
-                         key that chose which rows of a person were kept, and in ``failures/`` why
-                         attempts to open the private table failed
+    ``certificate.json`` the promises of the release and its cost, for verification
+    ``certificate.html`` the same, for reading
+    ``restricted/``      files that may not leave: errors measured without noise, in ``row_limit/``
+                         the key that chose which rows of a person were kept, and in ``failures/``
+                         why attempts to open the private table failed
     ===================  =========================================================================
 
-    What seeded noise made may not leave either: whoever guesses the seed takes the noise off a
-    transcript and has exact marginals. The whole folder is its owner's alone then.
+    Results of seeded noise may not leave either: a reader who guesses the seed can remove the noise
+    from a transcript, and has exact marginals. Then only the owner may read the folder.
     """
 
     OUTPUTS = (
@@ -99,7 +99,7 @@ class ReleaseFolder:
     def write_table(
         self, table: pd.DataFrame | TableFile, domain: Domain, dialect: Dialect
     ) -> None:
-        """Write the synthetic table, unless it lies here already, and remove any other."""
+        """Write the synthetic table, unless its file is here already, and remove any other."""
         if isinstance(table, TableFile):
             self.csv.unlink(missing_ok=True)
             self._made[self.parquet] = table.sha256
@@ -137,7 +137,7 @@ class ReleaseFolder:
             ) from None
 
     def described(self) -> dict[str, Any]:
-        """Return what ``release.json`` says."""
+        """Return the content of ``release.json``."""
         try:
             described = json.loads(self.release.read_text())
             _ = [described[name] for name in ("noise", "key")]
@@ -148,7 +148,7 @@ class ReleaseFolder:
         return dict(described)
 
     def discard(self) -> None:
-        """Remove what earlier research left, lest its report be taken for that of this run."""
+        """Remove the results of earlier research, which could be mistaken for this run's."""
         for name in self.OUTPUTS:
             path = self.path / name
             if path.is_dir():
@@ -156,23 +156,23 @@ class ReleaseFolder:
             else:
                 path.unlink(missing_ok=True)
         with suppress(OSError):
-            # Unless it says why earlier attempts failed.
+            # The folder stays if it holds the reasons of earlier failures.
             self.restricted.rmdir()
 
     def discard_restricted(self) -> None:
-        """Remove the exact errors and their page, as of a release that is not certified."""
+        """Remove the exact errors and their page, since the release is not certified."""
         for name in ("errors.json", "report.html"):
             (self.restricted / name).unlink(missing_ok=True)
 
     def holds_output(self) -> str | None:
-        """Return the name of an output that lies here, None if there is none."""
+        """Return the name of an output in the folder, None if there is none."""
         return next((name for name in self.OUTPUTS if (self.path / name).exists()), None)
 
     def write_errors(self, errors: WorkloadErrors) -> None:
-        """Write the workload errors, if they were measured, to where their readers are.
+        """Write the workload errors, if they were measured.
 
-        Beside them stand the mode, the standard deviation of the noise in each mean, and the
-        charge: a noisy mean without its noise would be taken for the truth.
+        The file also has the mode, the standard deviation of the noise in each mean, and the
+        charge: without its noise, a noisy mean would be mistaken for the truth.
         """
         if errors.synthetic is None:
             return
@@ -193,7 +193,7 @@ class ReleaseFolder:
         self._write(folder / "errors.json", text.encode(), errors.restricted)
 
     def write_checks(self, page: str, validations: str, *, restricted: bool) -> None:
-        """Write the checks: the page, and what Great Expectations reports in JSON."""
+        """Write the page of the checks, and Great Expectations' results in JSON."""
         self._write(self.checks, page.encode(), restricted)
         self._write(self.validations, validations.encode(), restricted)
 
@@ -205,7 +205,7 @@ class ReleaseFolder:
         self._write(path, page.encode(), restricted)
 
     def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
-        """Write the certificate, and its page where that is wanted."""
+        """Write the certificate and, if `page`, its page."""
         certificate.save(self.path)
         path = self.certificate.with_suffix(".html")
         if page:
@@ -217,7 +217,7 @@ class ReleaseFolder:
     def released_files(
         self, *, errors: WorkloadErrors, report: bool, checks: bool
     ) -> dict[str, Path | UPath]:
-        """Return what the certificate vouches for: only what this run has written."""
+        """Return the files that the certificate vouches for: only those of this run."""
         noisy = errors.synthetic is not None and not errors.restricted
         return released_files(
             table=self.table,
@@ -237,7 +237,7 @@ class ReleaseFolder:
 
     def _write(self, path: Path, content: bytes, restricted: bool) -> None:
         mode = 0o600 if restricted else 0o666
-        # Nor through a link that somebody put there since the folder was looked at.
+        # Somebody may have put a link there since the folder was checked.
         check_plain(self.path, path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         with os.fdopen(os.open(path, flags, mode), "wb") as file:

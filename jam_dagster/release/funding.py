@@ -47,7 +47,7 @@ class ResearchFunding:
         """Do nothing: research keeps no draws that another run could meet."""
         return nullcontext()
 
-    def opening(self) -> AbstractContextManager[None]:
+    def attempt(self) -> AbstractContextManager[None]:
         """Keep the reason of a failure; no attempt is journalled in research."""
         return keeping_details(partial(self.place.keep_failure, uuid4().hex))
 
@@ -68,10 +68,10 @@ class ResearchFunding:
             self._accounts[share].close(reason)
 
     def keep_digest(self, run: ReleaseRun) -> None:
-        """Do nothing: what research makes may not leave."""
+        """Do nothing: results of research may not leave."""
 
     def has_made(self, run: ReleaseRun) -> bool:
-        """Return True: research believes what it finds."""
+        """Return True: research takes any stored run."""
         return True
 
     def after_interrupt(self, again: str) -> str:
@@ -101,11 +101,11 @@ class ResearchFunding:
 class LedgerFunding:
     """Exact noise: every draw is charged to the ledger before it is made, and then stored.
 
-    `ledger` is one object, which knows what it has claimed. `identity` is empty where the step
-    reads no private source; `template` is the identity with the partition left open, where an
-    officer has to vouch for it; `linked` is the source in words, where it is a file that has
-    another name. `grants` is what a new ledger grants the dataset, with the word that its number of
-    records is public if `records_public`; None: a ledger must have granted it before.
+    `ledger` is one object, which knows its claims. `identity` is empty if the step reads no private
+    source. `template` is the identity with an open partition, if an officer has to vouch for it.
+    `linked` describes the source if it is a file with a second name. `grants` is the budget that a
+    new ledger grants the dataset, and `records_public` whether that grant says that the number of
+    records is public; None: the dataset must have a grant.
     """
 
     ledger: Ledger
@@ -125,8 +125,8 @@ class LedgerFunding:
     def check(self) -> None:
         """Raise if the release could not be paid for; write nothing.
 
-        Nor can it be where it was charged and its draws are not in its place, or where they are
-        there and the ledger does not know of them.
+        A release also cannot be paid for if its charged draws are not in its place, or its place
+        has draws that the ledger does not know.
         """
         if self._check_draws():
             self.ledger.check(
@@ -141,14 +141,14 @@ class LedgerFunding:
     def _check_draws(self) -> bool:
         """Raise unless ledger and place know the same draws; return whether there is a budget.
 
-        What is stored is listed before the ledger is read: another run of this release charges,
-        and then stores.
+        The stored draws are listed before the ledger is read: a concurrent run charges, and then
+        stores.
         """
-        # The ledger brings SQLAlchemy, for which research need not wait.
+        # Importing SQLAlchemy takes time, and research does not need it.
         from jam_dagster.privacy import Kind
 
         if self.protection.unit is not None and self.protection.neighbours.records_public:
-            # Which rows have a person is a choice of whoever names the column.
+            # The author of the release chooses which rows have a person, by the name of the column.
             raise SpecificationError(
                 "privacy.unit with max_rows: 1 under replace_one neighbours would show how many "
                 "persons a column names: protect add_remove neighbours (privacy.neighbours), which "
@@ -184,7 +184,7 @@ class LedgerFunding:
         return bool(journal)
 
     def _check_grants(self) -> None:
-        """Raise where the dataset has no budget, unless a new ledger grants it one."""
+        """Raise if the dataset has no budget, unless a new ledger grants it one."""
         ledger, dataset = self.ledger, self.key.dataset
         datasets = ledger.datasets()
         if datasets or self.grants is None:
@@ -197,14 +197,14 @@ class LedgerFunding:
         if self.protection.neighbours.records_public and not self.records_public:
             from jam_dagster.privacy.ledger.bindings import records_shown
 
-            # Granted without that word, the ledger would not be new for who then adds it.
+            # After a grant without records_public, the ledger is not new for a run that adds it.
             raise SourceBindingError(
                 f"{records_shown(self.key)}, and their number is no secret, let the new ledger's "
                 "grant say so: --records-public (records_public=True in Python)"
             )
 
     def _check_links(self) -> None:
-        """Raise where partitions are disjoint and another one could read the file by a link."""
+        """Raise if partitions are disjoint and another one could read the file by a link."""
         if not (self.linked and self.key.partition):
             return
         if self.ledger.balance(self.key.dataset).policy.partitions == "disjoint":
@@ -217,11 +217,11 @@ class LedgerFunding:
     def _check_memory(self) -> None:
         """Raise if the ledger has forgotten draws of any release of the dataset.
 
-        An older copy of a ledger would pay once more with what was spent since.
+        An older copy of a ledger would spend the same budget twice.
         """
         from jam_dagster.privacy import Kind
 
-        # Listed before the ledger is read: a run that goes on meanwhile charges, and then stores.
+        # Draws are listed before the ledger is read: a concurrent run charges, and then stores.
         stored = [one for one in self.place.stored() if one.files]
         charged: dict[ReleaseKey, set[str]] = {}
         for event in self.ledger.events(self.key.dataset) if stored else ():
@@ -244,14 +244,14 @@ class LedgerFunding:
             )
 
     def reserve(self) -> None:
-        """Reserve the whole release, before anything private is opened; once is enough.
+        """Reserve the whole release, before anything private is opened; a repeat changes nothing.
 
-        The reservation stays when a later step fails: until this release resumes, or is
-        configured otherwise before its first draw, or an operator closes it.
+        The reservation stays if a later step fails, until this release resumes, its specification
+        is changed before the first draw, or an operator closes it.
         """
         # A backend that cannot be loaded must fail before anything is reserved.
         make_noise("exact")
-        # The reservation raises what `check` would of the ledger, in the transaction that writes.
+        # Opening the release repeats the ledger's part of `check` in the transaction that writes.
         if not self._check_draws() and self.grants is not None:
             self._grant(self.grants)
         _ = self._release
@@ -290,11 +290,11 @@ class LedgerFunding:
 
     @cached_property
     def _abandoned(self) -> tuple[ReleaseKey, ...]:
-        """The same release under other names, reserved and never drawn by the command line.
+        """The same release under other names, which the command line reserved and never drew.
 
-        There a release has the name of its folder unless it is given one. None is held by a run.
+        It names a release after its folder by default. No running process claims these releases.
         """
-        # The ledger brings SQLAlchemy, for which research need not wait.
+        # Importing SQLAlchemy takes time, and research does not need it.
         from jam_dagster.privacy import Kind
 
         if not (self.run_id.startswith(COMMAND_LINE) and self.ledger.exists):
@@ -326,7 +326,7 @@ class LedgerFunding:
         return release.spent > 0 or self.ledger.records(release.key) is not None
 
     def _binding(self, *, make: bool = False) -> str:
-        """Return the source's keyed digest; empty where the step reads none."""
+        """Return the source's keyed digest; empty if the step reads no source."""
         if not self.identity:
             return ""
         # A refusal shows the digest of a template, so its secret must stay.
@@ -339,14 +339,14 @@ class LedgerFunding:
         return bound
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Let no other run draw for this release; see `jam_dagster.privacy.Ledger.claim`."""
+        """Keep other runs from drawing for this release; see `jam_dagster.privacy.Ledger.claim`."""
         return self.ledger.claim(self.key)
 
     @contextmanager
-    def opening(self) -> Iterator[None]:
-        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`."""
+    def attempt(self) -> Iterator[None]:
+        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.attempt`."""
         with (
-            self.ledger.opening(
+            self.ledger.attempt(
                 self.key,
                 neighbours=self.protection.neighbours,
                 source=self._binding(make=True),
@@ -386,29 +386,26 @@ class LedgerFunding:
         return self.ledger.last_run(run.release.key) == _digest(run)
 
     def after_interrupt(self, again: str) -> str:
-        """Return what goes on, or who has to let it: an interrupt is a failed attempt."""
+        """Return how to resume, or who must first acknowledge the failed attempts."""
         from jam_dagster.privacy.ledger.attempts import acknowledge_command
 
         ledger, dataset = self.ledger, self.key.dataset
         allowed = ledger.balance(dataset).attempts
         left = allowed - len(ledger.open_attempts(dataset))
-        goes_on = (
-            f"{again} goes on where this run stopped: what was drawn and stored is not paid for"
-            " again."
-        )
+        resumes = f"{again} resumes where this run stopped: no stored draw is paid for again."
         if left > 0:
             return (
-                f"Interrupted. {goes_on[:1].upper()}{goes_on[1:]} Of {allowed} attempts to open the"
-                f" private data, {left} can still fail."
+                f"Interrupted. {resumes[:1].upper()}{resumes[1:]} An interrupt is a failed attempt:"
+                f" {left} of {allowed} attempts to open the private data can still fail."
             )
         return (
             f"Interrupted. All {allowed} attempts to open the private data are used up. Once an"
             f" operator acknowledges them (`{acknowledge_command(ledger.location, dataset)}`),"
-            f" {goes_on}"
+            f" {resumes}"
         )
 
     def kept_reservation(self) -> str:
-        """Return which reservation stays, how it goes on, and how to close it; or nothing."""
+        """Return which reservation stays, how to use it and how to close it; empty if none does."""
         from jam_dagster.privacy import describe_rho
         from jam_dagster.privacy.ledger.backend import close_command
 
@@ -419,7 +416,7 @@ class LedgerFunding:
         reserved = describe_rho(sum(release.shares.values()), ledger.balance(key.dataset).delta)
         return (
             f"The {key} of dataset {key.dataset!r} keeps its reservation of {reserved}, and was "
-            "charged nothing. The same specification goes on with it, in any folder; or return it: "
+            "charged nothing. The same specification uses it, in any folder. To return it, run "
             f"`{close_command(ledger.location, key)}`."
         )
 
@@ -430,7 +427,7 @@ class LedgerFunding:
         return 0.0 if release is None else release.spent
 
     def ended(self) -> tuple[datetime, float] | None:
-        """Return when the release ended; made again, a release says what it said before."""
+        """Return when the release ended, with the budget left then: a repeat states the same."""
         at, balance = self.ledger.ended(self.key)
         return datetime.fromisoformat(at), balance.remaining_epsilon
 
@@ -453,7 +450,7 @@ def _has_ended(journal: Sequence[Event]) -> bool:
 
 
 def _whereabouts(charges: Sequence[Event]) -> str:
-    """Return where the draws of a release lie that another tool has charged."""
+    """Return which tool charged a release, and so where its draws are; empty if not known."""
     runs = sorted({event.run_id for event in charges} - {""})
     if any(run.startswith(COMMAND_LINE) for run in runs):
         return f"`{COMMAND_LINE}` charged it: its folder holds them. "

@@ -1,4 +1,4 @@
-"""Options of a release: what the command line and Python say beside, or in place of, a file."""
+"""Options of a release from the command line or Python, which extend or replace its file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def read_attributes(path: Path) -> tuple[Path, dict[str, Any]]:
     except UnicodeDecodeError:
         raise InputError(f"{file} is not UTF-8: save it as UTF-8.") from None
     except yaml.YAMLError as error:
-        raise InputError(f"{file} is no YAML {yaml_place(error)}: mend it there.") from None
+        raise InputError(
+            f"{file} is not valid YAML {yaml_place(error)}: correct it there."
+        ) from None
     documents = [one for one in found if isinstance(one, Mapping) and "attributes" in one]
     if len(documents) != 1:
         raise InputError(
@@ -64,12 +66,12 @@ def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSp
 def release_attributes(
     definition: Path | None = None, /, *, unread: Collection[str] = (), **options: Any
 ) -> tuple[Path | None, dict[str, Any]]:
-    """Return the attributes of a release as its file would have them, options put in."""
+    """Return the attributes of a release from its file and options."""
     file, attributes = (None, {}) if definition is None else read_attributes(definition)
     given = {name: value for name, value in options.items() if value is not None}
     if file is not None:
         _check_filled_in(file, attributes, given, unread)
-    _check_hanging(attributes, given)
+    _check_effective(attributes, given)
     if definition is None:
         attributes = {"domain": {"identify": "public"}}
         if given.get("noise") == "numpy":
@@ -78,7 +80,7 @@ def release_attributes(
     for name, key in OPTIONS.items():
         if name in given and name != KEY:
             _put(attributes, key.path.split("."), given[name])
-    # What takes the place of what a file says; what is given itself is looked at.
+    # An option replaces the keys of the file that contradict it, but no other option.
     if "degree" in given:
         _drop(attributes, "workload", *({"cliques", "weights"} - set(given)))
     if "cliques" in given:
@@ -95,7 +97,7 @@ def release_attributes(
 
 
 def check_partition_named(spec: ReleaseSpec, partition: str) -> None:
-    """Raise unless a partition is named where the release has some, and is one of them."""
+    """Raise unless `partition` is one of the release's, or empty if it has none."""
     if spec.partitions is None:
         if partition:
             raise SpecificationError("The release has no partitions: drop --partition.")
@@ -117,7 +119,7 @@ def _check_filled_in(
     given: Mapping[str, Any],
     unread: Collection[str],
 ) -> None:
-    """Raise where a text of the file is a template; what options replace does not matter."""
+    """Raise if the file has a template in a key that no option replaces."""
     # The keys of the asset graph are Dagster's alone.
     paths = [OPTIONS[name].path for name in given if name in OPTIONS and name != KEY]
     replaced = {*unread, *DAGSTER_KEYS, *paths}
@@ -181,10 +183,10 @@ def _drop(attributes: dict[str, Any], section: str, *keys: str) -> None:
     }
 
 
-def _check_hanging(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse an option that changes nothing without another one.
+def _check_effective(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise if an option has no effect without another one.
 
-    A file may say what nothing depends on, as scaffolded ones do; an option may not.
+    A file may have keys without effect, as scaffolded ones do.
     """
     privacy = _mapping(attributes.get("privacy"))
     unit = _mapping(privacy.get("unit"))
@@ -198,8 +200,8 @@ def _check_hanging(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> N
     rows = given.get("max_rows", unit.get("max_rows", 1))
     if "records_share" in given and neighbours == "replace_one" and rows == 1:
         raise SpecificationError(
-            "records_share pays for measuring the number of private rows, which is public where "
-            "one record is replaced: drop it."
+            "records_share pays for measuring the number of private rows, which is public under "
+            "replace_one neighbours: drop it."
         )
     evaluation = _mapping(attributes.get("evaluation"))
     noise = given.get("noise", privacy.get("noise", "exact"))
@@ -217,7 +219,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def check_may_leave(spec: ReleaseSpec) -> None:
-    """Raise where exact noise would be paid for what may not leave anyway."""
+    """Raise if exact noise would pay for results that may not leave anyway."""
     if not spec.exact or spec.releasable:
         return
     trust = ""
@@ -225,7 +227,7 @@ def check_may_leave(spec: ReleaseSpec) -> None:
         package = MECHANISMS[spec.mechanism.name].package
         trust = f"give --trust-mechanism {package} once somebody has read it, or "
     raise InputError(
-        "Nothing made with it may leave, whatever is paid: "
+        "No result of this release may leave, whatever is paid: "
         f"{'; '.join(spec.not_releasable_because)}. For a release, {trust}declare the domain or "
         "draft it from public data; or experiment for free with seeded noise (--noise numpy)."
     )

@@ -26,17 +26,17 @@ class PartitionsSpec:
     Parameters
     ----------
     every
-        A partition for each day, for each week from Monday, or for each calendar month, in UTC.
-        It is there when its time is over. None: the partitions are `static`.
+        A partition for each day, for each week from Monday, or for each calendar month, in UTC. A
+        partition exists once its time is over. None: the partitions are `static`.
     start
-        The day from which on: the first partition that begins then or later. With `every` only.
+        The day on or after which the first partition begins. With `every` only.
     static
-        The names of the partitions, where time has no part in them.
+        The names of partitions that do not follow from time.
 
     Raises
     ------
     SpecificationError
-        If there are neither or both, the start is missing or no date, or a name cannot be one.
+        If there are neither or both, the start is missing or not a date, or a name is invalid.
     """
 
     every: Cadence | None = None
@@ -63,7 +63,7 @@ class PartitionsSpec:
 
     @classmethod
     def of(cls, partitions: object, start: object = None) -> PartitionsSpec | None:
-        """Return what ``partitions`` and ``start`` of a release say, None for no partitions."""
+        """Return the partitions by ``partitions`` and ``start`` of a release, None for none."""
         if partitions is None:
             if start is not None:
                 raise SpecificationError(
@@ -114,7 +114,7 @@ class PartitionsSpec:
     def nearest(self, name: str) -> list[str]:
         """Return the partitions that a misspelled name may mean, the nearest first.
 
-        Of partitions in time, those that are over.
+        Partitions of time that are not over are left out.
         """
         names = self.static
         if self.every is not None:
@@ -130,8 +130,8 @@ class PartitionsSpec:
     def before(self, partition: str) -> str | None:
         """Return the partition before another one, None for the first."""
         if self.every is None:
-            place = self.static.index(partition)
-            return self.static[place - 1] if place else None
+            index = self.static.index(partition)
+            return self.static[index - 1] if index else None
         begin = self._previous(self._moment(partition))
         return self._name(begin) if begin >= self._first else None
 
@@ -145,18 +145,18 @@ class PartitionsSpec:
         return names[::-1]
 
     def following(self, done: Collection[str]) -> Iterator[tuple[str, datetime | None]]:
-        """Yield the partitions to come and when each is over, without end if they come with time.
+        """Yield the coming partitions and when each is over; those of time have no end.
 
         Parameters
         ----------
         done
-            Those that were released. In time, what comes is after the last of them; of static
-            partitions all others.
+            The released partitions. Partitions of time come after the last of them; static ones are
+            all others.
         """
         if self.every is None:
             yield from ((name, None) for name in self.static if name not in done)
             return
-        # As text they are in the order of time.
+        # The names sort in the order of time.
         begin = self._moment(max(done)) if done else self._first
         if done:
             begin = self._next(begin)
@@ -190,7 +190,7 @@ class PartitionsSpec:
         return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
     def cost(self, budget: Budget) -> str:
-        """Return in words what a backfill reserves, for people to read before they launch it."""
+        """Return the cost of a backfill in words, for people to read before they launch it."""
         count = len(self.static) if self.every is None else _A_YEAR[self.every]
         which = (
             f"All {count} partitions together cost"
@@ -203,5 +203,5 @@ class PartitionsSpec:
             f" {budget.delta:g}), a backfill as much for each of its partitions that was not"
             f" released before. {which} up to rho {count * budget.rho:.6g}, which is epsilon"
             f" {together:.4g}, unless the dataset's budget says that partitions"
-            f" are disjoint. How many still fit stands in the metadata of privacy_budget."
+            f" are disjoint. The metadata of privacy_budget show how many still fit."
         )

@@ -40,25 +40,24 @@ if TYPE_CHECKING:
 ANOTHER_EDITION = (
     "give another edition (privacy.edition, or --edition), which is drawn and paid again"
 )
-"""The remedy where a release cannot go on."""
+"""The remedy if a release cannot continue."""
 
 DRAWS = "draws"
-"""The folder, in a release's, of the outcomes of its draws."""
+"""Name of the folder with the outcomes of a release's draws."""
 
 DESCRIPTION = "release.json"
-"""The file, in a release's folder, that says which release it is."""
+"""Name of the file that describes a release, in its folder."""
 
 
 @dataclass(frozen=True)
 class Fingerprint:
     """The inputs of a release, from public facts only, to detect that they changed between runs.
 
-    `public` is empty where there are no public
-    tables, or their encoding comes from private data. `restricted_domain` is a domain that comes
-    from private data, for the release's key has any other. `contents` is a digest of private
-    records, where only they show that a table changed: of a table in memory. It is private, and
-    must be keyed before it is kept. `counted_by` is that of `Documents`. Where the private table
-    was not `opened`, nothing of it is known or compared.
+    `public` is empty if there are no public tables, or their encoding comes from private data.
+    `restricted_domain` is the domain if it comes from private data; the release's key covers any
+    other. `contents` is a digest of private records, if only they show that a table changed. It is
+    private, and must be keyed before it is kept. `counted_by` is that of `Engine`. A private table
+    that was not `opened` is neither known nor compared.
     """
 
     public: dict[str, EncodedTable]
@@ -86,7 +85,7 @@ class Fingerprint:
 
     @property
     def public_digest(self) -> str | None:
-        """SHA-256 of the public tables; None where there are none."""
+        """SHA-256 of the public tables; None if there are none."""
         return digest_of(self.public) if self.public else None
 
 
@@ -106,12 +105,12 @@ class StoredDraws:
     where: str = ""
 
     def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
-        """Return the release; its folder's name may say which of the charged ones it is."""
+        """Return the charged release that the folder is named after, or the described one."""
         known = {archive_name(key): key for key in charged}
         return known.get(self.folder.name) or self.read_key()
 
     def read_key(self) -> ReleaseKey | None:
-        """Return the release, as its description says; None of research, or if there is none."""
+        """Return the release of the description; None if that is missing, or of research."""
         path = self.folder / DESCRIPTION
         if not path.exists():
             return None
@@ -120,15 +119,15 @@ class StoredDraws:
             return None if key is None else ReleaseKey(**key)
         except (ValueError, KeyError, TypeError):
             raise BudgetError(
-                f"{path} cannot be read, so the ledger cannot be compared with the draws beside"
+                f"{path} cannot be read, so the ledger cannot be compared with the draws next to"
                 f" it: restore it, or move {self.folder} away."
             ) from None
 
 
 class Place:
-    """Where one release keeps what it has drawn: memory, for research and simulations.
+    """The place of one release's draws: memory, for research and simulations.
 
-    `FilePlace` keeps it in files, for as long as they lie there.
+    `FilePlace` keeps them in files.
     """
 
     name = "memory"
@@ -158,15 +157,15 @@ class Place:
 
     @property
     def counted_by(self) -> str | None:
-        """What counted the private table when the release began; None where it does not say."""
+        """The counting method that the release began with; None if it is not known."""
         return None
 
     def stored(self) -> Iterator[StoredDraws]:
-        """Yield the draws of every release that lies here, this one's among them."""
+        """Yield the stored draws of every release here, including this one's."""
         return iter(())
 
     def binding(self, identity: str, *, make: bool) -> str:
-        """Return the keyed digest of a source's identity; empty where no ledger binds sources.
+        """Return the keyed digest of a source's identity; empty if no ledger binds sources.
 
         Without `make` a missing secret is not made, and the digest matches no other.
         """
@@ -192,7 +191,7 @@ class Place:
         return self._kept
 
     def keep(self, run: ReleaseRun) -> None:
-        """Keep the run; the same release made again gets it from here."""
+        """Keep the run, for a repeat of the release."""
         self._kept = run
 
     def keep_failure(self, attempt: str, text: str) -> None:
@@ -200,18 +199,18 @@ class Place:
         self._keep_failure(attempt, text)
 
     def modes(self) -> AbstractContextManager[None]:
-        """Let new files of a private place be their owner's only."""
+        """Make new files of a private place readable for their owner only."""
         return nullcontext()
 
 
 class Shelf(Protocol):
-    """Files that have one kind of readers."""
+    """Files with the same readers."""
 
     def write(self, path: Any, content: bytes) -> None:
-        """Write a file, whole or not at all, in a folder that is made where it is not there."""
+        """Write a file, whole or not at all; make its folder if it is missing."""
 
     def modes(self) -> AbstractContextManager[None]:
-        """Let files that are written within have the modes of this shelf."""
+        """Give files that are written within the modes of this shelf."""
 
 
 @dataclass(frozen=True)
@@ -228,17 +227,17 @@ class LocalShelf:
         write_whole(path, content, mode=OWNER_ONLY if self.private else 0o666)
 
     def modes(self) -> AbstractContextManager[None]:
-        """Leave modes as they are: of research the whole run is closed to others."""
+        """Leave modes as they are: research closes the whole run to others."""
         return nullcontext()
 
 
 @dataclass(frozen=True)
 class Secrets:
-    """Where a release keeps what only the readers of its private table may see.
+    """The files of a release that only readers of its private table may see.
 
     The private store (`shelf`, `root`) has the digest of the table of each release; the release's
     own `folder` has the causes of its failures, and the key that chooses rows. `source` returns the
-    secret by which sources are bound, and may make it.
+    secret that binds sources, and may make it.
     """
 
     shelf: Shelf
@@ -253,11 +252,11 @@ class FilePlace(Place):
 
     ==================  ==========================================================================
     ``draws/``          the outcomes of its draws; research keeps them in memory
-    ``release.json``    which release it is, and the digest of what it was drawn on
+    ``release.json``    which release it is, and the digest of its public tables
     ==================  ==========================================================================
 
-    The run lies in a folder of its own, once: among the files of ``--out``, or as an asset. A step
-    that only reads gives no `spec`, `domain` and `secrets`.
+    The run is stored once, in a folder of its own: among the files of ``--out``, or as an asset. A
+    step that only reads gives no `spec`, `domain` and `secrets`.
     """
 
     name = "the folder of the draws"
@@ -316,7 +315,7 @@ class FilePlace(Place):
         """Whether charged draws are kept here, even if none was stored yet.
 
         A run that was killed after its first charge and before its first outcome leaves an empty
-        folder, and goes on there. A folder that someone removed is another matter.
+        folder, and resumes there. A removed folder does not count.
         """
         folder = self.root / DRAWS
         begun = folder.is_dir() if isinstance(folder, Path) else self._description.exists()
@@ -327,13 +326,13 @@ class FilePlace(Place):
         """Whether the outcome of any charged draw is here, or a run that made none."""
         if self.files:
             return True
-        # What describes a release is written before its run.
+        # A release is described before its run is written.
         described = self._description.exists()
         return described and self._has_run and not Transcript.load(self._run / "transcript").calls
 
     @property
     def _has_run(self) -> bool:
-        """Whether the run that lies in its folder is this release's."""
+        """Whether the stored run is this release's."""
         found = identity_in(self._run) if self._exact else None
         return found is not None and found.key == self._key
 
@@ -344,12 +343,12 @@ class FilePlace(Place):
 
     @property
     def counted_by(self) -> str | None:
-        """What counted the private table when the release began; see `Place.counted_by`."""
+        """The counting method that the release began with; see `Place.counted_by`."""
         return self._described_before().get("counted_by") if self._description.exists() else None
 
     @property
     def specification(self) -> Mapping[str, Any]:
-        """The specification of the release, as it was when it began; empty where it is not kept."""
+        """The specification of the release when it began; empty if it is not kept."""
         found = self._described_before().get("specification") if self._description.exists() else {}
         return dict(found or {})
 
@@ -367,8 +366,8 @@ class FilePlace(Place):
     def row_key(self) -> bytes:
         """Return the secret that decides which rows of a person are kept.
 
-        It is kept for the edition and partition, from the release's begin: when the table is read
-        again, the same rows stay, and a release that stopped goes on.
+        It is kept for the edition and partition from the start of the release, so that a resumed
+        release keeps the same rows.
         """
         return self._row_key
 
@@ -378,9 +377,9 @@ class FilePlace(Place):
 
     def _kept_row_key(self) -> bytes | None:
         path = self._row_key_file
-        key = path.read_bytes() if path.exists() else b""
-        # What is left of a damaged key is none: an empty one could be guessed.
-        return bytes(key) if len(key) == KEY_BYTES else None
+        secret = path.read_bytes() if path.exists() else b""
+        # A damaged secret is not used: an empty one could be guessed.
+        return bytes(secret) if len(secret) == KEY_BYTES else None
 
     @property
     def _row_key_file(self) -> Path | UPath:
@@ -389,10 +388,10 @@ class FilePlace(Place):
         return self._secrets.folder / "row_limit" / name
 
     def begin(self, data: Fingerprint, *, drawn: bool) -> None:
-        """Note what data the release draws on, or check that they are still the same.
+        """Record the inputs of the release, or check that they are still the same.
 
-        What a release of exact noise was drawn on is kept in the private store: who may write among
-        the draws could say otherwise.
+        With exact noise, digests of the inputs are kept in the private store: everybody who may
+        write to the place could forge them there.
         """
         known, drawn = self._exact and data.opened, drawn if self._exact else self.has_drawn
         contents = self._keyed_contents(data) if known else None
@@ -421,7 +420,7 @@ class FilePlace(Place):
             "specification": spec.specified(domain),
             "public": data.public_digest,
         }
-        # As it began: what an earlier version made does not say.
+        # A release keeps its counting method, which earlier versions did not record.
         counted_by = self.counted_by if drawn else data.counted_by
         if counted_by is not None:
             described["counted_by"] = counted_by
@@ -444,7 +443,7 @@ class FilePlace(Place):
         return dict(json.loads(path.read_text())) if path.exists() else {}
 
     def check_public(self, digest: str | None) -> None:
-        """Raise if draws that lie here were made on another public table."""
+        """Raise if the stored draws were made on another public table."""
         if self.has_drawn and self._described_before().get("public") != digest:
             raise self._changed(["public table"])
 
@@ -481,14 +480,13 @@ class FilePlace(Place):
     def finished(self) -> ReleaseRun | None:
         """Return the run if the mechanism has ended, None if it must still run.
 
-        The run of another release, or one without the draws that it was made from, counts for
-        nothing: running the mechanism again takes what was paid for from the draws, and pays for
-        the rest.
+        A run of another release, or one without its draws, does not count: running the mechanism
+        again reuses the draws that are stored, and pays for the rest.
         """
         return read_run(self._run) if self._has_run and self.has_drawn else None
 
     def keep(self, run: ReleaseRun) -> None:
-        """Keep the run; the same release made again gets it from here."""
+        """Keep the run, for a repeat of the release."""
         with self._run_shelf.modes():
             write_run(run, self._run)
 
@@ -499,14 +497,14 @@ class FilePlace(Place):
         keep_failure(secrets.restricted, secrets.folder, failure_of(key), attempt, text)
 
     def modes(self) -> AbstractContextManager[None]:
-        """Let new files of a private place be their owner's only."""
+        """Make new files of a private place readable for their owner only."""
         return self._shelf.modes()
 
 
 def keep_failure(
     restricted: Shelf, folder: Path | UPath, header: bytes, attempt: str, text: str
 ) -> None:
-    """Keep why an attempt to open private data failed, after what is kept of it already.
+    """Append the reason why an attempt to open private data failed to the attempt's file.
 
     The file begins with `header`; see `jam_dagster.privacy.private_copies.failure_of`.
     """
@@ -520,9 +518,9 @@ def _plain(domain: Domain) -> Any:
 
 
 class FolderPlace(FilePlace):
-    """The folder of one release, which may hold research and other things before.
+    """The folder of one release, which may already hold research and other files.
 
-    Folders of other releases of the same ledger lie in `siblings` as ``RELEASE/EDITION``.
+    `siblings` has the folders of other releases of the same ledger, as ``RELEASE/EDITION``.
     """
 
     def __init__(
@@ -564,7 +562,7 @@ class FolderPlace(FilePlace):
         self.name = folder.name
 
     def stored(self) -> Iterator[StoredDraws]:
-        """Yield the draws of every release that lies here; see `Place.stored`."""
+        """Yield the stored draws of every release here; see `Place.stored`."""
         folders = {self.folder.path}
         if self._siblings is not None:
             folders |= {path.parent.resolve() for path in self._siblings.glob(f"*/*/{DESCRIPTION}")}
@@ -576,10 +574,10 @@ class FolderPlace(FilePlace):
     def check_free(self, public_digest: str | None) -> None:
         """Check that nothing of another release would be overwritten.
 
-        A folder of research may be used again, for its content can be made again. The folder of a
-        charged release holds draws that were paid for, and belongs to that release alone.
+        Research can be repeated, so its folder may be reused. The folder of a charged release holds
+        draws that were paid for, and belongs to that release alone.
         """
-        # Looked for before the description, which is written first: another run may write both now.
+        # Outputs are looked for first: a concurrent run writes the description before them.
         name = self.folder.holds_output()
         if not self.folder.release.exists():
             if name is not None:
@@ -611,14 +609,14 @@ class FolderPlace(FilePlace):
         return there["noise"] == "exact" and bool(there["key"] == asdict(self._key))
 
     def begin(self, data: Fingerprint, *, drawn: bool) -> None:
-        """Make the folder this release's, once its data are those of earlier draws.
+        """Claim the folder for this release, if its data are those of earlier draws.
 
-        Only what this very release has drawn stays; everything else that lies there is research,
-        and must not be taken for what was paid for.
+        Only draws of this very release stay; other outputs are research, which must not be mistaken
+        for paid results.
         """
         folder = self.folder
         folder.path.mkdir(parents=True, exist_ok=True)
-        # A folder of other things that somebody named as --out stays as open as it is.
+        # A folder with other files that is named as --out keeps its mode.
         if not self._exact and (folder.release.exists() or not any(folder.path.iterdir())):
             folder.path.chmod(0o700)
         if not self._belongs:

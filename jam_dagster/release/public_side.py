@@ -80,8 +80,8 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
     ------
     InputError
         A public CSV file has one column, whose name holds another separator; or the draft has fewer
-        attributes than the workload's degree. What it leaves out is named first, for that is what
-        to mend.
+        attributes than the workload's degree. The error names the columns left out first, which are
+        the ones to correct.
     """
     _check_separator(spec, public)
     draft = spec.domain.drafted(public, spec.private.linked)
@@ -130,7 +130,7 @@ def _dialect_hint(source: Source | None) -> str:
 def public_codes(
     spec: ReleaseSpec, public: Mapping[str, pd.DataFrame], domain: Domain
 ) -> Public | None:
-    """Encode the public tables of a release; None where there are none."""
+    """Encode the public tables of a release; None if there are none."""
     if not public:
         return None
     may_be_named = spec.previous is None and spec.mechanism.build().takes_named_public
@@ -138,9 +138,9 @@ def public_codes(
 
 
 def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[str]:
-    """Say which attributes a public table tells nothing of, for its cells do not lie in the domain.
+    """Return remarks on attributes for which cells of a public table are not in the domain.
 
-    A domain from private data is not told of. At most 10,000 rows of a table are looked at.
+    A domain from private data gives no remarks. At most 10,000 rows of a table are looked at.
     """
     if domain.restricted:
         return []
@@ -154,8 +154,8 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
             # A column whose sampled rows are empty is looked at whole.
             if _empty(rows[one.name], one) and _empty(frame[one.name], one):
                 remarks.append(
-                    f"{one.name}: each cell of {table} is missing or infinite, so it tells nothing"
-                    " of this column: give it values, or leave the column out"
+                    f"{one.name}: each cell of {table} is missing or infinite, so it says nothing"
+                    " about this column: give it values, or leave the column out"
                 )
                 continue
             if not isinstance(one, BinnedAttribute):
@@ -164,15 +164,15 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
             unread = (np.isnan(numbers) & ~missing_in(rows[one.name])).mean()
             if beyond := clipped.get(one.name):
                 remarks.append(
-                    f"{one.name}: {beyond:.0%} of {table} lies beyond its bounds,"
-                    f" {' to '.join(one.bounds_text)}, and is moved to them:"
-                    f" {'shift its dates there' if one.dated else 'change its unit'}, or mend the"
-                    " bounds"
+                    f"{one.name}: {beyond:.0%} of the values in {table} are beyond the bounds,"
+                    f" {' to '.join(one.bounds_text)}, and are moved to them:"
+                    f" {'shift the dates there' if one.dated else 'change the unit'}, or correct"
+                    " the bounds"
                 )
             elif unread > MANY:
                 remarks.append(
-                    f"{one.name}: {unread:.0%} of {table} does not read, and is taken as missing:"
-                    " write it as the domain says, or mend the format"
+                    f"{one.name}: {unread:.0%} of the values in {table} cannot be parsed and count"
+                    " as missing: write them as the domain says, or correct the format"
                 )
     return remarks
 

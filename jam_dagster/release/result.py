@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """What `synthesize` made, and what it took.
+    """Result of `synthesize`, with its times and costs.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ class Synthesis:
     errors
         The workload errors.
     verdict
-        Whether the table is better than what was there without it, by errors that may be exact.
+        Whether the table is better than the public or a uniform one, by errors that may be exact.
     sampling_error
-        How far the synthetic table is from the model, for want of half rows: the mean L1 error of
-        the marginals that the model was fitted to, a fraction of the rows.
+        Distance of the synthetic table from the model, since rows are whole: the mean L1 error of
+        the marginals that the model was fitted to, as a fraction of the rows.
     seconds
         Wall-clock time of every stage and, as ``mechanism.fit``, of the parts of a stage.
     peak_memory_mb
@@ -41,7 +41,7 @@ class Synthesis:
         The budget of the whole release, and the charges of all its draws.
     picks
         Number of rounds that measured private and public marginals, and of those whose measurement
-        was lost where there are any.
+        was lost, if there are any.
     rows
         Rows of the synthetic table.
     releasable
@@ -51,11 +51,15 @@ class Synthesis:
     report
         The report that may leave, if one was written.
     checks
+<<<<<<< HEAD
         The findings of the checks of the synthetic table; empty if none were wanted.
+=======
+        Results of the checks of the synthetic table; empty if none were wanted.
+>>>>>>> prose
     checks_page
-        The page about them; Great Expectations' own results lie beside it in JSON.
+        The page of the checks; Great Expectations' own results are next to it in JSON.
     certificate
-        The certificate, to be verified; the page beside it is for reading.
+        The certificate, for verification; the page next to it is for reading.
     """
 
     sampled: pd.DataFrame | TableFile = field(repr=False)
@@ -98,8 +102,8 @@ class Synthesis:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``synthesize --json`` prints them.
 
-        Where ``restricted`` is true, the errors are exact statistics of private data, and so are
-        the verdict and all else that follows from them.
+        If ``restricted`` is true, the errors are exact statistics of private data, and so are the
+        verdict and all else that follows from them.
         """
         return {
             "restricted": self.errors.restricted,

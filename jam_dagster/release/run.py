@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from jam_dagster.tables import Domain
 
 RUN_FILE = "run.json"
-"""The file in a run's folder that is written last, and says of which release the run is."""
+"""The file in a run's folder that is written last, and names the run's release."""
 
 
 @dataclass(frozen=True)
 class ReleaseIdentity:
-    """Which release a run made, and what that release guarantees.
+    """The release of a run, with its guarantees.
 
     For seeded noise, which no ledger knows, the key holds the seed by its specification's digest.
     `shares` are in rho.
@@ -50,20 +50,20 @@ class ReleaseIdentity:
         return cls(spec.key(domain, partition), privacy.epsilon, privacy.delta, spec.shares)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` takes, as JSON holds it."""
+        """Return the identity as JSON holds it."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ReleaseIdentity:
-        """Return what `to_dict` described."""
+        """Return the identity that `to_dict` described."""
         return cls(**{**content, "key": ReleaseKey(**content["key"])})
 
 
 @dataclass(frozen=True, eq=False)
 class ReleaseRun(MechanismResult):
-    """A mechanism's result, with the release that it made, and the folder that has it.
+    """A mechanism's result, with its release and the folder where it is stored.
 
-    Another run, as `dataclasses.replace` makes it, lies nowhere yet.
+    A run that `dataclasses.replace` makes has no folder yet.
     """
 
     release: ReleaseIdentity
@@ -82,7 +82,7 @@ class ReleaseRun(MechanismResult):
 
 
 def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
-    """Write the model, the transcript, and which release they are, unless they lie there."""
+    """Write the model, the transcript and their release, unless they are there already."""
     if run.folder == folder and identity_in(folder) == run.release:
         return
     _unlink(folder)
@@ -101,7 +101,7 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
 
 
 def read_run(folder: Path | UPath) -> ReleaseRun:
-    """Read what `write_run` wrote; its digest is of the very bytes that were read."""
+    """Read the run that `write_run` wrote; its digest is of the very bytes that were read."""
     described = parse_json(read_plain(folder, folder / RUN_FILE))
     release = ReleaseIdentity.from_dict(described["release"])
     with TemporaryDirectory(prefix="jam-") as copied:
@@ -124,7 +124,7 @@ def _loaded(folder: Path | UPath, release: ReleaseIdentity) -> ReleaseRun:
 
 
 def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
-    """Return of which release the run in a folder is; None if it is not there as it was made."""
+    """Return the release of the run in a folder; None if the run is missing or was changed."""
     try:
         content = parse_json(read_plain(folder, folder / RUN_FILE))
         same = content["content"] == _content(folder)
@@ -162,7 +162,7 @@ def _content(folder: Path | UPath) -> str:
 
 
 def _unlink(folder: Path | UPath) -> None:
-    """Remove a link in place of a folder: what it leads to is not to be replaced or removed."""
+    """Remove a link in place of a folder, so that its target is neither replaced nor removed."""
     if isinstance(folder, Path) and folder.is_symlink():
         folder.unlink()
 
@@ -172,10 +172,10 @@ def _copy(source: Path | UPath, target: Path | UPath) -> None:
     copied = set()
     for path in _files(source).values():
         if path.exists():
-            beside = target / path.parent.name
-            _unlink(beside)
-            beside.mkdir(parents=True, exist_ok=True)
-            write_whole(beside / path.name, read_plain(source, path))
+            folder = target / path.parent.name
+            _unlink(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / path.name, read_plain(source, path))
             copied.add(path.name)
     for stale in _files(target).values():
         if stale.name not in copied:

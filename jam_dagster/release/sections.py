@@ -25,7 +25,7 @@ from jam_dagster.tables.sources.with_children import WithChildren
 
 @dataclass(frozen=True, init=False)
 class MechanismSpec:
-    """The mechanism and what differs from its own defaults.
+    """The mechanism, with the settings that differ from its defaults.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class MechanismSpec:
 
 
 class DomainSpec(Section):
-    """Where the domain comes from: declared, or identified from data when the release runs."""
+    """The source of the domain: declared, or identified from data when the release runs."""
 
     path: ClassVar[str] = "domain"
 

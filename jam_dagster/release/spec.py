@@ -67,14 +67,14 @@ class ReleaseSpec(Section):
         The protected dataset whose budget pays; research may name none.
     private, public
         The sources of the two tables; with ``{partition}`` in path or query, of every snapshot.
-        There may be several public ones, or none, where the mechanism does without.
+        There may be several public ones, or none if the mechanism needs none.
     domain, privacy, mechanism, workload, evaluation, sampling
         See the classes.
     trusted_mechanisms
         The packages whose mechanisms the release trusts, by name. A mechanism of another package
         makes a restricted release unless its package is among them.
     partitions
-        The partitions, where each snapshot has a release of its own; None: it is one release.
+        The partitions, if each snapshot has a release of its own; None: it is one release.
     previous
         How the release of the partition before is the public table of the next; `public` is then
         the table for the first partition. None: it is not.
@@ -132,7 +132,7 @@ class ReleaseSpec(Section):
         Parameters
         ----------
         attributes
-            What the file says below ``attributes``, or objects of the classes that it stands for.
+            The mapping below ``attributes`` in the file, or objects of the classes.
         folder
             The folder that relative paths start from.
 
@@ -142,15 +142,15 @@ class ReleaseSpec(Section):
             If a key is unknown, missing or out of range; its `key` names the key of the file.
         """
         check_keys("the release", attributes, (*KEYS, *DAGSTER_KEYS))
-        given = {key: value for key, value in attributes.items() if value is not None}
-        for key in ("release", "private", "domain", "privacy"):
-            if key not in given:
-                raise SpecificationError(f"The release needs the key {key!r}.")
+        given = {name: value for name, value in attributes.items() if value is not None}
+        for name in ("release", "private", "domain", "privacy"):
+            if name not in given:
+                raise SpecificationError(f"The release needs the key {name!r}.")
         read: dict[str, Any] = {}
-        for key, reader in _READERS.items():
-            if key in given:
-                with _located(key):
-                    read[key] = reader(given[key], folder)
+        for name, reader in _READERS.items():
+            if name in given:
+                with _located(name):
+                    read[name] = reader(given[name], folder)
         public = read.get("public")
         if KEY in given:
             with _located(KEY):
@@ -166,7 +166,7 @@ class ReleaseSpec(Section):
     def _check_sources(self) -> None:
         if self.private.is_shifted:
             raise SpecificationError(f"private: {SHIFTED_PRIVATE}.")
-        # Whether an asset has partitions is known where the project is.
+        # Only the project knows whether an asset has partitions.
         partitioned = is_partitioned(self.private) or self.private.asset_key is not None
         if self.partitions is not None and not partitioned:
             raise SpecificationError(
@@ -210,7 +210,7 @@ class ReleaseSpec(Section):
             )
 
     def _check_apart(self) -> None:
-        """Raise where a public table is the private one, as far as that is seen before a run."""
+        """Raise if a public table is the private one, as far as is known before a run."""
         check_apart(self.private, self.public)
         if self.partitions is None or self.public is None:
             return
@@ -262,12 +262,12 @@ class ReleaseSpec(Section):
         return Dialect.of(self.public)
 
     def check_target(self, domain: Domain) -> None:
-        """Raise where classifiers are asked for that cannot be trained or tested.
+        """Raise if classifiers are wanted that cannot be trained or tested.
 
         Raises
         ------
         InputError
-            If the private table is counted where it lies, or as for `check_target`.
+            If the private table is only counted, or as for `check_target`.
         """
         if self.evaluation.target is None:
             return
@@ -288,8 +288,8 @@ class ReleaseSpec(Section):
         self.privacy.protection.check(shares[MECHANISM])
         if self.evaluation_mode == "private" and EVALUATION not in shares:
             raise SpecificationError(
-                f"evaluation.share {self.evaluation.share} of rho = {self.budget.rho:.3g} is"
-                f" nothing to measure with: raise privacy.epsilon or evaluation.share, or set"
+                f"evaluation.share {self.evaluation.share} of rho = {self.budget.rho:.3g} is too"
+                f" small for any measurement: raise privacy.epsilon or evaluation.share, or set"
                 f" evaluation.mode to off."
             )
 
@@ -354,11 +354,11 @@ class ReleaseSpec(Section):
 
     @property
     def releasable(self) -> bool:
-        """Whether what the mechanism makes may leave.
+        """Whether results of the mechanism may leave.
 
-        It takes exact noise, no domain from private data, and a mechanism of jam-dagster or of a
-        package that is trusted. That is known before anything runs, so it decides labels and
-        storage.
+        They may with exact noise, a domain that is not from private data, and a mechanism of
+        jam-dagster or of a trusted package. All that is known before anything runs, so it decides
+        labels and storage.
         """
         return (
             self.privacy.noise == "exact" and not self.domain.restricted and self.distrust is None
@@ -366,7 +366,7 @@ class ReleaseSpec(Section):
 
     @property
     def distrust(self) -> str | None:
-        """Why what the mechanism makes may not leave, because of its package; None: it may."""
+        """Why results of the mechanism may not leave, because of its package; None: they may."""
         return distrust(self.mechanism.name, self.trusted_mechanisms)
 
     @property
@@ -387,7 +387,7 @@ class ReleaseSpec(Section):
 
     @property
     def configured(self) -> dict[str, Any]:
-        """What is configured and influences a draw, the domain's content apart."""
+        """The configuration that influences a draw, without the domain's content."""
         return self._specified("")
 
     def _specified(self, domain: str) -> dict[str, Any]:
@@ -428,7 +428,7 @@ class ReleaseSpec(Section):
         return canonical_digest(self.specified(domain))
 
     def specified(self, domain: Domain | None) -> dict[str, Any]:
-        """Return what the specification digest is of.
+        """Return the content of the specification digest.
 
         It covers everything configured that influences a draw: change it, and the release is
         another one, with draws and charges of its own. Sources are not part of it, for moving a
@@ -439,8 +439,7 @@ class ReleaseSpec(Section):
         Parameters
         ----------
         domain
-            The domain in use, declared or identified. It may be None where it comes from private
-            data.
+            The domain in use, declared or identified. It may be None if it comes from private data.
 
         Raises
         ------
@@ -461,7 +460,7 @@ class ReleaseSpec(Section):
 def check_names(spec: ReleaseSpec) -> None:
     """Raise unless the names of a release can be those of assets, files and partitions."""
     release, dataset, edition = spec.release, spec.dataset, spec.privacy.edition
-    # What a template in YAML gives need not be a text.
+    # The value of a template in YAML may not be a text.
     if not isinstance(release, str) or not _NAME.fullmatch(release):
         raise SpecificationError(
             f"release must start with a letter and hold letters, digits and '_' only,"
@@ -508,10 +507,10 @@ _READERS: dict[str, Callable[[Any, Path], Any]] = {
 
 
 @contextmanager
-def _located(key: str) -> Iterator[None]:
-    """Let an error say which key of the file it concerns."""
+def _located(name: str) -> Iterator[None]:
+    """Add the key of the file to an error."""
     try:
         yield
     except JamError as error:
-        error.key = key
+        error.key = name
         raise

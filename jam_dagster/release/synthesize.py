@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisRequest:
-    """A release, and where `synthesize` makes it.
+    """A release for `synthesize`, and its folder.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ class SynthesisRequest:
     out
         The folder for its files.
     partition
-        Which partition of it to make; empty where it has none.
+        The partition to make; empty if it has none.
     ledger
         The ledger that is charged, a file or a SQLAlchemy URL; None in research.
     private_store
-        The folder of the secret by which sources are bound, its owner's alone. None: beside the
-        ledger's file, or, where the ledger is on a server, in the user's own data folder.
+        The folder of the secret that binds sources, for its owner alone. None: next to the ledger's
+        file, or in the user's own data folder if the ledger is on a server.
     checks
         Whether to check the synthetic table against its domain and the measurements; None: with
         exact noise only.
@@ -177,14 +177,14 @@ class SynthesisRequest:
 
 
 def synthesize(request: SynthesisRequest, progress: Progress | None = None) -> Synthesis:
-    """Make a synthetic table, and write it and its story to a folder.
+    """Make a synthetic table, and write it and its documents to a folder.
 
     Parameters
     ----------
     request
         The release, and its folder.
     progress
-        What is called as the release goes on; None: nothing.
+        The callbacks; None: nothing is called.
 
     Returns
     -------
@@ -194,9 +194,9 @@ def synthesize(request: SynthesisRequest, progress: Progress | None = None) -> S
     Raises
     ------
     InputError
-        If something given is wrong; nothing was charged, but for the evaluation of a mechanism
-        that reads no value. Where it is the private table, the release stays reserved: the same
-        request finds its reservation again, and a corrected one supersedes it.
+        If an input is wrong; nothing was charged, except the evaluation of a mechanism that reads
+        no value. If the private table is wrong, the release stays reserved: the same request uses
+        its reservation, and a corrected one supersedes it.
     BudgetExceededError
         If the release asks for more than its dataset has left; the private table was not opened.
     SourceBindingError
@@ -204,18 +204,18 @@ def synthesize(request: SynthesisRequest, progress: Progress | None = None) -> S
     AttemptsError
         If too many attempts to open the private data did not end well.
     PrivateStepError
-        If a step that holds private values failed. The reservation stays: the same request
-        goes on where this one stopped.
+        If a step that holds private values failed. The reservation stays: the same request resumes
+        where this one stopped.
     """
     request.validate()
     with ExitStack() as until_done:
         if not request.spec.exact:
             # Matplotlib, Great Expectations and pandas write files too, each with its own modes.
             until_done.enter_context(owner_only())
-        return _Whole(request, progress or Progress()).make()
+        return _Steps(request, progress or Progress()).make()
 
 
-class _Whole:
+class _Steps:
     """All steps of a release, in their order."""
 
     def __init__(self, request: SynthesisRequest, progress: Progress) -> None:
@@ -243,14 +243,14 @@ class _Whole:
             self.progress.notify(engine.funding.after_interrupt("the same command"))
             raise
         except Exception:
-            # A ledger that is gone says nothing, and hides no other error.
+            # An error of the ledger must not hide the original one.
             with suppress(BudgetError):
                 if kept := engine.funding.kept_reservation():
                     self.progress.notify(kept)
             raise
 
     def _public_side(self) -> tuple[Domain, Public | None]:
-        """Return the domain and the encoded public table, the raw one of which is let go."""
+        """Return the domain and the encoded public tables."""
         with self.watch.stage("read"):
             records = public_records(self.spec, self.progress.notify)
             domain = domain_of(self.spec, records, self.progress.notify)
@@ -261,7 +261,7 @@ class _Whole:
             return domain, codes
 
     def _drawn(self, engine: Engine, public: Public | None) -> Synthesis:
-        """Open the private table, and make the release of it; no other run does meanwhile."""
+        """Open the private table, and make the release of it."""
         stage = self.watch.stage
         made: list[Drawn] = []
 
@@ -324,7 +324,7 @@ class _Whole:
         key = spec.key(domain, request.partition)
         ledger = None
         if spec.exact:
-            # The ledger brings SQLAlchemy, for which research need not wait.
+            # Importing SQLAlchemy takes time, and research does not need it.
             from jam_dagster.privacy import Ledger
 
             ledger = Ledger(str(request.ledger))
@@ -444,10 +444,10 @@ class _Whole:
             raise
         if certificate.withdrawn is not None:
             self.progress.notify(
-                "Warning: the certificate of this release stands no longer. "
+                "Warning: the certificate of this release is no longer valid. "
                 f"{certificate.withdrawn.sentence}"
             )
-        # Rendering brings jinja2, for which research need not wait.
+        # Importing jinja2 takes time, and research does not need it.
         page = self.spec.exact or self.request.with_report
         self.folder.write_certificate(certificate, page=page)
         return certificate.releasable
@@ -473,7 +473,7 @@ class Stopwatch:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
 
     def add_parts(self, stage: str, seconds: Mapping[str, float]) -> None:
-        """Note what the parts of a stage took."""
+        """Add the times of the parts of a stage."""
         self.seconds |= {f"{stage}.{part}": taken for part, taken in seconds.items()}
 
     def total(self) -> dict[str, float]:

@@ -60,13 +60,13 @@ def one_way_shares(
     ours = gather(shares(synthetic), groups)
     others = None if public is None else gather(shares(public), groups)
     measured = None if released is None else gather(released.counts, groups) / records
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         estimate = None
         if released is not None and measured is not None:
             half = INTERVAL_SIGMAS * released.sigma * len(group.codes) ** 0.5 / records
-            estimate = Released(float(measured[place]), half)
-        other = None if others is None else float(others[place])
-        rows.append(CellShares(group, float(ours[place]), other, estimate))
+            estimate = Released(float(measured[index]), half)
+        other = None if others is None else float(others[index])
+        rows.append(CellShares(group, float(ours[index]), other, estimate))
     return rows
 
 

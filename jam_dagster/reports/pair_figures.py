@@ -148,8 +148,8 @@ def pair_numbers(domain: Domain, transcript: Transcript, pairs: PairTables) -> d
             for title, counts in pairs[pair].items()
             if title != "released"
         }
-        places = [domain.positions[name] for name in pair]
-        described.append({"places": places, **_pair_record(cells, axes, transcript, pairs[pair])})
+        indices = [domain.positions[name] for name in pair]
+        described.append({"places": indices, **_pair_record(cells, axes, transcript, pairs[pair])})
     return {
         "axes": [
             {"labels": [label for label, _ in axis], "sizes": [size for _, size in axis]}

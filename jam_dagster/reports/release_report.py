@@ -174,7 +174,7 @@ def _pairs(
 
     pairs = pair_figures.ranked_pairs(domain, transcript, synthetic, public)
     numbers = pair_figures.pair_numbers(domain, transcript, pairs)
-    embedded = {tuple(one["names"]): place for place, one in enumerate(numbers["pairs"])}
+    embedded = {tuple(one["names"]): index for index, one in enumerate(numbers["pairs"])}
     numbers["spec"] = description(plots.live_pair())
     return {
         "two_way": list(pair_figures.two_way_figures(domain, transcript, pairs, embedded)),

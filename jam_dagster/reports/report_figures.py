@@ -128,7 +128,7 @@ def one_way_figures(
     fits = fits_by_column(domain, transcript, public)
     measured = {name: released_marginal(transcript, (name,)) for name in domain.names}
     compared = comparable(measured, transcript.records)
-    for place, attribute in enumerate(domain.attributes):
+    for index, attribute in enumerate(domain.attributes):
         clique = (attribute.name,)
         released = measured[attribute.name]
         tables = {"synthetic": synthetic.marginal(clique)}
@@ -148,7 +148,7 @@ def one_way_figures(
             live_chart(chart, f"Distribution of {attribute.name}. Most frequent, {frequent}."),
             distances(tables, released, transcript.records)
             + (" No public table has it: drawn as uniform." if guessed else ""),
-            place=place,
+            place=index,
             cells=one_way_shares(attribute, **numbers),
             summary=column_summary(
                 attribute,

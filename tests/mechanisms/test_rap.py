@@ -12,7 +12,7 @@ import pytest
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
 from jam_dagster.mechanisms.loops.cells import Cells
-from jam_dagster.mechanisms.rap import Rap, cell_targets, place_among
+from jam_dagster.mechanisms.rap import Rap, cell_targets, index_among
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.models.mixture.adam_step import free_rows
 from jam_dagster.models.mixture.training import MixtureTrainer
@@ -147,6 +147,6 @@ def test_a_cell_is_found_among_those_that_are_left() -> None:
     cells = Cells(Domain.from_sizes({"a": 2, "b": 3}), [("a",), ("a", "b")])
     left = [cell for cell in range(cells.number) if cell != 4]
     for place, cell in enumerate(left):
-        assert place_among(left, cells, cells.named(cell)) == place
+        assert index_among(left, cells, cells.named(cell)) == place
     for name in (cells.named(4), "b at (0,)", "a at (2,)", "a"):
-        assert place_among(left, cells, name) is None
+        assert index_among(left, cells, name) is None

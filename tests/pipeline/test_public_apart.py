@@ -104,7 +104,7 @@ def test_a_table_of_the_private_store_is_refused(bench: Bench) -> None:
     inside.write_bytes(bench.public.read_bytes())
     result = bench.run(UP_TO_SYNTHETIC, public=source_from_config(str(inside)))
     assert_nothing_opened(bench, result)
-    assert "lies in the private store" in failure(result)
+    assert "is in the private store" in failure(result)
 
 
 def with_persons(bench: Bench) -> pd.DataFrame:

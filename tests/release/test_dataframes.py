@@ -448,7 +448,7 @@ def test_names_lead_nowhere_else(name: str) -> None:
 
 
 def test_a_ledger_on_a_server_needs_a_folder() -> None:
-    with pytest.raises(SpecificationError, match=r"name a folder that lasts .* folder='...'"):
+    with pytest.raises(SpecificationError, match=r"name a folder for the release .* folder='...'"):
         exact(ledger="postgresql://ann:secret@localhost/ledger")
 
 

@@ -344,10 +344,10 @@ def test_an_interrupt_says_what_goes_on_as_long_as_it_may(ledger: Ledger) -> Non
     funding.reserve()
     allowed = ledger.balance("people").attempts
     for left in reversed(range(allowed)):
-        with pytest.raises(KeyboardInterrupt), funding.opening():
+        with pytest.raises(KeyboardInterrupt), funding.attempt():
             raise KeyboardInterrupt
         said = funding.after_interrupt("the same command")
-        assert ("The same command goes on" in said) == (left > 0)
+        assert ("The same command resumes" in said) == (left > 0)
     assert f"All {allowed} attempts" in said
     assert "`jam-dagster ledger acknowledge" in said
     # Seeded noise resumes nothing.

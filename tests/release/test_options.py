@@ -196,7 +196,7 @@ def test_what_is_wrong_is_named_with_its_file(
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("a: [", "no YAML"), ("type: x", "must hold one component"), ("- a", "must hold one")],
+    [("a: [", "not valid YAML"), ("type: x", "must hold one component"), ("- a", "must hold one")],
 )
 def test_a_file_that_is_no_release_is_refused(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "defs.yaml").write_text(text)

@@ -40,17 +40,17 @@ def remarks(days: list[str | None], prices: list[float]) -> list[str]:
 def test_a_public_table_of_another_period_is_remarked_upon() -> None:
     assert remarks(["02/01/2024"] * 8 + ["02/01/2023"] * 2, [0.0] * 8 + [11.0] * 2) == []
     assert remarks(["02/01/2024"] * 7 + ["02/01/2023"] * 3, [0.0] * 7 + [11.0] * 3) == [
-        "day: 30% of the public table lies beyond its bounds, 2024-01-01 to 2024-01-31, and is"
-        " moved to them: shift its dates there, or mend the bounds",
-        "price: 30% of the public table lies beyond its bounds, 0 to 10, and is moved to them:"
-        " change its unit, or mend the bounds",
+        "day: 30% of the values in the public table are beyond the bounds, 2024-01-01 to"
+        " 2024-01-31, and are moved to them: shift the dates there, or correct the bounds",
+        "price: 30% of the values in the public table are beyond the bounds, 0 to 10, and are moved"
+        " to them: change the unit, or correct the bounds",
     ]
 
 
 def test_cells_that_do_not_read_are_remarked_upon_and_missing_ones_are_not() -> None:
     assert remarks([None] * 9 + ["02/01/2024"], [1.0] * 10) == []
     (remark,) = remarks(["soon"] * 9 + [None], [1.0] * 10)
-    assert remark.startswith("day: 90% of the public table does not read, and is taken as missing")
+    assert remark.startswith("day: 90% of the values in the public table cannot be parsed")
 
 
 def test_a_column_that_is_empty_throughout_is_remarked_upon() -> None:
@@ -59,8 +59,8 @@ def test_a_column_that_is_empty_throughout_is_remarked_upon() -> None:
     found = public_remarks({"": frame}, DOMAIN)
     assert [one.partition(":")[0] for one in found] == ["day", "price", "sex"]
     assert found[1] == (
-        "price: each cell of the public table is missing or infinite, so it tells nothing of this"
-        " column: give it values, or leave the column out"
+        "price: each cell of the public table is missing or infinite, so it says nothing about"
+        " this column: give it values, or leave the column out"
     )
     # One value is enough, wherever it is.
     rows = 30_000

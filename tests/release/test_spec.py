@@ -240,9 +240,9 @@ def test_budget_that_cannot_be_spent_is_refused_at_once(epsilon: float) -> None:
         spec(privacy=PrivacySpec(epsilon=epsilon))
 
 
-def test_share_that_is_nothing_is_refused_at_once() -> None:
+def test_a_share_too_small_to_measure_is_refused_at_once() -> None:
     budget = {"privacy": PrivacySpec(epsilon=1.0), "mechanism": MechanismSpec("jam_pgm", rounds=1)}
-    with pytest.raises(SpecificationError, match=r"evaluation\.share 1e-15 .* is nothing"):
+    with pytest.raises(SpecificationError, match=r"evaluation\.share 1e-15 .* is too small"):
         spec(**budget, evaluation=EvaluationSpec(share=1e-15))
     assert set(spec(**budget).shares) == {"mechanism", "evaluation"}
     assert set(spec(**budget, evaluation=EvaluationSpec(mode="off")).shares) == {"mechanism"}

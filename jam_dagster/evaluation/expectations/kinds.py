@@ -247,13 +247,13 @@ class _Impossible(_OfRows):
     @classmethod
     def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
         combinations = len(domain.impossible)
-        for place, one in enumerate(domain.forbidden):
-            name = f"constraint_{place - combinations + 1}"
+        for index, one in enumerate(domain.forbidden):
+            name = f"constraint_{index - combinations + 1}"
             words = f"Every row keeps the constraint: {one.describe(domain)}."
             if isinstance(one, ImpossibleCombination):
-                name = f"impossible_combination_{place + 1}"
+                name = f"impossible_combination_{index + 1}"
                 words = f"No row holds a combination that cannot be: {one.describe(domain)}."
-            yield ExpectationSpec(name, words, True, cls.name, place)
+            yield ExpectationSpec(name, words, True, cls.name, index)
 
     @classmethod
     def frame(cls, table: CheckedTable) -> pd.DataFrame:
@@ -285,11 +285,11 @@ class _Kept(_Impossible):
 
     @classmethod
     def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
-        for place, one in enumerate(domain.rules):
+        for index, one in enumerate(domain.rules):
             how = one.described if isinstance(one, PlannedColumn) else one.describe(domain)
             name = f"{one.name}: " if isinstance(one, PlannedColumn) else ""
             words = f"Every row keeps a rule: {name}{how}."
-            yield ExpectationSpec(f"rule_{place + 1}", words, False, cls.name, place)
+            yield ExpectationSpec(f"rule_{index + 1}", words, False, cls.name, index)
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
         found = super().observed(outcome)

@@ -41,7 +41,7 @@ class Cells:
         return clique, tuple(int(one) for one in np.unravel_index(cell - start, shape))
 
     def columns(self, cell: int) -> tuple[int, ...]:
-        """Return the values of a cell as places in all attributes' values side by side."""
+        """Return the values of a cell as indices in all attributes' values side by side."""
         starts, (clique, values) = self._starts, self.place(cell)
         return tuple(starts[name] + one for name, one in zip(clique, values, strict=True))
 
@@ -58,7 +58,7 @@ class Cells:
     def find(self, name: str) -> int | None:
         """Return a cell by its name; None if it is not one of a marginal."""
         subject, _, values = name.partition(" at ")
-        which = self._places.get(subject)
+        which = self._indices.get(subject)
         try:
             at = tuple(int(one) for one in values.strip("()").split(",") if one)
             if which is None:
@@ -70,8 +70,8 @@ class Cells:
         return int(inside) + (self.ends[which - 1] if which else 0)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {subject_of(clique): place for place, clique in enumerate(self.cliques)}
+    def _indices(self) -> dict[str, int]:
+        return {subject_of(clique): index for index, clique in enumerate(self.cliques)}
 
     def held(self, records: np.ndarray) -> np.ndarray:
         """Return the counts of all cells in some records, shape ``(rows, attributes)``."""

@@ -97,6 +97,6 @@ def graph_of(domain: Domain, dependence: Dependence, size_limit_mb: float) -> li
             if known[number] - SIZE_PENALTY * cells > score:
                 best, score = number, known[number] - SIZE_PENALTY * cells
         if best is None:
-            return [tuple(domain.names[place] for place in bits(mask)) for mask in cliques([])]
+            return [tuple(domain.names[index] for index in bits(mask)) for mask in cliques([])]
         chosen.append(best)
         absent.remove(best)

@@ -45,7 +45,7 @@ wrong is better measured alone, and these parts make up most of the sensitivity.
 class Margins:
     """How many marginals of a workload each margin of each candidate stands for.
 
-    `weights` has N by the set of a candidate's attributes, as the bits of a place: shape
+    `weights` has N by the set of a candidate's attributes, as the bits of an index: shape
     ``(2^k,)``, the first attribute the lowest bit.
 
     N_t of a candidate r is the weight of the workload's marginals whose attributes within r are
@@ -68,7 +68,7 @@ class Margins:
         ]
         for weights in self.weights:
             if len(weights) > 2:
-                singles = [1 << place for place in range((len(weights) - 1).bit_length())]
+                singles = [1 << index for index in range((len(weights) - 1).bit_length())]
                 weights[singles] *= ONE_WAY
         most = max((weights.sum() for weights in self.weights if len(weights) > 2), default=None)
         if most is not None:
@@ -95,7 +95,7 @@ def _margins(clique: Clique) -> Iterable[Clique]:
 def _by_bits(clique: Clique) -> list[Clique]:
     """Return all sets of a clique's attributes, in the order of their bits."""
     return [
-        tuple(name for place, name in enumerate(clique) if bits >> place & 1)
+        tuple(name for index, name in enumerate(clique) if bits >> index & 1)
         for bits in range(1 << len(clique))
     ]
 
@@ -103,8 +103,8 @@ def _by_bits(clique: Clique) -> list[Clique]:
 def _exactly(holding: Floats) -> Floats:
     """Return the weight of what holds exactly each set, from that of what holds at least it."""
     exact = holding.copy()
-    for place in range((len(exact) - 1).bit_length()):
-        pairs = exact.reshape(-1, 2, 1 << place)
+    for index in range((len(exact) - 1).bit_length()):
+        pairs = exact.reshape(-1, 2, 1 << index)
         pairs[:, 0] -= pairs[:, 1]
     # No marginal has none of a candidate's attributes; rounding leaves nothing of the others.
     exact[0] = 0.0
@@ -159,7 +159,7 @@ def _gain_in_numpy(
     best = -math.inf
     wanted = [int(bits) for bits in np.flatnonzero(weights)]
     lost = {
-        bits: tuple(place for place in range(model.ndim) if not bits >> place & 1)
+        bits: tuple(index for index in range(model.ndim) if not bits >> index & 1)
         for bits in wanted
     }
     deviations = {bits: (counts - model).sum(axis=lost[bits]) for bits in wanted}

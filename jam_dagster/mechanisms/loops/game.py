@@ -117,7 +117,7 @@ class Game:
             rho=rho,
             sensitivity=times * ctx.neighbours.cell,
             named=self.named,
-            place_of=self.place_of,
+            index_of=self.index_of,
         )
 
     def named(self, number: int) -> str:
@@ -125,7 +125,7 @@ class Game:
         negated, cell = divmod(number, self.cells.number)
         return NEGATED * negated + self.cells.named(cell)
 
-    def place_of(self, name: str) -> int | None:
+    def index_of(self, name: str) -> int | None:
         """Return the number of a query by its name."""
         cell = self.cells.find(name.removeprefix(NEGATED))
         negated = name.startswith(NEGATED)

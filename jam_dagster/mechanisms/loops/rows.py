@@ -202,7 +202,7 @@ def chunk_sizes(transcript: Transcript) -> list[int]:
         )
     number = -(-transcript.records // most)
     whole, more = divmod(transcript.records, number)
-    return [whole + (place < more) for place in range(number)]
+    return [whole + (index < more) for index in range(number)]
 
 
 def sample_rows(

@@ -134,8 +134,8 @@ class BayesianNetwork(StoredModel):
     @cached_property
     def _exact(self) -> FittedModel | None:
         """The network as a graphical model, unless its junction tree is too large."""
-        shape, place = self.domain.shape, self.domain.positions
-        masks = [mask_of(place[name] for name in clique) for clique in self.cliques]
+        shape, position = self.domain.shape, self.domain.positions
+        masks = [mask_of(position[name] for name in clique) for clique in self.cliques]
         cells = sum(cells_of(mask, shape) for mask in triangulate(shape, masks))
         if cells * BYTES_PER_CELL > EXACT_MB * MEGABYTE:
             return None

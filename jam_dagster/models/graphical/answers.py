@@ -161,10 +161,10 @@ _TOGETHER = 2**17
 def _parted(ends: Sequence[End], cells: Sequence[int]) -> Iterator[Sequence[End]]:
     """Yield the ends in parts, of which none but a single one makes too many cells."""
     start, held = 0, 0
-    for place, more in enumerate(cells):
-        if place > start and held + more > _TOGETHER:
-            yield ends[start:place]
-            start, held = place, 0
+    for index, more in enumerate(cells):
+        if index > start and held + more > _TOGETHER:
+            yield ends[start:index]
+            start, held = index, 0
         held += more
     yield ends[start:]
 

@@ -132,15 +132,15 @@ class _Sets:
         self.sizes = tuple(sizes)
         self.count = -(-len(self.sizes) // WORD)
         self.bit = self.words([1 << position for position in range(len(self.sizes))])
-        # Cells of the attributes in each part of a set, by the part's place and value.
+        # Cells of the attributes in each part of a set, by the part's index and value.
         self._tables: list[tuple[int, np.uint64, Floats]] = []
         values = np.arange(1 << PART)
         for start in range(0, len(self.sizes), WORD):
             for shift in range(0, min(WORD, len(self.sizes) - start), PART):
                 table = np.ones(1 << PART)
                 end = min(start + WORD, start + shift + PART)
-                for place, size in enumerate(self.sizes[start + shift : end]):
-                    table[values >> place & 1 == 1] *= size
+                for index, size in enumerate(self.sizes[start + shift : end]):
+                    table[values >> index & 1 == 1] *= size
                 self._tables.append((start // WORD, np.uint64(shift), table))
 
     def words(self, masks: Sequence[int]) -> Words:

@@ -43,11 +43,11 @@ def pulled_back(tables: Sequence[np.ndarray], direction: np.ndarray) -> list[np.
         gradients[widest][block] = _products(parts, block) @ matrix
         pulled = tables[widest][block] @ matrix.T
         # Peel off the last of the other axes, again and again.
-        for place in range(len(others) - 1, -1, -1):
-            before = _products(parts[:place], block)
-            pulled = pulled.reshape(len(pulled), before.shape[1], sizes[others[place]])
-            gradients[others[place]][block] = np.einsum("kij,ki->kj", pulled, before)
-            pulled = np.einsum("kij,kj->ki", pulled, parts[place])
+        for index in range(len(others) - 1, -1, -1):
+            before = _products(parts[:index], block)
+            pulled = pulled.reshape(len(pulled), before.shape[1], sizes[others[index]])
+            gradients[others[index]][block] = np.einsum("kij,ki->kj", pulled, before)
+            pulled = np.einsum("kij,kj->ki", pulled, parts[index])
     return gradients
 
 
@@ -70,8 +70,8 @@ def pulled_back_cells(joined: np.ndarray, columns: np.ndarray, direction: np.nda
     values = _values_of(joined, columns)
     weight = (direction / joined.dtype.type(len(joined)))[:, None]
     gradient = np.zeros((joined.shape[1], len(joined)), joined.dtype)
-    for place, column in enumerate(columns.T.tolist()):
-        others = [one for at, one in enumerate(values) if at != place]
+    for index, column in enumerate(columns.T.tolist()):
+        others = [one for at, one in enumerate(values) if at != index]
         # One cell after another, for several may have the value.
         for value, pulled in zip(column, weight * _product(others), strict=True):
             gradient[value] += pulled
@@ -79,7 +79,7 @@ def pulled_back_cells(joined: np.ndarray, columns: np.ndarray, direction: np.nda
 
 
 def _values_of(joined: np.ndarray, columns: np.ndarray) -> list[np.ndarray]:
-    """Return the entries of each place of the cells, in all rows: shapes ``(m, K)``."""
+    """Return the entries of each axis of the cells, in all rows: shapes ``(m, K)``."""
     turned = np.ascontiguousarray(joined.T)
     return [turned[column] for column in columns.T]
 

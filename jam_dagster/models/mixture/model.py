@@ -84,11 +84,11 @@ class ProductMixture(StoredModel):
         requested = [tuple(names) for names in cliques]
         for names in requested:
             check_marginal(self.domain, names)
-        places = self.domain.positions
+        positions = self.domain.positions
         # With several threads the last digits depend on how many there are.
         with one_thread():
             return {
-                names: expected([self.tables[places[name]] for name in names]) * self.total
+                names: expected([self.tables[positions[name]] for name in names]) * self.total
                 if names
                 else np.array(float(self.total))
                 for names in requested

@@ -81,9 +81,9 @@ class _Corrections:
         """Keep a step and the change of the gradient, unless it shows no curvature."""
         if not float(step @ change) > 1e-12 * float(change @ change):
             return
-        place = len(self._age) if len(self._age) < CORRECTIONS else self._age.pop(0)
-        self._age.append(place)
-        for row, vector in ((place, step), (place + CORRECTIONS, change)):
+        slot = len(self._age) if len(self._age) < CORRECTIONS else self._age.pop(0)
+        self._age.append(slot)
+        for row, vector in ((slot, step), (slot + CORRECTIONS, change)):
             self._vectors[row] = vector
             products = self._vectors @ vector
             self._products[row], self._products[:, row] = products, products
@@ -97,20 +97,20 @@ class _Corrections:
         parts = np.zeros(2 * CORRECTIONS)
         with_gradient = self._vectors @ gradient
         shares: dict[int, float] = {}
-        for place in reversed(self._age):
-            step, change = place, place + CORRECTIONS
-            shares[place] = (with_gradient[step] + products[step] @ parts) / products[step, change]
-            parts[change] -= shares[place]
+        for slot in reversed(self._age):
+            step, change = slot, slot + CORRECTIONS
+            shares[slot] = (with_gradient[step] + products[step] @ parts) / products[step, change]
+            parts[change] -= shares[slot]
         newest = self._age[-1]
         scale = (
             products[newest, newest + CORRECTIONS]
             / products[newest + CORRECTIONS, newest + CORRECTIONS]
         )
         parts *= scale
-        for place in self._age:
-            step, change = place, place + CORRECTIONS
+        for slot in self._age:
+            step, change = slot, slot + CORRECTIONS
             back = scale * with_gradient[change] + products[change] @ parts
-            parts[step] += shares[place] - back / products[step, change]
+            parts[step] += shares[slot] - back / products[step, change]
         found: Floats = parts @ self._vectors
         found += scale * gradient
         np.negative(found, out=found)

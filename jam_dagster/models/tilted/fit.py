@@ -232,7 +232,7 @@ class TiltFit:
     def _mixed(self, mask: int, answer: Table) -> Table:
         if self.prior.support is None or self._share == 0.0:
             return answer
-        names = tuple(self.prior.domain.names[place] for place in bits(mask))
+        names = tuple(self.prior.domain.names[index] for index in bits(mask))
         recorded = self.prior.support.marginal(names, self._weights)
         mixed: Table = (1.0 - self._share) * answer + self._share * recorded
         return mixed
@@ -355,7 +355,7 @@ class TiltFit:
         self._theta = np.concatenate([self._theta, added])
         self._potentials = np.concatenate([self._potentials, added])
         last = len(factors) - 1
-        names = tuple(domain.names[place] for place in beliefs.axes[last])
+        names = tuple(domain.names[index] for index in beliefs.axes[last])
         if self.prior.support is not None:
             codes = beliefs.cells[last] + self.prior.support.codes(names).astype(np.int64)
             self._codes = np.concatenate([self._codes, codes[None]])
@@ -369,7 +369,7 @@ class TiltFit:
         cliques = []
         if self._beliefs is not None:
             for number, axes in enumerate(self._beliefs.axes):
-                clique = tuple(domain.names[place] for place in sorted(axes))
+                clique = tuple(domain.names[index] for index in sorted(axes))
                 tilt = ascending(self._beliefs.factor(self._potentials, number).table, axes)
                 potentials[clique] = potentials[clique] + tilt if clique in potentials else tilt
                 cliques.append(clique)

@@ -134,7 +134,7 @@ class TiltedModel(StoredModel):
             "potentials": [list(clique) for clique in potentials],
             "records": self.rows is not None,
         }
-        arrays = {f"potential_{place}": table for place, table in enumerate(potentials.values())}
+        arrays = {f"potential_{index}": table for index, table in enumerate(potentials.values())}
         if self.rows is not None:
             arrays["log_weights"] = self.rows.log_weights
             arrays |= column_arrays(self.rows.support.table)
@@ -144,8 +144,8 @@ class TiltedModel(StoredModel):
     def _restored(cls, kept: Kept) -> Self:
         """Return the model of what `_stored` gave."""
         potentials = {
-            tuple(clique): kept.arrays[f"potential_{place}"]
-            for place, clique in enumerate(kept.facts["potentials"])
+            tuple(clique): kept.arrays[f"potential_{index}"]
+            for index, clique in enumerate(kept.facts["potentials"])
         }
         network = FittedModel(kept.domain, kept.total, potentials)
         made = cls(network, None, 0.0, kept.canonical, int(kept.facts["populations"]))

@@ -159,11 +159,11 @@ def fit_records(
     singles = {name: _single(name, scaled) for name in names}
     rows = np.stack([_spread(singles[name], records, coins) for name in names], axis=1)
     wide = {q: target for q, target in scaled.items() if len(q) > 1}
-    places = {q: [domain.positions[name] for name in q] for q in wide}
+    indices = {q: [domain.positions[name] for name in q] for q in wide}
     shapes = {q: target.shape for q, target in wide.items()}
 
     def codes(clique: Clique) -> npt.NDArray[np.intp]:
-        columns = tuple(rows[:, place] for place in places[clique])
+        columns = tuple(rows[:, index] for index in indices[clique])
         return np.ravel_multi_index(columns, shapes[clique])
 
     for number in range(PASSES if wide else 0):
@@ -174,10 +174,10 @@ def fit_records(
         }
         for clique in sorted(wide, key=lambda q: -errors[q]):
             _update(
-                *(rows, places[clique], codes(clique), wide[clique], most),
+                *(rows, indices[clique], codes(clique), wide[clique], most),
                 *(1.0 if number % 2 else 0.5, coins),
             )
-    return EncodedTable(domain, tuple(rows[:, place] for place in range(len(names))))
+    return EncodedTable(domain, tuple(rows[:, index] for index in range(len(names))))
 
 
 def _single(name: str, targets: Mapping[Clique, np.ndarray]) -> npt.NDArray[np.float64]:
@@ -198,7 +198,7 @@ def _spread(target: np.ndarray, records: int, coins: np.random.Generator) -> npt
 
 def _update(
     rows: npt.NDArray[np.int64],
-    places: Sequence[int],
+    indices: Sequence[int],
     codes: npt.NDArray[np.intp],
     target: np.ndarray,
     most: float,
@@ -225,8 +225,8 @@ def _update(
     rows[thrown[: len(sources)]] = rows[sources]
     left = thrown[len(sources) :]
     written = np.repeat(np.arange(target.size), added - copies)[: len(left)]
-    for place, values in zip(places, np.unravel_index(written, target.shape), strict=True):
-        rows[left[: len(written)], place] = values
+    for index, values in zip(indices, np.unravel_index(written, target.shape), strict=True):
+        rows[left[: len(written)], index] = values
 
 
 def _taken(over: np.ndarray, now: npt.NDArray[np.int64], wanted: int) -> npt.NDArray[np.int64]:

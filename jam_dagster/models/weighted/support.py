@@ -75,7 +75,7 @@ class Support:
         return self.table.records
 
     def codes(self, names: Sequence[str]) -> npt.NDArray[np.unsignedinteger[Any]]:
-        """Return the place of every record in a flattened marginal, shape ``(size,)``."""
+        """Return the index of every record in a flattened marginal, shape ``(size,)``."""
         clique = tuple(names)
         held = self._codes.get(clique)
         if held is not None:

@@ -173,7 +173,7 @@ def history_of(
     store = step.store(MECHANISM_RUN)
     found = []
     for one in graph.spec.partitions.up_to(partition, MOST_PARTITIONS)[:-1]:
-        asset = next((key for key in graph.run_keys() if store.holds(key, one)), None)
+        asset = next((asset for asset in graph.run_keys() if store.holds(asset, one)), None)
         if asset is not None:
             made = run_of(step, asset, one)
             if made is None or not _was_last(engine, made, replace(run.release.key, partition=one)):

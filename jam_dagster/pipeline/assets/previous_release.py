@@ -245,11 +245,11 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
             f"{name} needs the release of {before}, whose stored synthetic_records do not match its"
             f" last run: materialize synthetic_records of {before} first. Nothing was charged."
         )
-    key = run.release.key
-    if (key.dataset, key.release) != (graph.spec.dataset, graph.spec.release):
+    found = run.release.key
+    if (found.dataset, found.release) != (graph.spec.dataset, graph.spec.release):
         raise InputError(
             f"{name} needs the release of {before}, but the stored one of {before} is of release"
-            f" {key.release} of dataset {key.dataset}: materialize {before} first. Nothing was"
+            f" {found.release} of dataset {found.dataset}: materialize {before} first. Nothing was"
             f" charged."
         )
     if graph.spec.releasable:

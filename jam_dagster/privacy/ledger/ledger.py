@@ -548,7 +548,7 @@ class Ledger(LedgerReader):
             yield
 
     @contextmanager
-    def opening(
+    def attempt(
         self,
         key: ReleaseKey,
         *,
@@ -559,7 +559,7 @@ class Ledger(LedgerReader):
         """Journal an attempt to open the private data of a release; it counts until it ends well.
 
         On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
-        kill leaves it open. So does the end of an opening that neither pays nor journals the public
+        kill leaves it open. So does an attempt that neither pays nor journals the public
         number of records: that it ended well is an answer, and nothing pays for it. Once the
         granted number of attempts is open, the dataset stays closed until `acknowledge`. Running
         attempts count as well.

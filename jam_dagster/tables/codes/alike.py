@@ -80,7 +80,7 @@ def most_dependent(
         The rows that count.
     """
     scores = []
-    for place, other in enumerate(domain.names):
+    for index, other in enumerate(domain.names):
         if other not in others:
             continue
         score, counted = 0, 0
@@ -98,5 +98,5 @@ def most_dependent(
                 if total
             )
         if counted:
-            scores.append((-score, place))
-    return [domain.names[place] for _, place in sorted(scores)]
+            scores.append((-score, index))
+    return [domain.names[index] for _, index in sorted(scores)]

@@ -19,8 +19,8 @@ from jam_dagster.tables.codes.marginals import (
     Counts,
     MarginalCounter,
     PackedCounts,
+    axes_of,
     counts_dtype,
-    places_of,
 )
 from jam_dagster.tables.domain.domain import Clique, Domain
 
@@ -100,7 +100,7 @@ class CountedTable:
         return summed
 
     def _block_of(self, clique: Clique) -> Clique:
-        places_of(self.domain, clique)
+        axes_of(self.domain, clique)
         found = self._blocks_with(clique)
         if not found:
             raise InputError(
@@ -119,9 +119,9 @@ class CountedTable:
     @cached_property
     def _with(self) -> dict[str, set[int]]:
         held: dict[str, set[int]] = {name: set() for name in self.domain.names}
-        for place, block in self._order.items():
+        for index, block in self._order.items():
             for name in block:
-                held[name].add(place)
+                held[name].add(index)
         return held
 
 

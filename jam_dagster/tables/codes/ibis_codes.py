@@ -61,7 +61,7 @@ def counting_query(
 ) -> str:
     """Return the query that counts blocks of attributes, in one pass over `SOURCE`.
 
-    It has a row ``(block, cell, n)`` for each cell of a block that occurs: the block's place, and
+    It has a row ``(block, cell, n)`` for each cell of a block that occurs: the block's index, and
     the cell's in an array of the block's shape, or -1 of records that are not in the domain.
     `types` are the engine's own names. A column whose values would not be counted as `encode`
     counts them is a `DomainError`.
@@ -75,8 +75,8 @@ def counting_query(
     used = [one for one in domain.attributes if max_rows or any(one.name in b for b in blocks)]
     # A name of a column may be anything.
     columns = {
-        f"c{place}": counted_kind(one, kinds[one.name], types[one.name], dialect)
-        for place, one in enumerate(used)
+        f"c{index}": counted_kind(one, kinds[one.name], types[one.name], dialect)
+        for index, one in enumerate(used)
     }
     types_of = {name: _TYPES[kind] for name, kind in columns.items()}
     if max_rows:
@@ -92,13 +92,13 @@ def counting_query(
     )
     if max_rows:
         codes = _limited(codes, list(columns), max_rows)
-    place_of = {one.name: f"c{place}" for place, one in enumerate(used)}
+    column_of = {one.name: f"c{index}" for index, one in enumerate(used)}
     counted = []
     for number, block in enumerate(blocks):
         cell = ibis.literal(0, "int64")
-        for place, name in enumerate(block):
-            code = codes[place_of[name]].cast("int64")
-            cell = code if not place else cell * domain.sizes[name] + code
+        for index, name in enumerate(block):
+            code = codes[column_of[name]].cast("int64")
+            cell = code if not index else cell * domain.sizes[name] + code
         groups = codes.group_by(cell=cell.fill_null(-1)).agg(n=codes.count())
         counted.append(groups.select(block=ibis.literal(number, "int64"), cell="cell", n="n"))
     text: str = ibis.to_sql(ibis.union(*counted), dialect=dialect, pretty=False)

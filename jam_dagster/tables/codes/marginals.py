@@ -17,7 +17,7 @@ Counts = npt.NDArray[np.signedinteger[Any]]
 Columns = Sequence[npt.NDArray[np.integer[Any]]]
 
 # Indices of attributes in the domain, increasing.
-_Places = tuple[int, ...]
+_Axes = tuple[int, ...]
 
 # Rows counted at a time: the codes of that many fit the second-level cache.
 _BLOCK_ROWS = 1 << 16
@@ -141,16 +141,14 @@ class MarginalCounter:
     def __init__(self, domain: Domain, cliques: Iterable[Clique], *, records: int) -> None:
         self._shape = domain.shape
         self._dtype = counts_dtype(records)
-        self._places = {
-            tuple(clique): places_of(domain, tuple(clique)) for clique in dict.fromkeys(cliques)
+        self._axes = {
+            tuple(clique): axes_of(domain, tuple(clique)) for clique in dict.fromkeys(cliques)
         }
-        cells = {
-            places: _cells(domain, clique) for clique, places in self._places.items() if places
-        }
+        cells = {axes: _cells(domain, clique) for clique, axes in self._axes.items() if axes}
         self._whole = _summed_from(cells, records)
-        self._counted = sorted(places for places in cells if places not in self._whole)
-        self._used = sorted({place for places in self._counted for place in places})
-        self._flat = {places: np.zeros(cells[places], self._dtype) for places in self._counted}
+        self._counted = sorted(axes for axes in cells if axes not in self._whole)
+        self._used = sorted({axis for axes in self._counted for axis in axes})
+        self._flat = {axes: np.zeros(cells[axes], self._dtype) for axes in self._counted}
         self._seen = 0
 
     def add(self, columns: Columns) -> None:
@@ -159,13 +157,13 @@ class MarginalCounter:
         ones = np.ones(min(rows, _BLOCK_ROWS), self._dtype)
         for start in range(0, rows, _BLOCK_ROWS):
             block = {
-                place: columns[place][start : start + _BLOCK_ROWS].astype(np.intp)
-                for place in self._used
+                axis: columns[axis][start : start + _BLOCK_ROWS].astype(np.intp)
+                for axis in self._used
             }
-            for places, codes in _joint_codes(self._counted, block, self._shape):
+            for axes, codes in _joint_codes(self._counted, block, self._shape):
                 # With an array of ones of the same type, add.at is as quick as bincount, which
                 # allocates all cells for every block.
-                np.add.at(self._flat[places], codes, ones[: len(codes)])
+                np.add.at(self._flat[axes], codes, ones[: len(codes)])
         self._seen += rows
 
     def packed(self) -> PackedCounts:
@@ -192,58 +190,58 @@ class MarginalCounter:
 
         The arrays are not copies: `add` continues to count in them.
         """
-        known: dict[_Places, Counts] = {(): np.array(self._seen, self._dtype)}
-        for places, flat in self._flat.items():
-            known[places] = flat.reshape([self._shape[place] for place in places])
+        known: dict[_Axes, Counts] = {(): np.array(self._seen, self._dtype)}
+        for axes, flat in self._flat.items():
+            known[axes] = flat.reshape([self._shape[axis] for axis in axes])
         # The longest first: a marginal may be summed from one that is itself summed.
-        for places in sorted(self._whole, key=len, reverse=True):
-            whole = self._whole[places]
-            axis = next(i for i, place in enumerate(whole) if place not in places)
-            known[places] = known[whole].sum(axis=axis, dtype=self._dtype)
-        return {clique: known[places] for clique, places in self._places.items()}
+        for axes in sorted(self._whole, key=len, reverse=True):
+            whole = self._whole[axes]
+            axis = next(i for i, one in enumerate(whole) if one not in axes)
+            known[axes] = known[whole].sum(axis=axis, dtype=self._dtype)
+        return {clique: known[axes] for clique, axes in self._axes.items()}
 
 
-def _summed_from(cells: dict[_Places, int], records: int) -> dict[_Places, _Places]:
+def _summed_from(cells: dict[_Axes, int], records: int) -> dict[_Axes, _Axes]:
     """Return the marginal of one attribute more that a marginal is summed from."""
-    whole: dict[_Places, _Places] = {}
-    for places in cells:
+    whole: dict[_Axes, _Axes] = {}
+    for axes in cells:
         # Summing a cell costs about as much as counting a record.
-        if cells[places] > records:
+        if cells[axes] > records:
             continue
-        for part in combinations(places, len(places) - 1):
-            if part in cells and (part not in whole or cells[places] < cells[whole[part]]):
-                whole[part] = places
+        for part in combinations(axes, len(axes) - 1):
+            if part in cells and (part not in whole or cells[axes] < cells[whole[part]]):
+                whole[part] = axes
     return whole
 
 
 def _joint_codes(
-    ordered: Sequence[_Places], columns: dict[int, npt.NDArray[np.intp]], shape: tuple[int, ...]
-) -> Iterator[tuple[_Places, npt.NDArray[np.intp]]]:
+    ordered: Sequence[_Axes], columns: dict[int, npt.NDArray[np.intp]], shape: tuple[int, ...]
+) -> Iterator[tuple[_Axes, npt.NDArray[np.intp]]]:
     """Yield each clique with the joint code of its columns, reusing the codes of its prefix.
 
     The next iteration overwrites the array.
     """
-    prefix: _Places = ()
+    prefix: _Axes = ()
     codes: list[npt.NDArray[np.intp]] = []
     buffers: list[npt.NDArray[np.intp]] = []
-    for places in ordered:
+    for axes in ordered:
         common = 0
-        while common < min(len(prefix), len(places) - 1) and prefix[common] == places[common]:
+        while common < min(len(prefix), len(axes) - 1) and prefix[common] == axes[common]:
             common += 1
         del codes[common:]
-        for depth in range(common, len(places)):
-            column = columns[places[depth]]
+        for depth in range(common, len(axes)):
+            column = columns[axes[depth]]
             if depth == 0:
                 codes.append(column)
                 continue
             if len(buffers) < depth:
                 buffers.append(np.empty_like(column))
             joint = buffers[depth - 1]
-            np.multiply(codes[-1], shape[places[depth]], out=joint)
+            np.multiply(codes[-1], shape[axes[depth]], out=joint)
             joint += column
             codes.append(joint)
-        prefix = places
-        yield places, codes[-1]
+        prefix = axes
+        yield axes, codes[-1]
 
 
 def counts_dtype(records: int) -> type[np.signedinteger[Any]]:
@@ -251,8 +249,8 @@ def counts_dtype(records: int) -> type[np.signedinteger[Any]]:
     return np.int32 if records <= np.iinfo(np.int32).max else np.int64
 
 
-def places_of(domain: Domain, clique: Clique) -> _Places:
-    """Return the places of attributes, or raise InputError if they are not in their order."""
+def axes_of(domain: Domain, clique: Clique) -> _Axes:
+    """Return the axes of attributes, or raise InputError if they are not in their order."""
     if domain.canonical(clique) != clique:
         raise InputError(
             f"marginal {clique} is not in the order of the domain: use {domain.canonical(clique)}"

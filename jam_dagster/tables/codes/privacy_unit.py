@@ -217,10 +217,10 @@ def tickets(person: str, rows: int, key: bytes) -> npt.NDArray[np.uint64]:
     by_person = hashlib.blake2b(key=key, digest_size=8, person=b"jam row limit")
     by_person.update(person.encode("utf-8", "surrogatepass"))
     digests = bytearray()
-    for place in range(rows):
+    for index in range(rows):
         ticket = by_person.copy()
         # The index has a fixed length and comes last, so that no person's text can imitate it.
-        ticket.update(place.to_bytes(8, "little"))
+        ticket.update(index.to_bytes(8, "little"))
         digests += ticket.digest()
     return np.frombuffer(bytes(digests), np.dtype("<u8")).astype(np.uint64)
 

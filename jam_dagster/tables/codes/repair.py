@@ -112,8 +112,8 @@ def _repair(
             np.moveaxis(allowed, axis, 0)[null] = False
     weights = np.where(allowed, counts.reshape(broken.shape), 0)
     drawn = cells[rows]
-    found, places, times = np.unique(drawn, return_inverse=True, return_counts=True)
-    groups = np.split(np.argsort(places, kind="stable"), np.cumsum(times)[:-1])
+    found, indices, times = np.unique(drawn, return_inverse=True, return_counts=True)
+    groups = np.split(np.argsort(indices, kind="stable"), np.cumsum(times)[:-1])
     # The domain may be a stranger's, with cells of any number.
     for cell, here in list(zip(found, groups, strict=True))[: _MOST_WORK // sum(broken.shape)]:
         neighbours = np.concatenate(list(_lines(cell, broken.shape)))

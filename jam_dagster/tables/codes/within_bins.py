@@ -193,11 +193,11 @@ def _range(
     if not attribute.within:
         limits = attribute.bin_limits if attribute.scale is None else attribute.grid_limits
         return limits[0][bins], limits[1][bins]
-    places, entries = attribute.entries
+    indices, entries = attribute.entries
     # Entries follow one another on a line, each as long as its weight.
     ends = np.cumsum(entries[:, 2])
-    first = np.searchsorted(places, np.arange(attribute.bins), side="left")
-    last = np.searchsorted(places, np.arange(attribute.bins), side="right") - 1
+    first = np.searchsorted(indices, np.arange(attribute.bins), side="left")
+    last = np.searchsorted(indices, np.arange(attribute.bins), side="right") - 1
     starts = np.concatenate([[0.0], ends])[first]
     drawn = starts[bins] + rng.random(len(bins)) * (ends[last] - starts)[bins]
     chosen = np.clip(np.searchsorted(ends, drawn, side="right"), first[bins], last[bins])

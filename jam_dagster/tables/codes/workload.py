@@ -63,8 +63,8 @@ class Workload:
             raise InputError("the weights of a workload must be positive and finite")
         positions = {name: position for position, name in enumerate(self.attributes)}
         for clique in cliques:
-            places = [positions.get(name, -1) for name in clique]
-            if -1 in places or places != sorted(set(places)):
+            indices = [positions.get(name, -1) for name in clique]
+            if -1 in indices or indices != sorted(set(indices)):
                 raise InputError(
                     f"marginal {clique} is not in the order of the attributes: use Workload.of"
                 )

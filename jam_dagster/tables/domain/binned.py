@@ -203,8 +203,8 @@ class BinnedAttribute(Attribute):
     @property
     def entry_limits(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """The least and the largest number of the entries of each bin, shape (bins,)."""
-        places, entries = self.entries
-        starts = np.searchsorted(places, np.arange(self.bins))
+        indices, entries = self.entries
+        starts = np.searchsorted(indices, np.arange(self.bins))
         least = np.minimum.reduceat(entries[:, 0], starts)
         return least, np.maximum.reduceat(entries[:, 1], starts)
 

@@ -263,11 +263,11 @@ class CategoricalAttribute(Attribute):
         return codes, null
 
     def listed_codes(self, column: pd.Series[Any]) -> npt.NDArray[np.int64]:
-        places, values = pd.factorize(column)
+        indices, values = pd.factorize(column)
         codes = [self._codes.get(text_of(value), OUTSIDE) for value in values]
         # Nulls have index -1, so their code comes last.
         null = OUTSIDE if self.null_code is None else self.null_code
-        return np.array([*codes, null], dtype=np.int64)[places]
+        return np.array([*codes, null], dtype=np.int64)[indices]
 
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         dtype = dtype_of(str(self.dtype))

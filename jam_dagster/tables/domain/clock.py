@@ -382,11 +382,11 @@ def text_at(moment: datetime, written: str) -> str:
 
 def moment_in(text: str, written: str) -> datetime:
     """Return the moment of a text in a format, or raise ValueError."""
-    pattern, places = _digits_of(written)
+    pattern, indices = _digits_of(written)
     if pattern is not None and (found := pattern.fullmatch(text)):
         parts = [1900, 1, 1, 0, 0, 0]
-        for place, part in zip(places, found.groups(), strict=True):
-            parts[place] = int(part)
+        for index, part in zip(indices, found.groups(), strict=True):
+            parts[index] = int(part)
         if "%y" in written:
             parts[0] += 1900 if parts[0] >= _CENTURY else 2000
         return datetime(*parts)  # type: ignore[arg-type]
@@ -404,8 +404,8 @@ def _digits_of(written: str) -> tuple[re.Pattern[str] | None, tuple[int, ...]]:
     if len({*names}) < len(names) or year != ("m" in names) or ("d" in names) > year:
         return None, ()
     pattern = "".join(
-        (r"(\d{4})" if one == "%Y" else r"(\d\d)") if place % 2 else re.escape(one)
-        for place, one in enumerate(pieces)
+        (r"(\d{4})" if one == "%Y" else r"(\d\d)") if index % 2 else re.escape(one)
+        for index, one in enumerate(pieces)
     )
     if "%" in pattern:
         return None, ()

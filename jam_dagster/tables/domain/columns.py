@@ -66,17 +66,17 @@ def each_value(
     """Apply a function to each value, computed once for values that are the same."""
     distinct: Any
     if isinstance(column.dtype, pd.CategoricalDtype):
-        places, distinct = column.cat.codes.to_numpy(), column.cat.categories
+        indices, distinct = column.cat.codes.to_numpy(), column.cat.categories
     elif _equal_are_same(column):
-        places, distinct = pd.factorize(column)
+        indices, distinct = pd.factorize(column)
     else:
         return _each_cell(column, function, missing, dtype)
     results = np.empty(len(distinct) + 1, dtype)
-    for place, value in enumerate(distinct):
-        results[place] = function(value)
+    for index, value in enumerate(distinct):
+        results[index] = function(value)
     # The last entry is for code -1 of missing values.
     results[-1] = missing
-    return results[places]
+    return results[indices]
 
 
 def _equal_are_same(column: pd.Series[Any]) -> bool:
@@ -94,8 +94,8 @@ def _each_cell(
     column: pd.Series[Any], function: Callable[[Any], Any], missing: Any, dtype: npt.DTypeLike
 ) -> npt.NDArray[Any]:
     results = np.empty(len(column), dtype)
-    for place, value in enumerate(column.array):
-        results[place] = missing if _is_missing(value) else function(value)
+    for index, value in enumerate(column.array):
+        results[index] = missing if _is_missing(value) else function(value)
     return results
 
 
@@ -137,13 +137,13 @@ def with_texts(table: pd.DataFrame) -> pd.DataFrame:
     Arrow then has no type to choose by what a column holds.
     """
     table = table.copy(deep=False)
-    for place in range(len(table.columns)):
-        column = table.iloc[:, place]
+    for index in range(len(table.columns)):
+        column = table.iloc[:, index]
         kind: Any = column.dtype
         held = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
         if is_object_dtype(held) or (isinstance(held, pd.StringDtype) and held.storage == "python"):
             texts = each_value(column, cell_text, None)
-            table.isetitem(place, pd.array(texts, dtype=TEXT))
+            table.isetitem(index, pd.array(texts, dtype=TEXT))
     return table
 
 
@@ -297,11 +297,11 @@ def _of_kind(column: pd.Series[Any], kind: str) -> pd.Series[Any]:
 
 def exact_columns(table: pd.DataFrame) -> pd.DataFrame:
     """Give a public table's columns `exact_column`'s dtypes."""
-    for place in range(len(table.columns)):
-        column = table.iloc[:, place]
+    for index in range(len(table.columns)):
+        column = table.iloc[:, index]
         exact = exact_column(column)
         if exact is not column:
-            table.isetitem(place, exact.array)
+            table.isetitem(index, exact.array)
     return table
 
 
@@ -314,14 +314,14 @@ def with_gaps(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     """Give a table of Arrow data its types; integers and booleans with gaps are objects."""
     import pyarrow as pa
 
-    for place, name in enumerate(table.columns):
+    for index, name in enumerate(table.columns):
         found = schema.get_field_index(str(name))
-        if found < 0 or not is_object_dtype(table.dtypes.iloc[place]):
+        if found < 0 or not is_object_dtype(table.dtypes.iloc[index]):
             continue
         kind = schema.field(found).type
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             dtype = str(kind).replace("bool", "boolean").replace("u", "U").replace("int", "Int")
-            table.isetitem(place, table.iloc[:, place].astype(pandas_dtype(dtype)).array)
+            table.isetitem(index, table.iloc[:, index].astype(pandas_dtype(dtype)).array)
     return table
 
 
@@ -329,11 +329,11 @@ def with_arrow_types(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     """Give decimals and times of day of a public table the types of their Arrow data."""
     import pyarrow as pa
 
-    for place, name in enumerate(table.columns):
+    for index, name in enumerate(table.columns):
         found = schema.get_field_index(str(name))
         kind = schema.field(found).type if found >= 0 else pa.null()
         if pa.types.is_decimal128(kind) or pa.types.is_time(kind):
-            table.isetitem(place, table.iloc[:, place].astype(pd.ArrowDtype(kind)).array)
+            table.isetitem(index, table.iloc[:, index].astype(pd.ArrowDtype(kind)).array)
     return table
 
 

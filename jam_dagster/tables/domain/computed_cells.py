@@ -355,8 +355,8 @@ def _row(rows: Rows) -> Cells:
 def _uuid(rows: Rows) -> Cells:
     drawn = rows.rng.bytes(16 * rows.count)
     texts = [
-        str(uuid.UUID(bytes=drawn[place : place + 16], version=4))
-        for place in range(0, len(drawn), 16)
+        str(uuid.UUID(bytes=drawn[start : start + 16], version=4))
+        for start in range(0, len(drawn), 16)
     ]
     return Cells("text", np.array(texts, dtype=object), np.zeros(rows.count, dtype=bool))
 

@@ -182,8 +182,8 @@ class Combinations:
                 raise DomainError(
                     f"the combinations of {', '.join(clique)} have codes outside the attributes"
                 )
-        places = [self.attributes.index(name) for name in clique]
-        return Combinations(clique, tuple(tuple(one[at] for at in places) for one in self.listed))
+        indices = [self.attributes.index(name) for name in clique]
+        return Combinations(clique, tuple(tuple(one[at] for at in indices) for one in self.listed))
 
     def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
         """Return which cells are not among the combinations."""
@@ -390,10 +390,10 @@ def _alike(constraints: Sequence[Repair]) -> list[list[Repair]]:
     """Return constraints in groups of neighbours that one entry of a domain file holds."""
 
     def entry(numbered: tuple[int, Repair]) -> tuple[Any, ...]:
-        place, one = numbered
+        index, one = numbered
         if isinstance(one, MissingWhere):
             return (MissingWhere, one.where, one.codes, one.exactly)
-        return (NotNull,) if isinstance(one, NotNull) else (place,)
+        return (NotNull,) if isinstance(one, NotNull) else (index,)
 
     groups = groupby(enumerate(constraints), entry)
     return [[one for _, one in group] for _, group in groups]

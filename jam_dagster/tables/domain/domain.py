@@ -214,8 +214,8 @@ class Domain:
         With `drawn` those count as well in which every value that is decoded breaks it.
         """
         clique = self.canonical(constraint.attributes)
-        places = [constraint.attributes.index(name) for name in clique]
-        return clique, constraint.broken(self, drawn).transpose(places)
+        indices = [constraint.attributes.index(name) for name in clique]
+        return clique, constraint.broken(self, drawn).transpose(indices)
 
     @property
     def roots(self) -> Domain:

@@ -195,8 +195,8 @@ def save_domain(
 def _yaml(content: dict[str, Any], comments: Iterable[tuple[int, str]]) -> str:
     attributes = content["attributes"]
     entries = [write_yaml({"_": {name: attributes[name]}}).split("\n", 1)[1] for name in attributes]
-    for place, comment in comments:
-        entries.insert(place, f"  # {comment}\n")
+    for index, comment in comments:
+        entries.insert(index, f"  # {comment}\n")
     head, _, rest = write_yaml(content | {"attributes": {}}).partition("attributes: {}\n")
     return f"{head}attributes:\n{''.join(entries)}{rest}"
 

@@ -107,10 +107,10 @@ class Lookup:
         numbers: list[dict[str | None, int]] = []
         codes = np.empty((len(self.results), len(self.columns)), np.int64)
         times = [len(values) for _, values in self.entries]
-        for place in range(len(self.columns)):
+        for index in range(len(self.columns)):
             found = numbers_of_texts = dict[str | None, int]()
-            own = [found.setdefault(key[place], len(found)) for key, _ in self.entries]
-            codes[:, place] = np.repeat(np.array(own, np.int64), times)
+            own = [found.setdefault(key[index], len(found)) for key, _ in self.entries]
+            codes[:, index] = np.repeat(np.array(own, np.int64), times)
             numbers.append(numbers_of_texts)
         return numbers, codes
 
@@ -152,10 +152,10 @@ class Lookup:
         """Return the numbers of the values of columns, -1 for an unlisted one."""
         numbers, _ = self._codes
         asked = np.empty((rows.count, len(self.columns)), np.int64)
-        for place, name in enumerate(self.columns):
-            cells, known = rows.columns(name), numbers[place]
+        for index, name in enumerate(self.columns):
+            cells, known = rows.columns(name), numbers[index]
             texts = each_value(pd.Series(cells.values), partial(_number_of, known), -1, np.int64)
-            asked[:, place] = np.where(cells.missing, known.get(None, -1), texts)
+            asked[:, index] = np.where(cells.missing, known.get(None, -1), texts)
         return asked
 
     def to_entry(self) -> dict[str, Any]:
@@ -187,9 +187,9 @@ class Lookup:
 def _shares(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Return a number from 0 to 1 for each row that follows from its codes, and looks random."""
     mixed = np.zeros(len(codes), np.uint64)
-    for place in range(codes.shape[1]):
+    for index in range(codes.shape[1]):
         # Wraps around: the steps of SplitMix64.
-        mixed += codes[:, place].astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        mixed += codes[:, index].astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed ^= mixed >> np.uint64(31)
@@ -206,7 +206,7 @@ def _combined(
 ) -> npt.NDArray[np.int64]:
     """Return a number for the first codes of each row, -1 where one of them is unknown."""
     combined = np.zeros(len(codes), np.int64)
-    for place in range(columns):
-        combined = combined * len(numbers[place]) + codes[:, place]
+    for index in range(columns):
+        combined = combined * len(numbers[index]) + codes[:, index]
     combined[(codes[:, :columns] < 0).any(axis=1)] = -1
     return combined

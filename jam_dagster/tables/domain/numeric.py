@@ -247,10 +247,10 @@ class NumericAttribute(BinnedAttribute):
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         dtype: Any = dtype_of(str(self.dtype))
         if self.number_format is not None:
-            distinct, places = np.unique(points, return_inverse=True)
+            distinct, indices = np.unique(points, return_inverse=True)
             numbers = self.from_grid(distinct).tolist()
             texts = pd.array([*map(self.number_format.write, numbers), None], dtype=dtype)
-            return pd.Series(texts.take(np.where(null, len(distinct), places)))
+            return pd.Series(texts.take(np.where(null, len(distinct), indices)))
         if isinstance(dtype, pd.ArrowDtype):
             # Not by floats, whose digits Arrow would refuse.
             exponent = -(self.decimals or 0)

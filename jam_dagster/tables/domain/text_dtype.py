@@ -57,12 +57,12 @@ def from_arrow(table: pa.Table) -> pd.DataFrame:
     import pyarrow as pa
 
     frame: pd.DataFrame = table.to_pandas()
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_decimal128(field.type):
             # Arrow gives them as objects.
-            frame.isetitem(place, frame.iloc[:, place].astype(pd.ArrowDtype(field.type)).array)
-        if is_text(field.type) and pd.api.types.is_object_dtype(frame.dtypes.iloc[place]):
-            frame.isetitem(place, frame.iloc[:, place].astype(TEXT).array)
+            frame.isetitem(index, frame.iloc[:, index].astype(pd.ArrowDtype(field.type)).array)
+        if is_text(field.type) and pd.api.types.is_object_dtype(frame.dtypes.iloc[index]):
+            frame.isetitem(index, frame.iloc[:, index].astype(TEXT).array)
     for name, dtype in json.loads((table.schema.metadata or {}).get(_DTYPES, b"{}")).items():
         if name in frame:
             frame[name] = _with_dtype(frame[name], *dtype)
@@ -98,9 +98,9 @@ def _with_dtype(column: pd.Series[Any], name: str, levels: list[Any]) -> pd.Seri
     if not levels:
         objects = column.astype(object).where(column.notna(), None)
         return objects if name == "object" else column
-    place_of = {text_of(level): place for place, level in enumerate(levels)}
-    places, values = pd.factorize(column)
-    codes = np.array([*(place_of.get(text_of(one), -1) for one in values), -1])[places]
+    index_of = {text_of(level): index for index, level in enumerate(levels)}
+    indices, values = pd.factorize(column)
+    codes = np.array([*(index_of.get(text_of(one), -1) for one in values), -1])[indices]
     if name == "object":
         return pd.Series(np.array([*levels, None], dtype=object)[codes], column.index, object)
     dtype = pd.CategoricalDtype(levels, name == "ordered category")

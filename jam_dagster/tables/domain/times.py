@@ -42,7 +42,7 @@ _OFFSET = re.compile(r"[+-](?!00:00)\d\d:\d\d")
 def equal_unit_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
     """Return edges of bins of about equally many units, from the first to the last unit."""
     units = high - low + 1
-    return (*(low + math.ceil(place * units / bins) for place in range(bins)), high)
+    return (*(low + math.ceil(index * units / bins) for index in range(bins)), high)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class TimeAttribute(BinnedAttribute):
     @cached_property
     def _days(self) -> Units:
         """The first unit of each day, and the end of the last one."""
-        first, last = (self.clock.count_of_longer("day", self.edges[place]) for place in (0, -1))
+        first, last = (self.clock.count_of_longer("day", self.edges[index]) for index in (0, -1))
         if last - first >= _MOST_DAYS and self.every != "day":
             raise DomainError(
                 f"attribute {self.name!r} has too many days for of_day or hour_from: remove them"
@@ -178,7 +178,7 @@ class TimeAttribute(BinnedAttribute):
     def _starts(self, edges: Numbers) -> list[int]:
         """Return the first unit of each longer unit from the first to the last edge."""
         every = self.every or self.unit
-        first, last = (self.clock.count_of_longer(every, edges[place]) for place in (0, -1))
+        first, last = (self.clock.count_of_longer(every, edges[index]) for index in (0, -1))
         if last - first >= _MOST_ENTRIES or (last - first + 1) * len(self.within) > _MOST_ENTRIES:
             raise DomainError(f"attribute {self.name!r} has too many bins: use a longer `every`")
         # An hour that the clocks of a zone leave out begins with the next one.
@@ -230,13 +230,13 @@ class TimeAttribute(BinnedAttribute):
         moved = starts + times
         # If clocks change, as many units after midnight are another time.
         odd = np.flatnonzero(np.diff(self._days)[days] != 86400 // self.clock.seconds)
-        pairs, places = np.unique(np.stack([starts, times])[:, odd], axis=1, return_inverse=True)
+        pairs, indices = np.unique(np.stack([starts, times])[:, odd], axis=1, return_inverse=True)
         moments = [
             self.clock.moment(start) + timedelta(seconds=length * self.clock.seconds)
             for start, length in pairs.T.tolist()
         ]
         by_clock = np.array([self.clock.count_at(one) for one in moments], dtype=np.int64)
-        moved[odd] = by_clock[places.ravel()]
+        moved[odd] = by_clock[indices.ravel()]
         low, high = (limits.astype(np.int64) for limits in self.bin_limits)
         bins = self._bins_of(counts.astype(np.float64))
         within: Units = np.clip(moved, low[bins], high[bins])
@@ -397,12 +397,12 @@ class TimeAttribute(BinnedAttribute):
         return each_value(column, self.clock.count_of, np.nan, np.float64)
 
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
-        distinct, places = np.unique(points, return_inverse=True)
+        distinct, indices = np.unique(points, return_inverse=True)
         dtype = dtype_of(str(self.dtype))
         values = self.clock.values_of(distinct.tolist())
         if dtype == "category":
             dtype = pd.CategoricalDtype(values)
-        column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(places), dtype=dtype)
+        column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(indices), dtype=dtype)
         return column.where(~null, None) if null.any() else column
 
     def refused_as(self, kind: Kind) -> str | None:

@@ -314,9 +314,9 @@ def _labels(table: pd.DataFrame, names: list[str]) -> dict[str, Entry]:
     alike: dict[bytes, list[str]] = {}
     for name in names:
         # Numbered as they come, columns that say the same are the same.
-        places, distinct = pd.factorize(table[name])
-        if 1 < len(distinct) <= _MOST_LABELS and len(distinct) * _ROWS_OF_A_LABEL <= len(places):
-            alike.setdefault(hashlib.sha256(places.tobytes()).digest(), []).append(name)
+        indices, distinct = pd.factorize(table[name])
+        if 1 < len(distinct) <= _MOST_LABELS and len(distinct) * _ROWS_OF_A_LABEL <= len(indices):
+            alike.setdefault(hashlib.sha256(indices.tobytes()).digest(), []).append(name)
     found: dict[str, Entry] = {}
     for group in alike.values():
         known = {name: _values_of(table[name]) for name in group}

@@ -42,9 +42,9 @@ class _Numbers:
     spread: Floats
     correlation: Floats
 
-    def text(self, place: int) -> str:
+    def text(self, index: int) -> str:
         """Return a column as an expression has it."""
-        return column_text(self.names[place])
+        return column_text(self.names[index])
 
 
 def sums(
@@ -71,14 +71,14 @@ def sums(
     with np.errstate(all="ignore"):
         scaled = (values - means) / spread
     numbers = _Numbers(names, values, means, spread, scaled.T @ scaled / len(values))
-    kept = [place for place, name in enumerate(names) if name in modelled and spread[place] > 0]
+    kept = [index for index, name in enumerate(names) if name in modelled and spread[index] > 0]
     # The column that takes part in most sums costs most to model, so it is derived first: of a
     # price, its tax and their sum, the sum.
     for target in sorted(range(len(names)), key=lambda one: (-distinct[names[one]], -spread[one])):
         name = names[target]
         if name in parts or not spread[target] > 0:
             continue
-        sources = [place for place in kept if place != target]
+        sources = [index for index in kept if index != target]
         ways = (_weighted, _rounded, _shares, _products)
         found = chain.from_iterable(way(numbers, target, sources) for way in ways)
         expression = next((one for one in found if holds(one, name, sample, table)), None)
@@ -90,9 +90,9 @@ def sums(
 def _rounded(numbers: _Numbers, target: int, sources: list[int]) -> Iterator[str]:
     """Yield roundings of other columns that may give a target."""
     decimals = _decimals_of(numbers.values[:, target])
-    for place in sources:
-        if decimals is not None and numbers.correlation[target, place] > _NEAR:
-            text = numbers.text(place)
+    for index in sources:
+        if decimals is not None and numbers.correlation[target, index] > _NEAR:
+            text = numbers.text(index)
             yield f"round({text}, {decimals})" if decimals else f"round({text})"
 
 
@@ -100,15 +100,15 @@ def _shares(numbers: _Numbers, target: int, sources: list[int]) -> Iterator[str]
     """Yield shares of other columns, such as a tax of 19%, that give a target where it is known."""
     wanted = numbers.values[:, target]
     decimals = _decimals_of(wanted)
-    for place in sources:
-        source = numbers.values[:, place]
-        if not decimals or abs(numbers.correlation[target, place]) < _PROPORTIONAL:
+    for index in sources:
+        source = numbers.values[:, index]
+        if not decimals or abs(numbers.correlation[target, index]) < _PROPORTIONAL:
             continue
         slope = float(wanted @ source / (source @ source))
-        for places in range(1, _SHARE_DECIMALS + 1):
-            share = round(slope, places)
+        for digits in range(1, _SHARE_DECIMALS + 1):
+            share = round(slope, digits)
             if share and np.array_equal(np.round(source * share, decimals), wanted):
-                yield f"round({numbers.text(place)} * {share}, {decimals})"
+                yield f"round({numbers.text(index)} * {share}, {decimals})"
 
 
 def _products(numbers: _Numbers, target: int, sources: list[int]) -> Iterator[str]:
@@ -134,8 +134,8 @@ def _solutions(
     """Yield one or two sources that determine a target linearly, with their factors."""
     correlation, spread = numbers.correlation, numbers.spread
     own = correlation[target, sources]
-    for place in np.flatnonzero(np.abs(own) > 1 - 1e-9):
-        yield [sources[place]], own[[place]] * spread[target] / spread[[sources[place]]]
+    for index in np.flatnonzero(np.abs(own) > 1 - 1e-9):
+        yield [sources[index]], own[[index]] * spread[target] / spread[[sources[index]]]
     if len(sources) > _MOST_IN_PAIRS:
         return
     first, second = np.triu_indices(len(sources), 1)
@@ -146,8 +146,8 @@ def _solutions(
         right = (own[second] - both * own[first]) / scale
         explained = left * own[first] + right * own[second]
     for pair in np.flatnonzero((scale > 1e-6) & (explained > 1 - 1e-9)):
-        places = [sources[first[pair]], sources[second[pair]]]
-        yield places, np.array([left[pair], right[pair]]) * spread[target] / spread[places]
+        indices = [sources[first[pair]], sources[second[pair]]]
+        yield indices, np.array([left[pair], right[pair]]) * spread[target] / spread[indices]
 
 
 def _alike(
@@ -158,7 +158,7 @@ def _alike(
     So are a price and its tax, of which no weights can be computed.
     """
     wanted, correlation = numbers.values[:, target], numbers.correlation[target]
-    near = [place for place in sources if abs(correlation[place]) > _PROPORTIONAL]
+    near = [index for index in sources if abs(correlation[index]) > _PROPORTIONAL]
     for pair in combinations(near[:_MOST_ALIKE], 2):
         for signs in _SIGNS:
             rest = wanted - numbers.values[:, pair] @ signs
@@ -170,7 +170,7 @@ def _weighted(numbers: _Numbers, target: int, sources: list[int]) -> Iterator[st
     """Yield sums of whole multiples, rounded where the target has decimals."""
     decimals = _decimals_of(numbers.values[:, target])
     ways = (_solutions, _alike)
-    for places, factors in chain.from_iterable(way(numbers, target, sources) for way in ways):
+    for indices, factors in chain.from_iterable(way(numbers, target, sources) for way in ways):
         whole = np.rint(factors)
         exact = not (np.abs(factors - whole) > 1e-4 * np.abs(whole)).any() and whole.all()
         if not exact or np.abs(whole).max() > _LARGEST_FACTOR:
@@ -178,14 +178,14 @@ def _weighted(numbers: _Numbers, target: int, sources: list[int]) -> Iterator[st
         if decimals is None:
             # A copy is one, however many decimals it has.
             if whole.tolist() == [1]:
-                yield numbers.text(places[0])
+                yield numbers.text(indices[0])
             continue
         text = ""
-        for place, factor in zip(places, whole, strict=True):
+        for index, factor in zip(indices, whole, strict=True):
             times = "" if abs(factor) == 1 else f" * {abs(factor):.0f}"
             sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
-            text += f"{sign}{numbers.text(place)}{times}"
-        constant = round(float(numbers.means[target] - factors @ numbers.means[places]), decimals)
+            text += f"{sign}{numbers.text(index)}{times}"
+        constant = round(float(numbers.means[target] - factors @ numbers.means[indices]), decimals)
         if constant:
             text += f" {'-' if constant < 0 else '+'} {abs(constant):.{decimals}f}"
         yield f"round({text}, {decimals})" if decimals else text

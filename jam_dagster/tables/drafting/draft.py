@@ -177,11 +177,11 @@ def draft_attributes(
     """Return what `draft_table` makes of the columns of a table, which may be nothing."""
     attributes: list[Attribute] = []
     left_out: list[LeftOut] = []
-    for place, name in enumerate(public.columns):
+    for index, name in enumerate(public.columns):
         try:
             attributes.append(draft_attribute(name, [public[name]], bins, other))
         except DomainError as error:
-            left_out.append(LeftOut(name, place, str(error)))
+            left_out.append(LeftOut(name, index, str(error)))
     return _in_one_order(attributes, public, bins), left_out
 
 
@@ -191,20 +191,20 @@ def _in_one_order(
     """Return attributes with days and months in the order of those columns that show it."""
     orders = set()
     unclear = []
-    for place, one in enumerate(attributes):
+    for index, one in enumerate(attributes):
         day_first = is_day_first(one.format)
         if one.dated and day_first is not None:
             if other_order(one.format or "", public[one.name]):
-                unclear.append(place)
+                unclear.append(index)
             else:
                 orders.add(day_first)
     if len(orders) == 1:
         (day_first,) = orders
-        for place in unclear:
-            name, nullable = attributes[place].name, attributes[place].nullable
+        for index in unclear:
+            name, nullable = attributes[index].name, attributes[index].nullable
             column = public[name].dropna()
             again = draft_time(name, column, bins, nullable, day_first=day_first)
-            attributes[place] = again or attributes[place]
+            attributes[index] = again or attributes[index]
     return attributes
 
 
@@ -267,9 +267,9 @@ def drafted(
         domain = dataclasses.replace(domain, derived=tuple(typed))
     encoded = EncodedTable(domain, tuple(map(encoded.column, domain.names)))
     domain = dataclasses.replace(domain, repairs=found_constraints(table, encoded))
-    gone = [place for place, name in enumerate(table.columns) if name in set_now]
+    gone = [index for index, name in enumerate(table.columns) if name in set_now]
     missing = tuple(
-        dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))
+        dataclasses.replace(one, index=one.index - sum(index < one.index for index in gone))
         for one in missing
     )
     notes = notes_of(table, encoded)

@@ -26,14 +26,14 @@ class LeftOut:
     ----------
     name
         The column's name.
-    place
-        Its place among the table's columns, from 0.
+    index
+        Its index among the table's columns, from 0.
     reason
-        What it holds, such as "is 2013 in every row".
+        Why, such as "is 2013 in every row".
     """
 
     name: str
-    place: int
+    index: int
     reason: str
 
     def __str__(self) -> str:
@@ -104,15 +104,15 @@ class DraftedDomain:
 
     def save(self, path: str | Path) -> None:
         """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""
-        left_out = {one.place: one for one in self.left_out}
+        left_out = {one.index: one for one in self.left_out}
         names = iter(self.domain.names)
         comments: list[tuple[int, str]] = []
         notes = 0
-        for place in range(len(left_out) + len(self.domain.names)):
-            if place in left_out:
-                comments.append((place + notes, f"left out: {left_out[place]}"))
+        for index in range(len(left_out) + len(self.domain.names)):
+            if index in left_out:
+                comments.append((index + notes, f"left out: {left_out[index]}"))
             elif note := self.notes.get(next(names, "")):
-                comments.append((place + notes, _printable(note)))
+                comments.append((index + notes, _printable(note)))
                 notes += 1
         end = ["Rules that hold in every row of the public table, to be written below `derived`:"]
         save_domain(

@@ -156,8 +156,8 @@ def _absent(
 ) -> tuple[npt.NDArray[np.bool_], float]:
     """Return the cells without rows that unrelated columns would have in many, and their share."""
     shape = tuple(one.size for one in pair)
-    places = np.ravel_multi_index(tuple(column.astype(np.intp) for column in columns), shape)
-    counts = np.bincount(places, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    indices = np.ravel_multi_index(tuple(column.astype(np.intp) for column in columns), shape)
+    counts = np.bincount(indices, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
     for axis, one in enumerate(pair):
         if one.null_code is not None:
             np.moveaxis(counts, axis, 0)[one.null_code] = 0

@@ -177,14 +177,14 @@ def _keys(
 def _confirmed(keys: _Codes, known: npt.NDArray[np.bool_], target: _Codes) -> bool:
     """Return whether all rows of a key have one value, in so many rows that it is no chance."""
     keys, values = keys[known], target[known]
-    distinct, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    distinct, first, indices = np.unique(keys, return_index=True, return_inverse=True)
     if (
         not len(distinct)
         or len(distinct) > _MOST_KEYS
         or len(distinct) * _ROWS_OF_A_KEY > len(keys)
     ):
         return False
-    if (values[first][places] != values).any():
+    if (values[first][indices] != values).any():
         return False
     again = np.ones(len(values), dtype=bool)
     again[first] = False
@@ -215,11 +215,11 @@ def _lookup(
         None if pd.isna(one) else plain_value(str(column.name), one) for one in distinct.tolist()
     ]
     results: dict[Key, list[Value | None]] = {}
-    for *key, place, _ in rows.itertuples(index=False, name=None):
+    for *key, index, _ in rows.itertuples(index=False, name=None):
         texts = tuple(one[code] for one, code in zip(labels, key, strict=True))
         here = results.setdefault(texts, [])
         if len(here) < _MOST_RESULTS:
-            here.append(values[place])
+            here.append(values[index])
     try:
         return Lookup(names, tuple((key, tuple(here)) for key, here in results.items()))
     except DomainError:

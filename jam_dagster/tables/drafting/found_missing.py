@@ -37,9 +37,9 @@ def found_missing(encoded: EncodedTable) -> tuple[MissingWhere, ...]:
                 groups.setdefault(np.packbits(rows).tobytes(), []).append(one.name)
     leaders = sorted((group[0] for group in groups.values()), key=lambda one: -missing[one].sum())
     found: list[MissingWhere] = []
-    for place, name in enumerate(leaders):
+    for index, name in enumerate(leaders):
         (group,) = (one for one in groups.values() if one[0] == name)
-        found += _rule(encoded, missing, name, leaders[:place], group)
+        found += _rule(encoded, missing, name, leaders[:index], group)
         found += (MissingWhere(other, name, (_null(encoded, name),)) for other in group[1:])
     return tuple(found)
 

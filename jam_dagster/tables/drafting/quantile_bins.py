@@ -69,14 +69,14 @@ def with_entries(binned: NumericAttribute, values: Numbers) -> NumericAttribute:
     least, largest = binned.bin_limits
     entries: list[tuple[float, float, float]] = []
     clock = binned.scale == 1 and _is_clock(distinct)
-    for place, (first, end) in enumerate(pairwise(_places(binned.edges, distinct))):
+    for index, (first, end) in enumerate(pairwise(_edge_indices(binned.edges, distinct))):
         held, times = distinct[first:end], rows[first:end]
-        if least[place] == largest[place] or first == end:
+        if least[index] == largest[index] or first == end:
             continue
         if len(distinct) <= KEPT_VALUES:
             entries += zip(held.tolist(), held.tolist(), times.tolist(), strict=True)
         else:
-            entries += _entries(binned, (least[place], largest[place]), held, times, clock)
+            entries += _entries(binned, (least[index], largest[index]), held, times, clock)
     return dataclasses.replace(binned, within=tuple(entries))
 
 
@@ -104,8 +104,8 @@ def _quantile_edges(
     others = np.delete(distinct, spikes)
     below = np.cumsum(rest) / max(rest.sum(), 1)
     number = max(round(_QUANTILES * rest.sum() / total), 1)
-    for place in range(1, number):
-        around = np.searchsorted(below, [(place - 0.3) / number, (place + 0.3) / number])
+    for index in range(1, number):
+        around = np.searchsorted(below, [(index - 0.3) / number, (index + 0.3) / number])
         low, high = others[np.minimum(around, len(others) - 1)].tolist()
         edges.add(_roundest(low, high))
     if spikes.size and spikes[-1] == len(distinct) - 1:
@@ -147,8 +147,8 @@ def _occupied(draft: NumericAttribute, edges: set[float], distinct: Numbers) -> 
     return (*kept, high)
 
 
-def _places(edges: tuple[float, ...], distinct: Numbers) -> list[int]:
-    """Return the place of the first value in each bin, and at last the number of values."""
+def _edge_indices(edges: tuple[float, ...], distinct: Numbers) -> list[int]:
+    """Return the index of the first value in each bin, and last the number of values."""
     return [*np.searchsorted(distinct, edges[:-1]).tolist(), len(distinct)]
 
 
@@ -163,7 +163,7 @@ def _split(edges: tuple[float, ...], distinct: Numbers, rows: npt.NDArray[np.int
     center = np.average(distinct / unit, weights=rows)
     least = _LOST * float(rows @ (distinct / unit - center) ** 2)
     found = None
-    for first, end in pairwise(_places(edges, distinct)):
+    for first, end in pairwise(_edge_indices(edges, distinct)):
         values, times = distinct[first:end], rows[first:end]
         middle = float(np.average(values / unit, weights=times))
         lost = float(times @ (values / unit - middle) ** 2)

@@ -96,10 +96,10 @@ def draft_time(
         return None
     seconds, read = found
     known = ~np.isnan(read)
-    moments, places = np.unique(read[known], return_inverse=True)
+    moments, indices = np.unique(read[known], return_inverse=True)
     unit = _unit(seconds, moments.tolist())
     clock = dataclasses.replace(seconds, unit=unit)
-    counts = np.array(_in_unit(clock, seconds, moments.tolist()), dtype=np.float64)[places]
+    counts = np.array(_in_unit(clock, seconds, moments.tolist()), dtype=np.float64)[indices]
     low, high = counts.min(), counts.max()
     options: dict[str, Any] = {
         "nullable": nullable,
@@ -144,16 +144,16 @@ def seconds_in(
     if pd.api.types.is_object_dtype(column.dtype):
         return None
     column = column.dropna()
-    places, distinct = pd.factorize(column)
+    indices, distinct = pd.factorize(column)
     if isinstance(column.dtype, pd.StringDtype):
         seconds = _written_clock(name, texts_in(column), day_first)
     else:
-        seconds = _seconds_clock(name, column.dtype, distinct, np.bincount(places), nullable)
+        seconds = _seconds_clock(name, column.dtype, distinct, np.bincount(indices), nullable)
     if seconds is None:
         return None
     if zone is not None:
         seconds = dataclasses.replace(seconds, zone=zone)
-    read = np.array([seconds.count_of(value) for value in distinct])[places]
+    read = np.array([seconds.count_of(value) for value in distinct])[indices]
     enough = (~np.isnan(read)).mean() >= (NEARLY_ALL if nullable else 1)
     return (seconds, read) if enough else None
 
@@ -169,9 +169,9 @@ def _in_units(
     low, high = counts.min(), counts.max()
     if every == clock.unit:
         return TimeAttribute(name, equal_unit_edges(low, high, int(high - low + 1)), **options)
-    distinct, places = np.unique(counts, return_inverse=True)
+    distinct, indices = np.unique(counts, return_inverse=True)
     starts = _starts(clock, every, distinct)
-    offsets = (distinct - starts)[places]
+    offsets = (distinct - starts)[indices]
     if not clock.counts_in_utc or every in ("day", "hour", "minute"):
         draft = TimeAttribute(name, (low, high), every=every, **options)
         if clock.kind == "time":
@@ -184,11 +184,11 @@ def _in_units(
     bounds = clock.first_of("day", low), clock.first_of("day", high + 1) - 1
     within = [
         (first * length, last * length + length - 1, weight)
-        for first, last, weight in shape_of(np.rint((days - starts) / length)[places])
+        for first, last, weight in shape_of(np.rint((days - starts) / length)[indices])
     ]
     # By the clocks of the zone, which may have been set that day.
     times = np.array([clock.time_of_day(one) for one in distinct.tolist()])
-    of_day = shape_of(times[places])
+    of_day = shape_of(times[indices])
     return TimeAttribute(name, bounds, every=every, within=tuple(within), of_day=of_day, **options)
 
 
@@ -198,10 +198,10 @@ def _starts(clock: Clock, every: Unit, counts: npt.NDArray[np.float64]) -> npt.N
         first = clock.first_of(every, 0)
         length = clock.first_of(every, 1) - first
         return (counts - first) // length * length + first
-    longer, places = np.unique(
+    longer, indices = np.unique(
         [clock.count_of_longer(every, one) for one in counts.tolist()], return_inverse=True
     )
-    return np.array([clock.first_of(every, one) for one in longer.tolist()])[places]
+    return np.array([clock.first_of(every, one) for one in longer.tolist()])[indices]
 
 
 def _values_of(draft: TimeAttribute) -> int | None:
@@ -385,9 +385,9 @@ def shape_of(offsets: npt.NDArray[np.float64]) -> tuple[tuple[float, float, floa
         )
     plain = NumericAttribute("offset", (distinct[0], distinct[-1]), integer=True)
     plain = with_quantile_bins(plain, offsets)
-    places, entries = plain.entries
+    indices, entries = plain.entries
     totals = np.histogram(offsets, plain.edges)[0]
-    weights = entries[:, 2] / np.bincount(places, entries[:, 2])[places] * totals[places]
+    weights = entries[:, 2] / np.bincount(indices, entries[:, 2])[indices] * totals[indices]
     return tuple(
         (first, last, weight)
         for (first, last, _), weight in zip(entries.tolist(), weights.tolist(), strict=True)

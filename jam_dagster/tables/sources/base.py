@@ -289,9 +289,9 @@ def config_from_text(text: str) -> str | dict[str, Any]:
     Raises
     ------
     InputError
-        The text is no JSON mapping though it begins like one, or it is the URL of a database.
+        The text begins like a JSON mapping and is not one, or it is the URL of a database.
     """
-    # What may hold a password is never repeated: errors end in logs and shell histories.
+    # The text may hold a password, and errors end in logs, so no error quotes it.
     if not text.lstrip().startswith("{"):
         if "://" in text and "@" in text:
             raise InputError(
@@ -302,7 +302,9 @@ def config_from_text(text: str) -> str | dict[str, Any]:
     try:
         return dict(json.loads(text))
     except ValueError as error:
-        raise InputError(f"A source is no JSON: {error}. Give a path, or a source.") from None
+        raise InputError(
+            f"A source is not valid JSON: {error}. Give a path, or a source."
+        ) from None
 
 
 SOURCES: dict[str, tuple[type[Any], str]] = {
@@ -323,13 +325,13 @@ COMPOSED = ("split", "shift")
 
 
 def path_of(source: object) -> str | None:
-    """Return the path of a source that reads a file or folder; None of another source."""
+    """Return the path of a source that reads a file or folder; None for other sources."""
     path = getattr(source, "path", None)
     return path if isinstance(path, str) else None
 
 
 def whole(source: Source) -> Source:
-    """Return a source, or what it is a part of, or shifts the dates of."""
+    """Return a source, or the whole source that it splits or shifts."""
     while isinstance(source, SplitSource | ShiftedSource):
         source = source.source
     return source
@@ -350,7 +352,7 @@ def _source_of_path(path: str) -> Source:
 
 
 def field_types(source: Any, first: str) -> dict[str, Any]:
-    """Return the types of a source's parameters, but for the one that its key holds."""
+    """Return the types of a source's parameters, except the one that its key holds."""
     hints = get_type_hints(source, include_extras=True)
     return {one.name: hints[one.name] for one in fields(source) if one.name != first}
 

@@ -115,7 +115,7 @@ class CsvSource(Source):
         """Read the file (see `Source.read`).
 
         Private columns stay texts: the type of a column would depend on all its rows, and one
-                record must not change the reading of the others.
+        record must not change the reading of the others.
         """
         table = reading(
             self.describe(), private, self._read_records if private else self._read_file
@@ -189,15 +189,15 @@ class CsvSource(Source):
             if unit is None:
                 return sum(1 for _ in lines)
             names = self._fields(header)
-            # A missing column is no fault of a value, so it is looked for in the header.
+            # No value decides whether the column is missing, so the header is checked first.
             unit.count([pd.DataFrame(columns=names)])
-            place = names.index(unit.column)
-            people = [(*fields[place : place + 1], None)[0] for fields in map(self._fields, lines)]
+            index = names.index(unit.column)
+            people = [(*fields[index : index + 1], None)[0] for fields in map(self._fields, lines)]
             known = [None if one in self.missing else one for one in people]
             return unit.count([pd.DataFrame({unit.column: pd.Series(known, dtype=object)})])
 
     def _fields(self, line: str) -> list[str]:
-        """Return the fields of a line, read by itself; none where they cannot be told apart."""
+        """Return the fields of a line that is read by itself; empty if they cannot be separated."""
         separator = self.separator
         if separator == BLANKS:
             line, separator = line.strip().replace("\t", " "), " "
@@ -232,8 +232,8 @@ class CsvSource(Source):
                     f"{self.describe()}: lines have more fields than the header: check the"
                     " separator, and quote fields that contain it"
                 )
-        places = [place for place, name in enumerate(names) if name != ""]
-        table = table.iloc[:, places]
+        named = [index for index, name in enumerate(names) if name != ""]
+        table = table.iloc[:, named]
         return table if self.decimal == "." else self._with_points(table, private)
 
     def typed(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -246,10 +246,10 @@ class CsvSource(Source):
                 raise SourceError(
                     f"{self.describe()} has no column {name!r}, which `text` lists: remove it there"
                 )
-        for place, name in enumerate(names, start=1):
+        for number, name in enumerate(names, start=1):
             if name and names.count(name) > 1:
                 # A private file may lack a header; its first line is then a record.
-                which = f"column {place}" if private else f"column {name!r}"
+                which = f"column {number}" if private else f"column {name!r}"
                 raise SourceError(
                     f"{self.describe()}: {which} has the name of another one: rename it, and check"
                     " that the first line is a header"
@@ -315,7 +315,7 @@ def _one_column(lines: pd.DataFrame, name: str, missing: list[str], private: boo
     """Return the column under a header, given every line of the file, including blank ones."""
     written = lines[0].fillna("")
     filled = np.flatnonzero(written != "")
-    # A public file may end in blank lines, which are none of its records.
+    # Blank lines at the end of a public file are not records.
     end = len(written) if private else filled[-1] + 1
     column = written.iloc[filled[0] + 1 : end].reset_index(drop=True)
     return pd.DataFrame({name: column.mask(column.isin([*missing, ""]))})

@@ -7,8 +7,8 @@ header. Each line is then parsed independently. With ``multiline`` a quoted fiel
 breaks; then each quote must follow RFC 4180, and the writer of the file decides the bounds of
 records.
 
-One regular expression says what a record is. It gives nothing back once matched, so that each byte
-of a block is looked at once.
+One regular expression describes a record. It never backtracks, so that each byte of a block is
+looked at once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STATEFUL = re.compile(r"utf[-_]?7|iso2022|hz$|.*escape|punycode|idna")
 
 @cache
 def cuts_at_nul() -> bool:
-    """Whether this pandas drops what follows a NUL in a field, as those before 3.1 do.
+    """Whether this pandas drops the rest of a field after a NUL, as those before 3.1 do.
 
     Such a file is refused: its values must not depend on the version of pandas.
     """
@@ -117,10 +117,11 @@ class CsvRecords:
     """A private CSV file as a stream of UTF-8, checked before a reader receives it.
 
     If `checked`, `header` is the first line that is not blank, without its line break. A header
-    that is no single record is a `SourceError`, a line that is no record with as many fields, or
-    may have ended a header, a `PrivateValuesError`, on construction or while reading. Else `header`
-    is empty, and `lines` yields lines with any number of fields: one with an open quote is a
-    `PrivateValuesError`, since it may be a part of a record, or hold several.
+    that is not a single record raises `SourceError`. A line that is not a record with as many
+    fields, or may have ended a header, raises `PrivateValuesError`, on construction or while
+    reading. If not `checked`, `header` is empty, and `lines` yields lines with any number of
+    fields: one with an open quote raises `PrivateValuesError`, since it may be a part of a record,
+    or hold several.
     """
 
     def __init__(

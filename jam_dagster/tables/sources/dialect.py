@@ -1,4 +1,4 @@
-"""Dialects of CSV files: the one that a public file is in, and tables that are written in it."""
+"""Dialects of CSV files: released tables are written in the dialect of the public file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Dialect:
     separator, encoding, decimal
         As for `CsvSource`.
     missing
-        What a missing cell is written as.
+        The text of a missing cell.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class Dialect:
     missing: str = ""
 
     def __post_init__(self) -> None:
-        # A certificate that others wrote states one, too.
+        # A dialect may also come from a certificate that others wrote.
         CsvSource("", self.separator, self.encoding, self.decimal)
         try:
             "".encode(self.encoding)
@@ -70,14 +70,14 @@ class Dialect:
             return cls()
         separator, missing = source.separator, ""
         if separator in (" ", BLANKS):
-            # Between blanks an empty cell is none.
+            # With blanks as separators, an empty cell would disappear.
             missing = next(filter(None, source.missing), "")
             separator = " " if missing else cls.separator
         return cls(separator, source.encoding, source.decimal, missing)
 
     @property
     def changes(self) -> dict[str, str] | None:
-        """What differs from the default dialect; None if nothing does."""
+        """The options that differ from the default dialect; None if they are all the same."""
         default = asdict(DEFAULT_DIALECT)
         return {name: one for name, one in asdict(self).items() if one != default[name]} or None
 
@@ -119,7 +119,7 @@ class Dialect:
             whole_text = str(value) if isinstance(value, Decimal) else repr(float(value))
             text = whole_text if decimals is None else f"{value:.{decimals}f}"
             return text.replace(".", self.decimal)
-        # As where a derived text is a formula: it is missing.
+        # A derived text that is a formula becomes a missing cell.
         return None if checked and is_formula(value, commas=True) else value
 
 

@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from jam_dagster.tables.sources.source import Limit
 
 SETTINGS: dict[str, Any] = {"autoinstall_known_extensions": False}
-"""Of the engine: nothing is fetched from elsewhere."""
+"""Settings of the engine: it downloads no extensions."""
 
 
 @dataclass(frozen=True)
 class DuckDbSource(Source):
     """A query on a DuckDB database file, read and counted in one pass.
 
-    DuckDB gives the rows a chunk at a time, `encode` codes them, and only counts are kept. What a
-    query needs beyond DuckDB's memory lies in a temporary folder that only this user may read,
-    until the table is read.
+    DuckDB gives the rows a chunk at a time, `encode` codes them, and only counts are kept. If a
+    query needs more than DuckDB's memory, its data are in a temporary folder that only this user
+    may read, until the table is read.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class DuckDbSource(Source):
     ) -> Generator[pd.DataFrame, None, None]:
         """Read some columns, at most `READ_ROWS` rows at a time (see `ParquetSource.chunks`).
 
-        Close it where it is left early: until then the database and the folder are open.
+        Close the generator to stop early: the database and the folder are open until then.
         """
         with self._opened(private) as table:
             if set(columns) <= set(table.columns):
@@ -113,7 +113,7 @@ class DuckDbSource(Source):
             return count_blocks(each_encoded(chunks, domain), domain, cliques)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
-        """Let DuckDB count the rows (see `Source.count_records`)."""
+        """Count the rows in DuckDB (see `Source.count_records`)."""
         check_records_only(self, unit is not None)
         with redacted("counting the private table"), self._opened(True) as table:
             ((rows,),) = reading_values(
@@ -159,7 +159,7 @@ def _table(path: str, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
     with TemporaryDirectory(prefix="jam-") as spilled:
         connection = duckdb.connect(":memory:", config={**SETTINGS, "temp_directory": spilled})
         try:
-            # Instants are in one zone, whatever the machine's.
+            # Instants are in UTC on every machine.
             connection.execute("SET TimeZone = 'UTC'")
             file = os.path.realpath(os.path.expanduser(place))
             # DuckDB's error for a missing file is its own.

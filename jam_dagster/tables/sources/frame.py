@@ -34,7 +34,7 @@ ARROW_STREAM = "__arrow_c_stream__"
 
 @dataclass(frozen=True, eq=False)
 class FrameSource(Source):
-    """A table in memory: of pandas as it is, of others by the Arrow PyCapsule interface.
+    """A table in memory: pandas tables as they are, others by the Arrow PyCapsule interface.
 
     A named index becomes columns, an unnamed one is left out. A column has the type that the caller
     gave it; cells of a column of objects are read one by one.
@@ -82,7 +82,7 @@ class FrameSource(Source):
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows, or the unit's (see `Source.count_records`).
 
-        A table of pandas is not encoded: what a column holds decides whether it can be.
+        A table of pandas is not converted to Arrow, since its values decide whether that succeeds.
         """
         self._check_unique()
         with redacted("counting the private table"):
@@ -132,9 +132,9 @@ class FrameSource(Source):
         digest, columns = hashlib.sha256(f"{len(table)}\n".encode()), []
         for name in names:
             texts = pd.Series(each_value(table[name], cell_text, None), dtype=object)
-            places, distinct = pd.factorize(texts, sort=True)
+            indices, distinct = pd.factorize(texts, sort=True)
             digest.update(json.dumps([name, list(distinct)]).encode())
-            codes = (places + 1).astype(np.min_scalar_type(len(distinct)).newbyteorder("<"))
+            codes = (indices + 1).astype(np.min_scalar_type(len(distinct)).newbyteorder("<"))
             columns.append(codes.view(np.uint8).reshape(len(table), codes.itemsize))
         rows = np.concatenate(columns, axis=1)
         digest.update(np.sort(rows.view(f"V{rows.shape[1]}").ravel()).tobytes())
@@ -175,19 +175,19 @@ def _names(table: Any) -> list[str]:
     if isinstance(table, pd.DataFrame):
         index = (name for name in table.index.names if name is not None)
         return [str(name) for name in (*table.columns, *index)]
-    # A table of pyarrow has names, one of polars has them as its columns.
+    # A pyarrow table has `column_names`, a polars table has names as `columns`.
     names: Any = getattr(table, "column_names", getattr(table, "columns", ()))
     return [name for name in names if isinstance(name, str)]
 
 
 def _columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its named index as columns, and texts as names; its own stays."""
-    # `reset_index` with a level would choose a type for it by its values.
+    """Return a copy of a table with its named index as columns, and texts as names."""
+    # `reset_index` would choose the type of a level by its values.
     levels = [
-        table.index.get_level_values(place).to_series(
+        table.index.get_level_values(level).to_series(
             index=pd.RangeIndex(len(table)), name=str(name)
         )
-        for place, name in enumerate(table.index.names)
+        for level, name in enumerate(table.index.names)
         if name is not None
     ]
     columns = table.set_axis(table.columns.map(str), axis=1).reset_index(drop=True)
@@ -195,12 +195,12 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _frame_of(table: pa.Table) -> pd.DataFrame:
-    """Return a table of pandas, by signed codes of categories: Arrow before 23 takes no others."""
+    """Return a pandas table; Arrow before 23 converts only signed codes of categories."""
     import pyarrow as pa
 
-    for place, one in enumerate(table.schema):
+    for index, one in enumerate(table.schema):
         kind = one.type
         if pa.types.is_dictionary(kind) and pa.types.is_unsigned_integer(kind.index_type):
             kind = pa.dictionary(pa.int64(), kind.value_type, kind.ordered)
-            table = table.set_column(place, one.with_type(kind), table.column(place).cast(kind))
+            table = table.set_column(index, one.with_type(kind), table.column(index).cast(kind))
     return without_index(table, table.select)

@@ -1,7 +1,7 @@
 """Identities of sources: one text for every spelling of a path, a URL or a query.
 
-The texts are for comparison. They hold no password or token: another one is the same source.
-Another user is another source, since what a server answers may depend on who asks.
+The texts are for comparison. They hold no password or token, which do not change the source.
+Another user is another source, since the answers of a server may depend on the user.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from jam_dagster.tables.sources.reading import expand_variables
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-# As pandas tells addresses from names of files.
+# pandas recognises addresses by the same pattern.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z0-9+.-]+)*://")
-# Protocols of fsspec that keep a copy of what another one reads.
+# Protocols of fsspec that cache another one.
 _CACHES = ("simplecache", "filecache", "blockcache", "cached")
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb", "ssh": "sftp"}
 _WEB = ("http", "https")
@@ -33,7 +33,7 @@ _WEB = ("http", "https")
 _HOSTS = (*_WEB, "ftp", "ftps", "sftp", "smb", "hdfs", "webhdfs", "s3", "gs", "abfs", "wasb")
 # The part before the "@" is a container or a repository, not a user.
 _NO_USER = ("abfs", "wasb", "az", "github")
-# What the server shows may depend on the user.
+# The user may decide which files the server shows.
 _LOGINS = ("ftp", "ftps", "sftp", "smb", "hdfs", "webhdfs")
 _PORTS = {"http": 80, "https": 443, "ftp": 21, "ftps": 990, "sftp": 22, "smb": 445}
 
@@ -56,7 +56,7 @@ _SECRET = re.compile(
     r".*(api|access|account|private)_?key.*|sig|.*signature.*|auth|authorization",
     re.I,
 )
-# Parts of a database's URL that say who asks.
+# Parts of a database's URL that name the user.
 _USER = re.compile(r"user([ _]?name|_?id)?|uid", re.I)
 _TRUST = re.compile(r"trusted_connection|authentication", re.I)
 _TRUE = ("true", "yes", "on", "y", "t", "1")
@@ -72,7 +72,7 @@ _CONNECTION = re.compile(
 
 # A dialect may take these for a comment or another quote, within which a blank matters.
 _UNSURE = re.compile(r"--|/\*|[#\\$]")
-# What every dialect takes for a blank.
+# Blanks in every dialect.
 _BLANKS = " \t\n\r\f"
 _QUOTED = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\])")
 
@@ -83,7 +83,7 @@ def canonical(**parts: Any) -> str:
 
 
 def place_in(identity: str) -> str:
-    """Return what an identity names, whoever reads it and however: its file, or its query.
+    """Return the file or the query of an identity, without user and reading options.
 
     Two identities of one place may show the same people.
     """
@@ -98,10 +98,10 @@ def place_in(identity: str) -> str:
 
 
 def is_one_file(identity: str) -> bool:
-    """Return whether an identity names one file of this machine, which tells partitions apart.
+    """Return whether an identity names one file of this machine, which holds one partition.
 
-    A folder can hold the file of another partition, a store elsewhere may have two addresses of one
-    file, and what a query or an asset has is seen only when it is read.
+    A folder can hold the file of another partition, a remote store may have two addresses of one
+    file, and the content of a query or an asset is known only when it is read.
     """
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
@@ -115,7 +115,7 @@ def is_one_file(identity: str) -> bool:
 def selects_records(identity: str) -> bool:
     """Return whether an identity is of a query, an asset or a split, which can select records.
 
-    Which ones is seen only when it is read, and whoever writes it can choose them.
+    Its author can choose the records, which are known only when it is read.
     """
     parts = _parts(identity)
     if isinstance(roots := parts.get("roots"), str):
@@ -124,12 +124,12 @@ def selects_records(identity: str) -> bool:
 
 
 def _file_in(parts: dict[str, Any]) -> str | None:
-    """Return the file or folder of an identity; None of a query on a database file."""
+    """Return the file or folder of an identity; None for a query on a database file."""
     return next((parts[kind] for kind in ("csv", "parquet") if kind in parts), None)
 
 
 def _parts(identity: str) -> dict[str, Any]:
-    """Return the parts of an identity; none of one that `canonical` did not write."""
+    """Return the parts of an identity; empty if `canonical` did not write it."""
     try:
         parts = json.loads(identity)
     except ValueError:
@@ -149,7 +149,7 @@ def place_of(path: str) -> str:
 
 
 def opened(path: str) -> str:
-    """Return what a reader is given for a path or URL of a source; its place is `place_of`.
+    """Return the path or URL that a reader opens for a source; its place is `place_of`.
 
     A ``file:`` URL becomes the name of its file, since readers decode such URLs in different ways.
     """
@@ -163,7 +163,7 @@ def is_address(path: str) -> bool:
 
 
 def login_of(path: str) -> dict[str, str]:
-    """Return the user of a URL as ``{"user": NAME}``; empty where none changes what is read."""
+    """Return the user of a URL as ``{"user": NAME}``; empty if it does not affect the content."""
     _, last = _chain(expand_variables(path))
     scheme, _, rest = last.partition("://")
     user, at, _ = rest.partition("/")[0].rpartition("@")
@@ -194,7 +194,7 @@ def _file_name(text: str) -> str | None:
             "a file: URL names another host: write file:///PATH with the absolute path of a file"
             " on this machine"
         )
-    # As `urllib` does: the last fragment is none of the name, and percent signs are decoded.
+    # `urllib` too drops the last fragment, and decodes percent signs.
     return os.path.abspath(unquote(re.sub(r"#[^#]*\Z", "", name)))
 
 
@@ -262,7 +262,7 @@ def _without_dots(path: str) -> str:
 
 
 def parsed_url(url: str) -> URL | None:
-    """Return the parts of a SQLAlchemy URL; None of a text that is none."""
+    """Return the parts of a SQLAlchemy URL; None if the text is not one."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
@@ -318,12 +318,12 @@ def database_of(url: str) -> dict[str, Any]:
 
 
 def _libpq(variable: str) -> str:
-    """Return what libpq takes where a URL says nothing; it changes who asks, and whom."""
+    """Return the value that libpq takes for a missing part of a URL."""
     return os.environ.get(variable, "")
 
 
 def _refuse_service(given: Mapping[str, str]) -> None:
-    """Raise where a file says which server is asked: it may say another one tomorrow."""
+    """Raise if a service file names the server, since the file may change."""
     named = next((name for name in ("service", "conninfo", "dsn") if given.get(name)), "")
     if named or _libpq("PGSERVICE"):
         what = f"has the parameter {named}" if named else "is read with PGSERVICE set"
@@ -335,7 +335,7 @@ def _refuse_service(given: Mapping[str, str]) -> None:
 
 
 def _login() -> str:
-    """Return the user of this process, as libpq takes it: no variable changes it."""
+    """Return the user of this process as libpq does, which no variable changes."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except (KeyError, OSError):
@@ -350,7 +350,7 @@ def _database_file(name: str, kind: str, uri: str) -> str:
         # SQLite opens a file of exactly this name.
         return real_path(name)
     if kind == "sqlite" and not (uri.lower() in _TRUE and name.startswith("file:")):
-        # SQLAlchemy and SQLite differ in what they make of anything else.
+        # SQLAlchemy and SQLite read any other form differently.
         raise SourceError(
             "a source's sql has the parameter uri: write it once, as uri=true, after"
             " sqlite:///file:PATH, or leave it out"

@@ -176,7 +176,7 @@ def _dataset(path: str, private: bool = False) -> pq.ParquetDataset:
     """Return the files of a path, as `pandas.read_parquet` finds them.
 
     Values in the names of a private table's folders (``year=2024``) are texts: Arrow would read
-    them as numbers where all of them are.
+    them as numbers if all of them are.
     """
     import pyarrow as pa
     from pyarrow.dataset import get_partition_keys
@@ -231,7 +231,7 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
             fragment.path,
             filesystem=dataset.filesystem,
             metadata=fragment.metadata,
-            # Each text once, with its indices.
+            # Read each text once, with its indices.
             read_dictionary=[
                 one.name for one in stored if is_text(fragment.physical_schema.field(one.name).type)
             ],

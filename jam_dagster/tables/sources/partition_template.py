@@ -85,10 +85,10 @@ def at_partition(source: AnySource, partition: str) -> AnySource:
 
 
 def template_of(source: Source, partition: str, *, counted: bool = False) -> str:
-    """Return the identity with an open ``{partition}``; empty where no officer vouches for it.
+    """Return the identity with an open ``{partition}``; empty if no officer must vouch for it.
 
-    An officer does where no file tells partitions apart, and, where the number of records is
-    public (`counted`), for a query or an asset, which can select them.
+    An officer vouches for partitions that are not files of their own and, if the number of records
+    is public (`counted`), for queries and assets, which can select records.
     """
     identity = (at_partition(source, partition) if partition else source).identity()
     vouched = bool(partition and not is_one_file(identity)) or (

@@ -1,4 +1,4 @@
-"""Counting by PostgreSQL: the columns of a query, what they are read as, and the counting query."""
+"""Counting by PostgreSQL: the columns of a query, their types, and the counting query."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Clique, Domain
 
 _CHUNK_ROWS = 1 << 16
-# More in one statement would take it too long to plan; the snapshot is the same for all.
+# Planning a statement with more blocks takes too long; all statements read one snapshot.
 _MOST_BLOCKS = 64
 
-# What is larger or smaller than any float, for which a cast is an error.
+# Numbers beyond the range of floats, for which a cast is an error.
 _TOO_LARGE = 2**1024 - 2**970
 _TOO_SMALL = f"0.{5**1075:01075d}"
 
@@ -64,21 +64,21 @@ _KINDS: dict[str, tuple[Kind, str]] = {
     "timestamptz": ("instant", "{0}"),
     "time": ("time", "{0}"),
 }
-"""By the name of a type, what its values are and how they are read; others are not."""
+"""Kind and SQL expression of the values of each type that can be counted, by its name."""
 
 _PERSONS = {
     **dict.fromkeys(("int2", "int4", "int8", "text", "varchar", "uuid"), "CAST({0} AS text)"),
     "numeric": "CAST(trim_scale({0}) AS text)",
     "date": "CAST({0} - DATE '2000-01-01' AS text)",
 }
-"""By the name of a type, a text that tells persons apart as those of rows do."""
+"""SQL text of a person, by the name of the type; it separates the same persons as rows do."""
 
 
 # The last semicolon, before comments. Within quotes it could be a part of a value.
 _END = re.compile(
     r""";(?=(?:[\s;]|--[^\n'"$`\]]*(?:\n|\Z)|/\*(?:(?!\*/)[^'"$`\]])*\*/)*\Z)""", re.ASCII
 )
-# Of the tables that are locked. Those of a view are read as its owner.
+# Locked tables that the user may not read; those of a view are read as its owner.
 _UNREADABLE = """
 SELECT 1 FROM pg_catalog.pg_locks JOIN pg_catalog.pg_class tables ON relation = tables.oid
 WHERE pid = pg_backend_pid() AND locktype = 'relation' AND relkind IN ('f', 'm', 'p', 'r', 'v')
@@ -93,7 +93,7 @@ _SINGLE_PERCENT = re.compile(r"(?<!%)(?:%%)*%(?!%)")
 
 
 def missing() -> str | None:
-    """Return which package that counting needs is missing or too old, and the remedy, if one is."""
+    """Return which package for counting is missing or too old, and the remedy; None if none is."""
     lacks = ibis_is_missing() or ("" if find_spec("psycopg") else "psycopg is not installed")
     return f"{lacks}: pip install 'jam-dagster[warehouse]'" if lacks else None
 
@@ -101,7 +101,7 @@ def missing() -> str | None:
 def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
     """Return the columns of a query with the names of their types.
 
-    The query is parsed, and neither planned nor run, so that no row decides whether this ends well.
+    The query is parsed, and neither planned nor run, so that no row decides whether this succeeds.
     """
     settings = connection.exec_driver_sql(
         "SELECT current_setting('server_encoding'),"
@@ -125,7 +125,7 @@ def column_types(connection: Connection, query: str) -> list[tuple[str, str]]:
 
 
 def parse(connection: Connection, query: str) -> list[tuple[str, int]]:
-    """Let the server parse a query; return its columns with the numbers of their types."""
+    """Have the server parse a query, and return its columns with the numbers of their types."""
     from psycopg.errors import lookup
     from psycopg.pq import DiagnosticField, ExecStatus
 
@@ -170,7 +170,7 @@ def counting_queries(
     blocks: Sequence[Clique],
     unit: PrivacyUnit | None = None,
 ) -> Iterator[tuple[str, Sequence[Clique]]]:
-    """Yield queries, with the parameter `KEY` where rows are limited, and the blocks they count."""
+    """Yield queries, with the parameter `KEY` if rows are limited, and the blocks they count."""
     check_columns(found, domain, unit)
     types = dict(found)
     limit, most = "", None
@@ -183,8 +183,8 @@ def counting_queries(
         used = [one for one in domain.names if unit or any(one in block for block in part)]
         counting = counting_query(domain, kinds, types, part, "postgres", max_rows=most)
         read = ", ".join(
-            f"{_KINDS[types[name]][1].format(_doubled(quoted(name)))} AS c{place}"
-            for place, name in enumerate(used)
+            f"{_KINDS[types[name]][1].format(_doubled(quoted(name)))} AS c{index}"
+            for index, name in enumerate(used)
         )
         source = f"{SOURCE} AS (SELECT {read}{limit} FROM jam_query)"  # noqa: S608
         given = f"jam_query AS ({subquery(query)}), {source}"
@@ -192,7 +192,7 @@ def counting_queries(
 
 
 def records_query(query: str, found: Sequence[tuple[str, str]], unit: PrivacyUnit) -> str:
-    """Return the query that counts the rows that stay of each person, without those of nobody."""
+    """Return the query that counts the rows that are kept of persons; others do not count."""
     person = _person(unit, dict(found))
     persons = f"SELECT {person} AS person FROM ({subquery(query)}) asked"  # noqa: S608
     rows = f"SELECT count(*) AS n FROM ({persons}) each WHERE person IS NOT NULL GROUP BY person"  # noqa: S608
@@ -218,12 +218,12 @@ def groups(
     queries: Sequence[tuple[str, Sequence[Clique]]],
     key: bytes | None = None,
 ) -> Iterator[tuple[Clique, npt.NDArray[np.int64]]]:
-    """Yield what `counting_queries` find: a block, some of its cells, and their counts."""
-    # Compiling such long expressions takes minutes, and longer than they do.
+    """Yield the results of `counting_queries`: a block, some of its cells, and their counts."""
+    # Compiling such long expressions takes minutes, which is longer than running them.
     compiled = "SELECT set_config(name, 'off', true) FROM pg_catalog.pg_settings WHERE name = 'jit'"
     connection.exec_driver_sql(compiled).all()
     streamed = connection.execution_options(stream_results=True, max_row_buffer=_CHUNK_ROWS)
-    # Bound, so that no query's text has it.
+    # The key is a parameter, so that no query's text has it.
     bound = None if key is None else {KEY: key.hex()}
     for query, blocks in queries:
         with streamed.exec_driver_sql(query, bound) as result:
@@ -234,10 +234,10 @@ def groups(
 
 
 def _doubled(text: str) -> str:
-    # As in the query itself, a driver takes a single percent sign for a parameter's.
+    # The driver takes a single percent sign for the start of a parameter.
     return text.replace("%", "%%")
 
 
 def subquery(query: str) -> str:
-    """Return a query to stand within parentheses: it may end in semicolons and a comment."""
+    """Return a query for use within parentheses, without semicolons at its end."""
     return f"\n{_END.sub('', query.strip())}\n"

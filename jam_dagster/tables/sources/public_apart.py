@@ -31,9 +31,9 @@ _REMEDY = "name a table that is public, or leave the public table out"
 def same_rows(one: Source, other: Source) -> bool:
     """Return whether two sources read the same rows, without opening them.
 
-    Files are the same if they are one file on the disk, or one lies in the folder of the other;
-    queries, if they differ only by white space, comments or case; tables in memory, if they are
-    one object. The two parts of one split are different rows.
+    Files are the same if they are one file on the disk, or one is in the folder of the other;
+    queries, if they differ only by white space, comments or case; tables in memory, if they are one
+    object. The two parts of one split are different rows.
     """
     if len(one.parts) + len(other.parts) > 2:
         return any(same_rows(mine, theirs) for mine in one.parts for theirs in other.parts)
@@ -79,14 +79,19 @@ def check_apart(private: Source, public: Source | PublicSources | None) -> None:
 
 
 def check_outside(public: Source | PublicSources | None, roots: Iterable[str], what: str) -> None:
+<<<<<<< HEAD
     """Raise if a public table lies in a place of private files."""
     for name, one in _each_table(public):
+=======
+    """Raise if a public table is in a folder of private files."""
+    for name, one in tables_of(public).items():
+>>>>>>> prose
         place = _file_of(whole(one))
         if place is None:
             continue
         if any(_within(place, root) or _linked_from(place, root) for root in roots):
             raise SpecificationError(
-                f"{_called(name)} ({one.describe()}) lies in {what}, where private tables are"
+                f"{_called(name)} ({one.describe()}) is in {what}, where private tables are"
                 f" kept. Nothing was opened and nothing charged: {_REMEDY}."
             )
 
@@ -198,7 +203,7 @@ def _same_database_file(one: Source, other: Source) -> bool:
 
 
 def _linked_from(place: str, root: str) -> bool:
-    """Return whether a file also lies below a folder, by a hard link."""
+    """Return whether a folder also holds a file, by a hard link."""
     try:
         held = os.stat(place)
         if held.st_nlink < 2 or not os.path.isfile(place) or not os.path.isdir(root):

@@ -109,7 +109,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, PermissionError):
         return "this user may not read it; change its mode or the user"
     if isinstance(error, UnicodeError) or type(error) is LookupError:
-        return "it is not text in that encoding; set `encoding`, such as latin-1, beside `csv`"
+        return "it is not text in that encoding; set `encoding`, such as latin-1, next to `csv`"
     if isinstance(error, pd.errors.EmptyDataError):
         return "it is empty; check the process that wrote it"
     if isinstance(error, pd.errors.ParserError):

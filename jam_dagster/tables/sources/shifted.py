@@ -50,7 +50,7 @@ class ShiftedSource(Source):
     Raises
     ------
     SpecificationError
-        `by` is no such text, or the source is an asset.
+        `by` is not such a text, or the source is an asset.
     """
 
     source: Source
@@ -142,13 +142,13 @@ def within_period(domain: Domain, first: date, last: date) -> Domain:
 
 
 def _dates_in(column: pd.Series[Any]) -> tuple[Clock, npt.NDArray[np.float64]] | None:
-    """Return how a public column of dates writes them, and their counts; None of another one."""
+    """Return how a public column writes dates, and their counts; None if it has none."""
     found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
     return None if found is None or found[0].kind != "instant" else found
 
 
 def _days(column: pd.Series[Any]) -> tuple[date, date] | None:
-    """Return the first and the last day of a public column of dates; None of another one."""
+    """Return the first and the last day in a public column; None if it has no dates."""
     found = _dates_in(column)
     if found is None:
         return None
@@ -184,7 +184,7 @@ def _shifted(column: pd.Series[Any], clock: Clock, length: timedelta) -> pd.Seri
 
 
 def _moved(value: Any, *, clock: Clock, length: timedelta) -> Any:
-    """Return a date that much later, by the clocks of its zone; what is no date stays."""
+    """Return a date that much later, by the clocks of its zone; other values stay."""
     count = clock.count_of(value)
     if np.isnan(count):
         return value

@@ -26,7 +26,7 @@ from jam_dagster.tables.sources.source import Source
 SNIFFED = ("separator", "encoding", "decimal")
 """The options of a CSV source that are found."""
 
-# A comma is the least surprising in a header that has another mark as often.
+# The first one wins a tie: a header with another separator may also have commas.
 _SEPARATORS = (";", "\t", "|", ",")
 _ROWS = 1000
 _NUMBER = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?", re.ASCII)
@@ -125,7 +125,7 @@ def _rows(lines: str, separator: str) -> list[list[str]]:
 
 
 def _separator(lines: str) -> str | None:
-    """Return what parts all lines into the same number of fields, the most that there are."""
+    """Return the separator that splits all lines into as many fields, the most that any does."""
     widths: dict[str, int] = {}
     for separator in _SEPARATORS:
         rows = _rows(lines, separator)
@@ -139,7 +139,7 @@ def _has_decimal_commas(rows: list[list[str]], source: CsvSource) -> bool:
     found = False
     for column in zip(*rows[1:], strict=False):
         cells = [cell.strip() for cell in column if cell.strip() not in source.missing]
-        # A source with decimal commas refuses it; formats read each such column by itself.
+        # A source with decimal commas refuses such numbers; formats read each column by itself.
         if any("." in cell and exact_number(cell) is not None for cell in cells):
             return False
         with_comma = [cell for cell in cells if "," in cell]

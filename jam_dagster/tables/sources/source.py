@@ -25,11 +25,11 @@ Limit = tuple[PrivacyUnit, bytes]
 """A privacy unit, and the secret that decides which rows of a person are kept."""
 
 ROWS = "rows"
-"""Name of what counts a private table whose rows are read here."""
+"""The counting method of a private table whose rows are read here."""
 
 
 def check_records_only(source: Source, limited: bool) -> None:
-    """Raise if the rows of a person are to be limited where only records are counted.
+    """Raise if the rows of a person are limited in a source that only counts records.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class Source(ABC):
     has_rows
         Whether rows are in memory once the table is counted.
     records_only
-        The source's key, if it cannot limit the rows of a person; None: it can.
+        The source's kind, if it cannot limit the rows of a person; None: it can.
     is_shifted
         Whether dates are moved to another period, as they are of public tables alone.
     has_dialect
@@ -79,7 +79,7 @@ class Source(ABC):
 
     @property
     def asset_key(self) -> str | None:
-        """Key of the Dagster asset that the table is, and which only a run can load, if it is."""
+        """Key of the Dagster asset that the table is, which only a run can load; else None."""
         return None
 
     @property
@@ -111,13 +111,13 @@ class Source(ABC):
         return None
 
     def counting_by(self, counted_by: str | None) -> Self:
-        """Return the source that counts as a release began (`counted_by`)."""
+        """Return the source with the counting method of a release that has begun."""
         return self
 
     def check_counting(
         self, domain: Domain, unit: PrivacyUnit | None, cliques: Iterable[Clique]
     ) -> None:
-        """Raise if `counted` would fail whatever the rows are; none is read.
+        """Raise if `counted` would fail for all rows; none is read.
 
         Raises
         ------
@@ -128,14 +128,14 @@ class Source(ABC):
         check_records_only(self, unit is not None)
 
     def contents(self, names: Sequence[str]) -> str | None:
-        """Return a SHA-256 of some columns of a private table, if no owner knows that they change.
+        """Return a SHA-256 of some columns of a private table, if no owner knows of changes.
 
         It must be keyed before it is stored. None: the table is the same as long as its identity.
 
         Parameters
         ----------
         names
-            The columns, which are there.
+            The columns, which exist.
         """
         return None
 
@@ -170,12 +170,10 @@ class Source(ABC):
     ) -> MarginalSource:
         """Return the private table as marginals, once each of its records is in the domain.
 
-        `_counted` says where: a source that counts in place or in chunks has its own.
-
         Parameters
         ----------
         domain
-            What each column may hold.
+            The values that each column may hold.
         unit, key
             The privacy unit, and the secret that decides which rows of a person are kept; None:
             every record is a person of its own.
@@ -211,8 +209,8 @@ class Source(ABC):
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return how many records of the private table the privacy unit lets stay.
 
-        Values do not decide whether it can be counted: none is looked at but those that identify a
-        person, and a row of nobody does not count (`PrivacyUnit.count`).
+        Values do not decide whether it can be counted: only those that identify a person are looked
+        at. A row without a person does not count (`PrivacyUnit.count`).
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Queries that Spark runs, counted where their rows lie."""
+"""Queries that Spark runs and counts."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from jam_dagster.tables.sources.source import Limit
 
 _ROWS = 1 << 16
-"""Of a batch of counts."""
+"""Largest number of rows in a batch of counts."""
 
 
 @dataclass(frozen=True)
 class SparkSource(Source):
-    """A query that Spark runs, counted in one pass where its rows lie.
+    """A query that Spark runs and counts in one pass.
 
     Each partition is encoded and counted by a Python worker of Spark, which has this package in the
-    version of the driver, and only counts leave it. They are summed by Spark, and lie on the disks
-    of its executors meanwhile.
+    version of the driver, and only counts leave it. Spark sums them, and keeps them on the disks of
+    its executors meanwhile.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ class SparkSource(Source):
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        """Let Spark count the marginals that may be asked for."""
+        """Count the marginals that may be asked for in Spark."""
         with self._asked(True) as rows:
-            # Whether the columns are there depends on no row.
+            # No row decides whether the columns exist.
             _check_workers(rows.sparkSession)
             empty = reading(self.describe(), True, lambda: frame_of(rows.limit(0).toArrow()))
             encode(empty, domain)
@@ -92,7 +92,7 @@ class SparkSource(Source):
     def _summed(
         self, collect: Callable[[], pa.Table], domain: Domain, blocks: Sequence[Clique]
     ) -> CountedTable:
-        """Take what Spark counted; whatever stops it may depend on values, and shows alike."""
+        """Collect the counts; any failure may depend on values, so all raise the same error."""
         return reading_values(
             self.describe(),
             True,
@@ -100,14 +100,14 @@ class SparkSource(Source):
         )
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
-        """Let Spark count the rows (see `Source.count_records`)."""
+        """Count the rows in Spark (see `Source.count_records`)."""
         check_records_only(self, unit is not None)
         with redacted("counting the private table"), self._asked(True) as rows:
             return int(reading_values(self.describe(), True, rows.count))
 
     @contextmanager
     def _asked(self, private: bool) -> Iterator[DataFrame]:
-        """Let Spark analyse the query, of which no row is read yet."""
+        """Have Spark analyse the query; no row is read yet."""
         address = expand_variables(self.address)
         with _session(address) as session:
             rows = reading(
@@ -155,7 +155,7 @@ def _versions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _counts(rows: DataFrame, domain: Domain, cliques: Sequence[Clique]) -> DataFrame:
     # A name of a column may be anything.
-    plain = [f"c{place}" for place in range(len(domain.names))]
+    plain = [f"c{index}" for index in range(len(domain.names))]
     columns = rows.select(*(quoted(name, "`") for name in domain.names)).toDF(*plain)
     counted = columns.mapInArrow(counting(domain, cliques), "block long, cell long, n long")
     return counted.groupBy("block", "cell").agg({"n": "sum"})
@@ -164,11 +164,11 @@ def _counts(rows: DataFrame, domain: Domain, cliques: Sequence[Clique]) -> DataF
 def counting(
     domain: Domain, cliques: Sequence[Clique]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what counts the blocks of a partition's rows, in the workers of Spark.
+    """Return the function that counts the blocks of a partition's rows in Spark's workers.
 
-    The rows have a column for each attribute, in the domain's order. It gives a row ``(block, cell,
-    n)`` for each cell that occurs. A partition that cannot be counted gives a cell of -1 and no
-    reason: what a worker raises stands in logs, with values.
+    The rows have a column for each attribute, in the domain's order. The function yields a row
+    ``(block, cell, n)`` for each cell that occurs. For a partition that cannot be counted it yields
+    a cell of -1 and no reason: logs show a worker's exceptions, with values.
     """
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -229,7 +229,7 @@ def _session(address: str) -> Iterator[SparkSession]:
     if found is None:
         builder = SparkSession.builder.config("spark.ui.showConsoleProgress", "false")
         if address.startswith("local"):
-            # Its workers are of the first Python on the path elsewhere.
+            # Otherwise Spark starts the first Python on the path.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         remote = address.startswith("sc://")
         session = reading(
@@ -255,7 +255,7 @@ def _session(address: str) -> Iterator[SparkSession]:
 
 
 def _silence() -> None:
-    """Let PySpark log no exception: its text has the value that an expression failed on."""
+    """Keep PySpark from logging exceptions: they quote the value that an expression failed on."""
     from pyspark.logger import PySparkLogger
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):

@@ -11,7 +11,7 @@ from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.values import Value
 
-Places = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 
 
 def stratified_split(
@@ -109,7 +109,7 @@ def check_split(public_share: float, public_rows: float, private_share: float | 
     """Raise SpecificationError if a parameter of `stratified_split` is out of range."""
     for name, share in (("public_share", public_share), ("private_share", private_share)):
         if share is not None and not 0 <= share <= 1:
-            raise SpecificationError(f"{name} must lie in 0 to 1, got {share!r}")
+            raise SpecificationError(f"{name} must be from 0 to 1, got {share!r}")
     if not public_rows > 0 or (public_rows >= 1 and public_rows != int(public_rows)):
         raise SpecificationError(
             "public_rows must be a number of rows (1 or more) or a fraction (below 1),"
@@ -117,11 +117,11 @@ def check_split(public_share: float, public_rows: float, private_share: float | 
         )
 
 
-def _rows(table: pd.DataFrame, chosen: Places) -> pd.DataFrame:
+def _rows(table: pd.DataFrame, chosen: Indices) -> pd.DataFrame:
     return table.iloc[np.sort(chosen)].reset_index(drop=True)
 
 
-def _balanced(with_value: Places, without: Places, share: float) -> tuple[Places, Places]:
+def _balanced(with_value: Indices, without: Indices, share: float) -> tuple[Indices, Indices]:
     """Drop surplus rows of a kind until the share holds (to the nearest row)."""
     keep_with, keep_without = float(len(with_value)), float(len(without))
     if share < 1:

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Their URLs are psycopg's, too.
+# Drivers whose URLs psycopg takes too.
 _DRIVERS = (None, "psycopg", "psycopg2")
 
-# Elsewhere a query, such as DuckDB's PIVOT, may name its columns by the values of rows.
+# In other databases a query, such as DuckDB's PIVOT, may name columns by values of rows.
 _FIXED_COLUMNS = ("sqlite", "postgresql", "mysql", "mariadb", "mssql")
 
 _SECRET_OPTION = re.compile(
@@ -60,7 +60,7 @@ class SqlSource(Source):
     query
         The SQL; each column of its result needs a name of its own.
     count
-        "rows": the private table is read and counted here, whatever could count it where it lies.
+        "rows": read the private table and count it here, even if its database could count it.
     """
 
     url: str = field(repr=False)
@@ -69,7 +69,7 @@ class SqlSource(Source):
 
     @property
     def counted_by(self) -> str:
-        """``"postgres"``, if the database's kind, `count` and what is installed allow it."""
+        """``"postgres"``, if the kind of database, `count` and the installed packages allow it."""
         return "postgres" if self._can_be_counted and postgres.missing() is None else ROWS
 
     @property
@@ -103,8 +103,8 @@ class SqlSource(Source):
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Count the rows in the database (see `Source.count_records`).
 
-        The query stands as a subquery, so that no value is sent but those of the unit's column, and
-        these only where the database does not count persons itself.
+        The query becomes a subquery, so that only values of the unit's column are sent, and these
+        only if the database does not count persons itself.
         """
         within = f" FROM ({postgres.subquery(self.query)}) counted"
 
@@ -117,7 +117,7 @@ class SqlSource(Source):
             with redacted("counting the private table"), self._connection(True, True) as opened:
                 query = postgres.records_query(self.query, opened.types(), unit)
                 return opened.ask(lambda one: int(one.exec_driver_sql(query).scalar_one()))
-        # A missing column is no fault of a value, so it is looked for where there are no rows.
+        # No value decides whether the column is missing, so it is looked for without rows.
         unit.count([asked(lambda _: "*", " WHERE 1 = 0")])
         return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
 
@@ -143,7 +143,7 @@ class SqlSource(Source):
         unit, key = limit or (None, None)
         blocks = engine_blocks(domain, cliques)
         with redacted("counting the private table"), self._connection(True, True) as opened:
-            # What is refused depends on no value.
+            # No value decides whether the query is refused.
             found = opened.types()
             queries = [*postgres.counting_queries(self.query, domain, found, blocks, unit)]
             return opened.ask(
@@ -205,7 +205,7 @@ class SqlSource(Source):
 
 @dataclass(frozen=True)
 class _Opened:
-    """A connection to a source's database, that turns errors into those of `reading`."""
+    """A connection to a source's database, with the errors of `reading`."""
 
     source: SqlSource
     connection: Connection
@@ -231,7 +231,7 @@ def _connected(
 
     if snapshot:
         engine = create_engine(
-            # It binds parameters at the server.
+            # psycopg 3 binds parameters at the server.
             make_url(url).set(drivername="postgresql+psycopg"),
             isolation_level="REPEATABLE READ",
             execution_options={"postgresql_readonly": True},
@@ -252,11 +252,11 @@ def _query(connection: Connection, query: str) -> pd.DataFrame:
     result = connection.exec_driver_sql(query)
     names = list(result.keys())
     rows = result.fetchall()
-    # pandas would choose types by all rows, and NumPy a shape where cells are lists.
+    # pandas would choose types by all rows, and NumPy a shape if cells are lists.
     table = pd.DataFrame(index=pd.RangeIndex(len(rows)), columns=names, dtype=object)
-    for place in range(len(names)):
-        values = np.fromiter((row[place] for row in rows), dtype=object, count=len(rows))
-        table.isetitem(place, pd.Series(values, dtype=object).array)
+    for index in range(len(names)):
+        values = np.fromiter((row[index] for row in rows), dtype=object, count=len(rows))
+        table.isetitem(index, pd.Series(values, dtype=object).array)
     return table
 
 

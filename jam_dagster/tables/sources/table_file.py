@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.tables.domain.domain import Domain
 
-# By which pages of another version of a library may be larger.
+# Bytes that pages of another version of a library may be larger by.
 _SLACK_BYTES = 4096
 _WITH_GAPS = {"bool": "boolean", "int64": "Int64", "uint64": "UInt64"}
 
@@ -52,7 +52,7 @@ class ChunkWriter:
 class TableFile:
     """A synthetic table in a Parquet file, with a chunk of its rows in each row group.
 
-    `sha256` is that of what this process wrote; empty for a file that was found.
+    `sha256` is that of the file if this process wrote it; else empty.
     """
 
     path: Path | UPath
@@ -72,14 +72,14 @@ class TableFile:
 
     @property
     def attrs(self) -> dict[Any, Any]:
-        """What the table was marked with, as of a data frame."""
+        """The marks of the table, as in ``DataFrame.attrs``."""
         import pyarrow.parquet as pq
 
         with self.path.open("rb") as file:
             return dict(from_arrow(pq.read_schema(file).empty_table()).attrs)
 
     def chunks(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows of one row group after the other; one chunk of an empty table."""
+        """Yield the rows of one row group after the other; an empty table has one chunk."""
         import pyarrow.parquet as pq
 
         with self.path.open("rb") as file:
@@ -101,7 +101,7 @@ def first_rows(table: pd.DataFrame | TableFile) -> pd.DataFrame:
 
 
 def _described(schema: pa.Schema) -> tuple[Any, ...]:
-    """Return the columns, and all that a file says besides but for versions of libraries."""
+    """Return the columns and the metadata of a file, without versions of libraries."""
     metadata = dict(schema.metadata or {})
     try:
         said = parse_json(metadata.pop(b"pandas").decode())
@@ -116,8 +116,8 @@ def _holds_group(stored: pq.ParquetFile, group: int, expected: pq.ParquetFile) -
     import pyarrow as pa
 
     theirs, ours = stored.metadata.row_group(group), expected.metadata.row_group(0)
-    for place in range(ours.num_columns):
-        found, wanted = theirs.column(place), ours.column(place)
+    for index in range(ours.num_columns):
+        found, wanted = theirs.column(index), ours.column(index)
         # A page of few bytes could unpack to any number of them, in another compression.
         most = 2 * wanted.total_compressed_size + _SLACK_BYTES
         if found.compression != wanted.compression or found.total_compressed_size > most:
@@ -125,7 +125,7 @@ def _holds_group(stored: pq.ParquetFile, group: int, expected: pq.ParquetFile) -
     table, own = stored.read_row_group(group), expected.read()
     for name, found in zip(table.column_names, table.columns, strict=True):
         wanted = _values(own[name])
-        # Each row would take a value of its dictionary.
+        # Every row could repeat a text of the dictionary.
         if isinstance(found.type, pa.DictionaryType) and _longest(found) > _longest(own[name]):
             return False
         if not _values(found).cast(wanted.type).equals(wanted):
@@ -142,7 +142,7 @@ def _longest(texts: pa.ChunkedArray) -> int:
 
 
 def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with its values in place of their places in a dictionary."""
+    """Return a column with its values in place of indices in a dictionary."""
     kind = column.type
     return column.cast(kind.value_type) if hasattr(kind, "value_type") else column
 
@@ -156,18 +156,18 @@ class ChunkFormat:
 
     @contextmanager
     def writing(self, path: Path) -> Iterator[ChunkWriter]:
-        """Yield what writes the next chunk of a table, which is there once all were written."""
+        """Yield the writer of a table's chunks; the file exists once all are written."""
         import pyarrow.parquet as pq
 
         part = path.with_name(f"{path.name}.part")
-        # What lies there is a killed run's, or a link that somebody put there.
+        # A killed run may have left a file, or somebody a link.
         part.unlink(missing_ok=True)
         try:
             with part.open("x+b") as file:
                 with pq.ParquetWriter(file, self._schema) as writer:
                     made = ChunkWriter(lambda chunk: writer.write_table(self.arrow(chunk)))
                     yield made
-                # By its name it may be another file by then.
+                # The open file is read: the path may be of another one by now.
                 file.seek(0)
                 made.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             part.replace(path)
@@ -183,7 +183,7 @@ class ChunkFormat:
                 writer.write_table(self.arrow(chunk))
 
     def arrow(self, chunk: Chunk) -> pa.Table:
-        """Return a chunk as it is written; one of Arrow is."""
+        """Return a chunk as the Arrow table that is written."""
         import pyarrow as pa
 
         return chunk if isinstance(chunk, pa.Table) else self._arrow(chunk, self._schema)
@@ -191,7 +191,7 @@ class ChunkFormat:
     def holds(self, table: TableFile, chunks: Iterable[Chunk]) -> bool:
         """Return whether a file that another version of a library wrote has these chunks alone.
 
-        What is read of it is bounded by what the chunks take themselves.
+        The chunks' own sizes bound how much of the file is read.
         """
         import pyarrow.parquet as pq
 

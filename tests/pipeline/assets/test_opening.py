@@ -144,7 +144,7 @@ def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
 def test_too_many_attempts_are_a_refusal_and_cancel_the_run(bench: Bench) -> None:
     bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=1, **FIXED)
     assert bench.run([*GIVEN, "privacy_budget"], evaluation=OFF).success
-    with bench.ledger.opening(bench.events()[-1].key):
+    with bench.ledger.attempt(bench.events()[-1].key):
         pass
     result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     run = bench.instance.get_run_by_id(result.run_id)
@@ -256,4 +256,4 @@ def test_a_run_that_is_cancelled_says_how_it_resumes(
     result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     assert not result.success
     lines = "\n".join(entry.user_message for entry in bench.instance.all_logs(result.run_id))
-    assert "The same run, launched once more, goes on where this run stopped" in lines
+    assert "The same run, launched once more, resumes where this run stopped" in lines

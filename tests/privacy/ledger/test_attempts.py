@@ -31,14 +31,14 @@ class BadEndingError(Exception):
 
 def fail(ledger: Ledger, key: ReleaseKey, times: int = 1) -> None:
     for _ in range(times):
-        with pytest.raises(BadEndingError), ledger.opening(key, run_id="run"):
+        with pytest.raises(BadEndingError), ledger.attempt(key, run_id="run"):
             raise BadEndingError
 
 
 @contextmanager
 def paid(ledger: Ledger, key: ReleaseKey, *, run_id: str = "") -> Iterator[str]:
     """Open the private data of a release and pay, so that it ends well."""
-    with ledger.opening(key, run_id=run_id) as name:
+    with ledger.attempt(key, run_id=run_id) as name:
         yield name
         account = ledger.open_release(key, {"mechanism": 1e-3}).account("mechanism")
         account.charge(name, 1e-6)
@@ -64,15 +64,15 @@ def test_an_opening_that_pays_nothing_counts(either: Ledger, key: ReleaseKey) ->
     either.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     release = either.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05), source="ab" * 32)
     account = release.account("mechanism")
-    with either.opening(key):
+    with either.attempt(key):
         pass
     assert len(either.open_attempts("people")) == 1
     either.acknowledge("people", reason="nobody asked anything")
     for step in ("first", "second"):
-        with either.opening(key):
+        with either.attempt(key):
             account.charge(step, 1e-4)
     assert either.open_attempts("people") == []
-    with either.opening(key):
+    with either.attempt(key):
         # Neither a digest nor an end pays for anything.
         account.confirm("first", "ab" * 32)
         release.close("done")
@@ -80,7 +80,7 @@ def test_an_opening_that_pays_nothing_counts(either: Ledger, key: ReleaseKey) ->
     other = ReleaseKey("people", "counted", "d1gest")
     either.open_release(other, {"mechanism": 1e-3}, source="ab" * 32)
     for counts in (1, 2):
-        with either.opening(other):
+        with either.attempt(other):
             counting = either.release(other)
             assert counting is not None
             counting.account("mechanism").publish_records(500)
@@ -98,7 +98,7 @@ def test_failures_close_the_dataset_until_they_are_acknowledged(
     before = ledger.events(), ledger.verify().head
     fail(ledger, key, times=3)
     other = ReleaseKey("people", "another", "f00", partition="2026", edition="7")
-    with pytest.raises(AttemptsError) as refused, ledger.opening(other):
+    with pytest.raises(AttemptsError) as refused, ledger.attempt(other):
         raise AssertionError
     said = str(refused.value)
     assert "'people'" in said
@@ -108,7 +108,7 @@ def test_failures_close_the_dataset_until_they_are_acknowledged(
     assert len(ledger.open_attempts("people")) == 3
     assert ledger.acknowledge("people", reason="a typo in the domain") == 3
     assert ledger.acknowledge("people", reason="once more") == 0
-    with ledger.opening(other):
+    with ledger.attempt(other):
         pass
     # Nothing of it moves what leaves with certificates.
     assert (ledger.events(), ledger.verify().head) == before
@@ -117,7 +117,7 @@ def test_failures_close_the_dataset_until_they_are_acknowledged(
 def test_another_dataset_stays_open(ledger: Ledger, key: ReleaseKey) -> None:
     ledger.grant("places", epsilon=1.0, delta=1e-9)
     fail(ledger, key, times=3)
-    with ledger.opening(ReleaseKey("places", "yearly", "d1gest")):
+    with ledger.attempt(ReleaseKey("places", "yearly", "d1gest")):
         pass
 
 
@@ -125,9 +125,9 @@ def test_attempts_that_run_count(ledger: Ledger, key: ReleaseKey) -> None:
     with ExitStack() as running:
         for _ in range(3):
             running.enter_context(paid(ledger, key))
-        with pytest.raises(AttemptsError), ledger.opening(key):
+        with pytest.raises(AttemptsError), ledger.attempt(key):
             raise AssertionError
-    with ledger.opening(key):
+    with ledger.attempt(key):
         pass
 
 
@@ -146,7 +146,7 @@ def test_what_runs_while_it_is_acknowledged_ends_as_it_would_have(
 def test_interrupts_leave_it_open(
     ledger: Ledger, key: ReleaseKey, ending: type[BaseException]
 ) -> None:
-    with pytest.raises(ending), ledger.opening(key):
+    with pytest.raises(ending), ledger.attempt(key):
         raise ending
     assert len(ledger.open_attempts("people")) == 1
 
@@ -160,14 +160,14 @@ def test_the_officer_says_how_many(ledger: Ledger, key: ReleaseKey) -> None:
     fail(ledger, key)
     with (
         pytest.raises(AttemptsError, match="the granted number of attempts to open"),
-        ledger.opening(key),
+        ledger.attempt(key),
     ):
         raise AssertionError
     ledger.grant("people", **same, attempts=5)
     fail(ledger, key, times=4)
     with (
         pytest.raises(AttemptsError, match="the granted number of attempts to open"),
-        ledger.opening(key),
+        ledger.attempt(key),
     ):
         raise AssertionError
     ledger.verify()
@@ -178,7 +178,7 @@ def test_the_officer_says_how_many(ledger: Ledger, key: ReleaseKey) -> None:
 
 def test_a_dataset_without_a_budget_is_not_opened(ledger: Ledger, tmp_path: Path) -> None:
     stranger = ReleaseKey("strangers", "yearly", "d1gest")
-    with pytest.raises(BudgetError, match="'strangers' has no budget"), ledger.opening(stranger):
+    with pytest.raises(BudgetError, match="'strangers' has no budget"), ledger.attempt(stranger):
         raise AssertionError
     with pytest.raises(BudgetError, match="'strangers' has no budget"):
         ledger.acknowledge("strangers", reason="looked")
@@ -194,23 +194,23 @@ def test_a_renewing_budget_counts_its_period(path: Path, key: ReleaseKey) -> Non
     ledger = Ledger(path, clock=clock)
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(period="month"))
     fail(ledger, key, times=3)
-    with pytest.raises(AttemptsError, match="in 2026-03"), ledger.opening(key):
+    with pytest.raises(AttemptsError, match="in 2026-03"), ledger.attempt(key):
         raise AssertionError
     clock.set(2026, 4, 1)
     fail(ledger, key, times=2)
     # A clock that was set back lends no further attempts.
     clock.set(2026, 3, 1)
-    with pytest.raises(AttemptsError), ledger.opening(key):
+    with pytest.raises(AttemptsError), ledger.attempt(key):
         raise AssertionError
     # Under a longer period all of them count.
     clock.set(2026, 4, 2)
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(period="year"))
-    with pytest.raises(AttemptsError, match="in 2026"), ledger.opening(key):
+    with pytest.raises(AttemptsError, match="in 2026"), ledger.attempt(key):
         raise AssertionError
 
 
 def hold(url: str, opened: Any, done: Any) -> None:
-    with Ledger(url).opening(ReleaseKey("people", "yearly", "d1gest")):
+    with Ledger(url).attempt(ReleaseKey("people", "yearly", "d1gest")):
         opened.set()
         done.wait(60)
 
@@ -227,15 +227,15 @@ def test_a_killed_process_leaves_its_attempt_open(
     process.start()
     assert opened.wait(60)
     # While it runs, and once it is killed.
-    with pytest.raises(AttemptsError), ledger.opening(key):
+    with pytest.raises(AttemptsError), ledger.attempt(key):
         raise AssertionError
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    with pytest.raises(AttemptsError), ledger.opening(key):
+    with pytest.raises(AttemptsError), ledger.attempt(key):
         raise AssertionError
     ledger.acknowledge("people", reason="the machine was restarted")
-    with ledger.opening(key):
+    with ledger.attempt(key):
         pass
 
 
@@ -411,7 +411,7 @@ def test_an_altered_journal_is_found(altered: Any, statement: str, words: str) -
 
 
 def test_a_line_holds_no_cause(ledger: Ledger, key: ReleaseKey) -> None:
-    with pytest.raises(BadEndingError), ledger.opening(key):
+    with pytest.raises(BadEndingError), ledger.attempt(key):
         raise BadEndingError("sentinel-4a1c")
     (line,) = ledger.open_attempts("people")
     assert isinstance(line, Access)
@@ -419,10 +419,10 @@ def test_a_line_holds_no_cause(ledger: Ledger, key: ReleaseKey) -> None:
 
 
 def test_opening_needs_no_reservation_and_makes_none(ledger: Ledger, key: ReleaseKey) -> None:
-    with ledger.opening(key):
+    with ledger.attempt(key):
         pass
     assert ledger.release(key) is None
     ledger.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05))
-    with ledger.opening(key):
+    with ledger.attempt(key):
         pass
     ledger.verify()

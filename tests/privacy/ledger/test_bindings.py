@@ -64,7 +64,7 @@ def charge(ledger: Ledger, key: ReleaseKey, source: str = "", **given: Any) -> N
 def opened(ledger: Ledger, key: ReleaseKey, source: str, run_id: str = "") -> None:
     """Find a release's reservation, and open its table."""
     ledger.open_release(key, SHARES, source=source, run_id=run_id)
-    with ledger.opening(key, source=source, run_id=run_id):
+    with ledger.attempt(key, source=source, run_id=run_id):
         pass
 
 
@@ -257,11 +257,11 @@ def test_a_repeat_of_an_ended_release_binds_once_it_ended_well(
     released.close("ended")
     either.rebind("people", reason="the file moved")
     before = either.events()
-    with pytest.raises(ZeroDivisionError), either.opening(key, source=SLICE):
+    with pytest.raises(ZeroDivisionError), either.attempt(key, source=SLICE):
         raise ZeroDivisionError
     assert either.events() == before
     # Another run binds it to another source meanwhile.
-    with pytest.raises(SourceBindingError), either.opening(key, source=SLICE):
+    with pytest.raises(SourceBindingError), either.attempt(key, source=SLICE):
         opened(either, key, WHOLE)
     assert sources(either)[-1] == ("bound", WHOLE)
     either.verify()
@@ -276,9 +276,9 @@ def test_a_run_that_is_refused_before_it_opens_anything_binds_nothing(
     # A typing error: there is no such file, or another run is drawing.
     either.open_release(key, SHARES, source=ELSEWHERE)
     for _ in range(3):
-        with pytest.raises(ZeroDivisionError), either.opening(edition(key, "2")):
+        with pytest.raises(ZeroDivisionError), either.attempt(edition(key, "2")):
             raise ZeroDivisionError
-    with pytest.raises(AttemptsError), either.opening(key, source=ELSEWHERE):
+    with pytest.raises(AttemptsError), either.attempt(key, source=ELSEWHERE):
         pass
     assert either.events() == before
     either.acknowledge("people", reason="seen")
@@ -294,8 +294,8 @@ def test_two_runs_that_find_one_reservation_open_one_source(
     for source in (WHOLE, SLICE):
         either.open_release(key, SHARES, source=source)
     other = edition(key, "2")
-    with either.opening(key, source=WHOLE):
-        with pytest.raises(SourceBindingError), either.opening(key, source=SLICE):
+    with either.attempt(key, source=WHOLE):
+        with pytest.raises(SourceBindingError), either.attempt(key, source=SLICE):
             pass
         with pytest.raises(SourceBindingError):
             either.open_release(other, SHARES, source=SLICE)

@@ -137,7 +137,7 @@ def do_anything(url, number):
 
         def charge(key=key, source=source, step=step):
             account = ledger.open_release(key, SHARES, source=source).account("mechanism")
-            with ledger.opening(key, source=source):
+            with ledger.attempt(key, source=source):
                 account.charge(step, account.reserved / 4)
                 paid[key, step] += 1
                 account.confirm(step, "ab" * 32)

@@ -136,7 +136,7 @@ def test_the_file_is_durable_by_its_settings(ledger, path):
 
 
 def test_the_journal_cannot_be_changed_through_sql(ledger, path):
-    with ledger.opening(KEY), sqlite3.connect(path) as raw:
+    with ledger.attempt(KEY), sqlite3.connect(path) as raw:
         for statement in (
             *("UPDATE events SET units = 0", "DELETE FROM events"),
             *("UPDATE accesses SET kind = 'ended'", "DELETE FROM accesses"),

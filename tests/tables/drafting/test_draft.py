@@ -386,7 +386,7 @@ def test_all_that_cannot_be_modelled_is_left_out_at_once():
         draft = draft_table(table, infer=False)
         assert draft.domain.names == ("id", "b")
         (left_out,) = draft.left_out
-        assert (left_out.name, left_out.place) == ("a", 1)
+        assert (left_out.name, left_out.index) == ("a", 1)
         assert str(left_out).startswith(f"a: {reason}")
     with pytest.raises(DomainError, match=r"no column .* \(a: is 1 in every row; b: is missing"):
         draft_table(pd.DataFrame({"a": [1, 1], "b": None}))

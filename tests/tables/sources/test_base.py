@@ -347,7 +347,7 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
         ({"demo": "health_survey", "rows": 0}, "at least 1"),
         ({"demo": "health_survey", "rows": "a"}, "rows must be a whole number, at least 1"),
         (SPLIT | {"split": {"xml": "a"}}, "needs one of the keys"),
-        (SPLIT | {"public_share": 2}, "lie in 0 to 1"),
+        (SPLIT | {"public_share": 2}, "be from 0 to 1"),
         (SPLIT | {"public_rows": "many"}, "must be a number"),
         (SPLIT | {"value": ["f"]}, "must be a text or a number"),
         (SPLIT | {"part": "both"}, "must be one of private, public"),

@@ -269,7 +269,9 @@ def test_a_release_goes_on_as_it_began(
         InputError, match=r"counts of a database, and ibis .*jam-dagster\[warehouse"
     ):
         release(people, "d", evaluate="private")
-    assert "rows of the private table are read, for ibis" in str(release(people, "c").messages)
+    assert "rows of the private table are read here, since ibis" in str(
+        release(people, "c").messages
+    )
     assert counted[5:] == ["rows"]
 
 

@@ -156,11 +156,11 @@ def test_a_place_of_private_files(folder: Path) -> None:
     root = [place_of("closed")]
     database = source_from_config({"sql": "sqlite:///closed/x.db", "query": QUERY})
     for public in ("closed/copy.csv", "./closed/people/x.csv", "outside.csv"):
-        with pytest.raises(SpecificationError, match="lies in the private store"):
+        with pytest.raises(SpecificationError, match="is in the private store"):
             check_outside(source(public), root, "the private store")
     with pytest.raises(SpecificationError, match="Public table 'x' "):
         check_outside(PublicSources({"x": database}), root, "the private store")
-    with pytest.raises(SpecificationError, match="lies in"):
+    with pytest.raises(SpecificationError, match="is in "):
         check_outside(source("s3a://b/closed/x.csv"), ["s3://b/closed"], "the private store")
     for public in ("survey.csv", "closed.csv", "elsewhere.csv"):
         check_outside(source(public), root, "the private store")

@@ -50,8 +50,8 @@ def test_values_are_matched_by_their_text():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"public_share": 1.5}, SpecificationError, "public_share must lie in 0 to 1"),
-        ({"private_share": -0.1}, SpecificationError, "private_share must lie in 0 to 1"),
+        ({"public_share": 1.5}, SpecificationError, "public_share must be from 0 to 1"),
+        ({"private_share": -0.1}, SpecificationError, "private_share must be from 0 to 1"),
         ({"public_share": float("nan")}, SpecificationError, "public_share"),
         ({"public_rows": 0}, SpecificationError, "public_rows"),
         ({"public_rows": 10.5}, SpecificationError, "public_rows"),
