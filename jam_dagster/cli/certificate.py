@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import echo, group, print_json, public_source, tell
-from jam_dagster.cli.options import check_reason
+from jam_dagster.cli.console import echo, group, print_json, print_result, public_source, tell
+from jam_dagster.cli.ledger import event_in_json
+from jam_dagster.cli.options import AsJson, check_reason
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _PLACE = "Paths of files, if not those in the certificate"
 @app.command()
 def show(
     where: WhereArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a certificate says, without checking it.
 
@@ -120,9 +121,7 @@ def verify(
         Path | None,
         typer.Option(metavar="DIR", rich_help_panel=_PLACE, help="The model's folder."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the findings as one JSON object.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify a certificate from the files of its release, without private data.
 
@@ -195,6 +194,7 @@ def withdraw(
         str,
         typer.Option(metavar="TEXT", help="Written in the journal, and shown to who verifies it."),
     ],
+    as_json: AsJson = False,
 ) -> None:
     r"""Withdraw a certificate: from now on it fails to verify with its ledger.
 
@@ -218,9 +218,11 @@ def withdraw(
     restricted = certificate.domain.restricted
     digest = certificate.key.digest if restricted else certificate.digest
     event = Ledger(ledger).withdraw(certificate.key, digest, reason=reason)
-    tell(
+    print_result(
+        event_in_json(event),
         f"The certificate {certificate.digest[:12]} of the {certificate.key} of {event.dataset} "
         f"was withdrawn on {event.at[:10]}: {event.reason}",
+        as_json=as_json,
     )
 
 
