@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 EXCEPTIONS = Path(__file__).with_name("prose_exceptions.txt")
 # Lines of the list. The number may only fall.
 LONGEST = 191
-PAGES = ["README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+PAGES = ["README.md", "jam_dagster/SKILL.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
 
 # A pattern is searched in one sentence at a time, without its final stop.
 RULES = {
