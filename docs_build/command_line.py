@@ -13,8 +13,9 @@ from jam_dagster.cli import app
 INTRODUCTION = """# Command line
 
 `jam-dagster` makes a release without Dagster, plans one, and looks after the ledger. Results go
-to standard output, all else to standard error. The exit status is 0; 2 for bad input; 3 where the
-privacy budget does not allow it; 1 for anything else.
+to standard output, all else to standard error; with `--json` each command prints its result as
+one JSON object. The exit status is 0; 2 for bad input; 3 where the privacy budget does not allow
+it; 1 for anything else.
 """
 
 

@@ -474,9 +474,25 @@ class ReleaseKeys(Section):
     tags: dict[str, str] = Field(
         default={}, description="tags of every asset", examples=[{"domain": "census"}]
     )
+    translation: str | dict[str, Any] | None = Field(
+        default=None,
+        description="attributes of every asset, as in other components of Dagster's: keys, groups,"
+        " tags, metadata; `spec` is the asset's own spec in templates. Labels, tags and metadata"
+        " `jam/*`, stores, dependencies and partitions stay as they are",
+        examples=[{"key_prefix": "office", "metadata": {"form": "{{ spec.key.path[-1] }}"}}],
+    )
 
 
-DAGSTER_KEYS = ("schedule", "executor", "checks", "misfit", "group", "owners", "tags")
+DAGSTER_KEYS = (
+    "schedule",
+    "executor",
+    "checks",
+    "misfit",
+    "group",
+    "owners",
+    "tags",
+    "translation",
+)
 """The keys that concern Dagster alone."""
 
 KEYS = tuple(name for name in ReleaseKeys.model_fields if name not in DAGSTER_KEYS)

@@ -91,7 +91,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) ->
 def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
     modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("jam_dagster/**/*.py")}
 
-    assert modules | {"jam_dagster/py.typed"} <= set(wheel.namelist())
+    assert modules | {"jam_dagster/py.typed", "jam_dagster/SKILL.md"} <= set(wheel.namelist())
 
 
 def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:

@@ -1,8 +1,8 @@
 """The command line: `jam-dagster`.
 
-Results go to standard output, all else to standard error. The exit status is 0; 2 for bad input,
-with one line that says what is wrong and how to mend it; 3 where the privacy budget does not
-allow what was asked; 1 for anything else.
+Results go to standard output, all else to standard error; with ``--json`` a result is one JSON
+object. The exit status is 0; 2 for bad input, with one line that says what is wrong and how to mend
+it; 3 where the privacy budget does not allow what was asked; 1 for anything else.
 """
 
 import os
@@ -74,6 +74,8 @@ def _root(
     jam-dagster ledger show --ledger ledger.db
     jam-dagster certificate verify release --ledger ledger.db
     ```
+
+    `--json` prints what a command did or found as one JSON object.
 
     The exit status is 0; 2 for bad input; 3 where the privacy budget does not allow it; 1 for
     anything else, such as a run of a benchmark that failed.

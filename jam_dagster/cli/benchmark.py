@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import echo, group, stderr
+from jam_dagster.cli.console import echo, group, print_json, stderr
+from jam_dagster.cli.options import AsJson
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def run(
             "--list", rich_help_panel=HOW, help="Print the runs and an estimate, and run nothing."
         ),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Run a grid, and keep every run in one file.
 
@@ -123,7 +125,7 @@ def run(
     at_once = cores() if jobs is None else jobs
     if only_list:
         planned, _ = plan(chosen, read_rows(out), data, again=retry, limit_s=limit)
-        _print_plan(chosen, planned, at_once)
+        _print_plan(chosen, planned, at_once, as_json=as_json)
         return
     try:
         rows = run_grid(
@@ -142,7 +144,10 @@ def run(
         )
         raise
     failed = [row for row in rows if row["status"] == "failed"]
-    echo(f"{out}: {len(rows)} runs, {len(failed)} of them failed")
+    if as_json:
+        print_json({"file": str(out), "runs": len(rows), "failed": len(failed)})
+    else:
+        echo(f"{out}: {len(rows)} runs, {len(failed)} of them failed")
     for row in failed:
         console.print(
             f"failed: {row['split']}, {row['label']}, seed {row['seed']}: {row['message']}",
@@ -155,17 +160,24 @@ def run(
         raise typer.Exit(1)
 
 
-def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
+def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int, *, as_json: bool) -> None:
     from jam_dagster.cli.progress import clock
 
     if grid.description:
         stderr().print(grid.description, soft_wrap=True)
     todo = [one for one in planned if one.status is None]
     _show_outdated(planned)
+    seconds = sum(one.seconds for one in todo)
+    if as_json:
+        listed = [
+            {"run": str(one.run), "status": one.status, "seconds": one.seconds, "known": one.known}
+            for one in planned
+        ]
+        print_json({"runs": listed, "to_be_made": len(todo), "seconds": seconds / jobs})
+        return
     for one in planned:
         state = one.status or f"about {clock(one.seconds)}" + ("" if one.known else " (a guess)")
         echo(f"{one.run}: {state}")
-    seconds = sum(one.seconds for one in todo)
     guessed = sum(not one.known for one in todo)
     note = f", {guessed} of which nothing is known" if guessed else ""
     typer.echo(
@@ -227,6 +239,7 @@ def figures(
             show_default="--search, where all tables were searched",
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     r"""Draw the papers' figures from the rows of a benchmark, and sum them up.
 
@@ -239,5 +252,9 @@ def figures(
     """
     from jam_dagster.benchmark import read_frame, write_figures
 
-    for path in write_figures(read_frame(results), out, search=search):
+    written = write_figures(read_frame(results), out, search=search)
+    if as_json:
+        print_json({"files": [str(path) for path in written]})
+        return
+    for path in written:
         echo(str(path))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import echo, group, print_json, public_source, tell
-from jam_dagster.cli.options import check_reason
+from jam_dagster.cli.console import echo, group, print_json, print_result, public_source, tell
+from jam_dagster.cli.ledger import event_in_json
+from jam_dagster.cli.options import AsJson, check_reason
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _PLACE = "Paths of files, if not those in the certificate"
 @app.command()
 def show(
     where: WhereArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a certificate says, without checking it.
 
@@ -120,9 +121,7 @@ def verify(
         Path | None,
         typer.Option(metavar="DIR", rich_help_panel=_PLACE, help="The model's folder."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the findings as one JSON object.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify a certificate from the files of its release, without private data.
 
@@ -186,6 +185,45 @@ def _print_findings(findings: Sequence[Finding], certificate: Certificate) -> No
 
 
 @app.command()
+def dossier(
+    where: WhereArgument,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, a new .html file.")],
+    ledger: _ChargedLedger = None,
+    public: _PublicTables = None,
+    key: _Signers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page on what a certificate holds for NIST SP 800-226, ISO/IEC 27559 and the EHDS.
+
+    ```
+    jam-dagster certificate dossier release --out dossier.html --ledger ledger.db
+    ```
+
+    The certificate is verified first. The page has the questions of the three frameworks, what
+    the certificate holds on each, and what a person must write. It assesses nothing by itself.
+    """
+    from jam_dagster.certificates.signing import read_public
+    from jam_dagster.common.files import write_whole
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.reports.dossier import render_dossier
+
+    if out.suffix != ".html":
+        raise InputError(f"--out {out} must end in .html.")
+    if out.exists():
+        raise InputError(f"--out {out} is there already, and somebody may have written into it.")
+    page = render_dossier(
+        _path(where),
+        ledger=None if ledger is None else Ledger(ledger),
+        public=public_source(public) if public else None,
+        keys=[read_public(one) for one in key or ()],
+    )
+    write_whole(out, page.encode())
+    print_result(
+        {"file": str(out)}, f"{out}: the dossier, for a person to complete.", as_json=as_json
+    )
+
+
+@app.command()
 def withdraw(
     where: WhereArgument,
     ledger: Annotated[
@@ -195,6 +233,7 @@ def withdraw(
         str,
         typer.Option(metavar="TEXT", help="Written in the journal, and shown to who verifies it."),
     ],
+    as_json: AsJson = False,
 ) -> None:
     r"""Withdraw a certificate: from now on it fails to verify with its ledger.
 
@@ -218,9 +257,11 @@ def withdraw(
     restricted = certificate.domain.restricted
     digest = certificate.key.digest if restricted else certificate.digest
     event = Ledger(ledger).withdraw(certificate.key, digest, reason=reason)
-    tell(
+    print_result(
+        event_in_json(event),
         f"The certificate {certificate.digest[:12]} of the {certificate.key} of {event.dataset} "
         f"was withdrawn on {event.at[:10]}: {event.reason}",
+        as_json=as_json,
     )
 
 

@@ -146,6 +146,14 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, allow_nan=False))
 
 
+def print_result(result: Any, line: str, *, as_json: bool) -> None:
+    """Print what a command did: as JSON, or in one line on standard error."""
+    if as_json:
+        print_json(result)
+    else:
+        tell(line)
+
+
 @contextmanager
 def stdout_kept_clean() -> Iterator[None]:
     """Send to standard error whatever would reach standard output, also from compiled code."""

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster.cli.console import group, source, tell
+from jam_dagster.cli.console import group, print_json, source, tell
+from jam_dagster.cli.options import AsJson
 from jam_dagster.errors import InputError
 
 app = group("The attributes of the tables and their values.")
@@ -73,6 +74,7 @@ def draft(
             "--no-other", help="Do not add it: a value that is not listed is then an error."
         ),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draft a domain file from the public table, for you to correct.
 
@@ -147,15 +149,27 @@ def draft(
     draft.save(out)
     domain = draft.domain
     count = len(domain.names)
-    tell(f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}")
-    remarks = (
+    said = (
         found,
         unnamed_columns(public_source),
         draft.remark,
         draft.hint,
         wide_attributes(domain),
     )
-    for remark in filter(None, remarks):
+    remarks = list(filter(None, said))
+    if as_json:
+        print_json(
+            {
+                "file": str(out),
+                "attributes": count,
+                "cells": domain.cells_text,
+                "remarks": remarks,
+                "restricted": domain.restricted,
+            }
+        )
+        return
+    tell(f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}")
+    for remark in remarks:
         tell(remark)
     if domain.restricted:
         tell("It holds private values: neither it nor what is made with it may leave.")

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster.cli.console import group, print_json, tell
+from jam_dagster.cli.console import group, print_result
+from jam_dagster.cli.options import AsJson
 from jam_dagster.errors import InputError
 
 app = group("The contents of a release, as files for other tools.")
@@ -27,9 +28,7 @@ def marginals(
     parquet: Annotated[
         bool, typer.Option("--parquet", help="Write Parquet files in place of CSV.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object with the files.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the noisy marginals that a release measured, one table each.
 
@@ -56,7 +55,8 @@ def marginals(
         budget=(certificate.asked.epsilon, certificate.asked.delta),
         parquet=parquet,
     )
-    if as_json:
-        print_json({"files": [str(one) for one in paths]})
-        return
-    tell(f"{len(paths)} marginals, an index and a README are in {out}.")
+    print_result(
+        {"files": [str(one) for one in paths]},
+        f"{len(paths)} marginals, an index and a README are in {out}.",
+        as_json=as_json,
+    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from jam_dagster.cli.console import group, print_json, stderr, stdout, tell
+from jam_dagster.cli.console import group, print_json, print_result, stdout, tell
 from jam_dagster.cli.ledger_keys import app as key_app
 from jam_dagster.cli.options import (
+    AsJson,
     DatasetOption,
     EditionOption,
     LedgerOption,
@@ -56,6 +57,7 @@ def approve(
         bool,
         typer.Option("--withdraw", help="Take the approval back, before the release reserves."),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Approve that a release reserves, if the dataset's budget asks for approval.
 
@@ -82,13 +84,13 @@ def approve(
     key = ReleaseKey(dataset, release, specification, which, edition)
     opened = Ledger(ledger)
     if withdraw:
-        opened.withdraw_approval(key, reason=reason)
-        tell(f"No longer approved: {key_text(key)}.")
-        return
-    event = opened.approve(key, epsilon=epsilon, reason=reason)
-    tell(
-        f"Approved: {key_text(key)}. It may reserve {_limit(event, opened.balance(dataset))}.",
-    )
+        event = opened.withdraw_approval(key, reason=reason)
+        said = f"No longer approved: {key_text(key)}."
+    else:
+        event = opened.approve(key, epsilon=epsilon, reason=reason)
+        limit = _limit(event, opened.balance(dataset))
+        said = f"Approved: {key_text(key)}. It may reserve {limit}."
+    print_result(event_in_json(event), said, as_json=as_json)
 
 
 def key_text(key: ReleaseKey | None) -> str:
@@ -136,6 +138,7 @@ def move(
         typer.Option(metavar="FILE", help="Its new place: a file, or postgresql://..."),
     ],
     reason: ReasonOption,
+    as_json: AsJson = False,
 ) -> None:
     r"""Move a ledger to another place, such as from a file to PostgreSQL, and close the old one.
 
@@ -161,7 +164,10 @@ def move(
         f"place wherever {opened.location} was named: the old one is closed. The last event has "
         "the hash",
     )
-    typer.echo(proof.head)
+    if as_json:
+        print_json({"ledger": opened.moved_to, "events": proof.events, "head": proof.head})
+    else:
+        typer.echo(proof.head)
     before, now = (default_private_store(one.file, one.place) for one in (opened, Ledger(to)))
     if not carry_private_store(before, now):
         tell(
@@ -170,7 +176,9 @@ def move(
         )
 
 
-def acknowledge(ledger: LedgerOption, dataset: DatasetOption, reason: ReasonOption) -> None:
+def acknowledge(
+    ledger: LedgerOption, dataset: DatasetOption, reason: ReasonOption, as_json: AsJson = False
+) -> None:
     r"""Let private data be opened again, after attempts to open them that did not end well.
 
     ```
@@ -187,10 +195,12 @@ def acknowledge(ledger: LedgerOption, dataset: DatasetOption, reason: ReasonOpti
 
     check_reason(reason)
     counted = Ledger(ledger).acknowledge(dataset, reason=reason)
-    tell(
+    print_result(
+        {"dataset": dataset, "attempts": counted},
         f"{counted} attempt{'' if counted == 1 else 's'} to open {dataset} acknowledged."
         if counted
         else f"No attempt to open {dataset} counts: nothing is written.",
+        as_json=as_json,
     )
 
 
@@ -199,6 +209,7 @@ def rebind(
     dataset: DatasetOption,
     reason: ReasonOption,
     partition: SliceOption = "",
+    as_json: AsJson = False,
 ) -> None:
     r"""Let releases be bound to other sources, for a file or a database that has moved.
 
@@ -216,10 +227,12 @@ def rebind(
     check_reason(reason)
     bound = Ledger(ledger).rebind(dataset, partition=partition, reason=reason)
     slice_ = f", partition {partition}" if partition else ""
-    tell(
+    print_result(
+        {"dataset": dataset, "partition": partition, "releases": bound},
         f"{bound} release{'' if bound == 1 else 's'} of {dataset}{slice_} can be bound once more."
         if bound
         else f"No release of {dataset}{slice_} is bound to a source: nothing is written.",
+        as_json=as_json,
     )
 
 
@@ -247,9 +260,7 @@ def show(
         str | None, typer.Option(metavar="ID", help="Only this protected dataset.")
     ] = None,
     last: Annotated[int, typer.Option(help="How many of the last events to show.")] = 10,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, with all events.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what was granted, reserved, spent and is left, and the last events.
 
@@ -261,6 +272,7 @@ def show(
 
     Amounts are in rho, which adds up, and as the epsilon that they mean at the delta of the
     grant, which does not: a release that spends a quarter of rho spends about half of epsilon.
+    `--json` gives all events.
     """
     from jam_dagster.privacy import Ledger
 
@@ -280,15 +292,16 @@ def show(
             {
                 "datasets": [
                     {
-                        **_balance_in_json(balance, after[balance.dataset]),
+                        **_balance_in_json(balance),
+                        **_after_in_json(after[balance.dataset]),
                         **_access_in_json(balance, attempts[balance.dataset]),
                         "approval": balance.approval or "none",
-                        "approved": [_event_in_json(one) for one in approved[balance.dataset]],
+                        "approved": [event_in_json(one) for one in approved[balance.dataset]],
                     }
                     for balance in balances
                 ],
                 "moved_to": opened.moved_to,
-                "events": [_event_in_json(event) for event in events],
+                "events": [event_in_json(event) for event in events],
             }
         )
         return
@@ -400,6 +413,7 @@ def grant(
         ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Written in the journal.")] = "",
+    as_json: AsJson = False,
 ) -> None:
     r"""Grant a protected dataset its whole budget, or replace the budget that it has.
 
@@ -430,15 +444,17 @@ def grant(
         approval=cast("ApprovalName | None", approval),
         reason=reason,
     )
-    tell(
+    print_result(
+        _balance_in_json(balance),
         f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}"
         f"{_policy_text(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
         f"{' Releases wait for approval.' if balance.approval else ''}",
+        as_json=as_json,
     )
 
 
 @app.command()
-def upgrade(ledger: LedgerOption) -> None:
+def upgrade(ledger: LedgerOption, as_json: AsJson = False) -> None:
     """Bring a ledger that an earlier version made up to date.
 
     No event is rewritten, and the hash of the last stays what it was. `grant` does it too.
@@ -447,7 +463,11 @@ def upgrade(ledger: LedgerOption) -> None:
 
     opened = Ledger(ledger)
     opened.upgrade()
-    tell(f"The ledger {opened.location} is up to date.")
+    print_result(
+        {"ledger": opened.location},
+        f"The ledger {opened.location} is up to date.",
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -466,6 +486,7 @@ def close(
             "differ in nothing else.",
         ),
     ] = "",
+    as_json: AsJson = False,
 ) -> None:
     r"""Close a release that will not continue, and return what it has not spent.
 
@@ -501,14 +522,19 @@ def close(
             f"The dataset {dataset!r} has no such release: {release!r}, partition {partition!r}, "
             f"edition {edition!r}. {_open_text(others)}"
         )
-    if not still_open:
-        tell(f"The {meant[-1].key} has ended before: nothing returns.")
-        return
-    returned = still_open[0].close(reason)
+    closed = (still_open or meant)[-1]
+    returned = closed.close(reason) if still_open else 0.0
     left = opened.balance(dataset).remaining
-    tell(
-        f"The {still_open[0].key} is closed; {describe_rho(returned, delta)} returns to "
-        f"{dataset}, of which {describe_rho(left, delta)} is left.",
+    said = f"The {closed.key} has ended before: nothing returns."
+    if still_open:
+        said = (
+            f"The {closed.key} is closed; {describe_rho(returned, delta)} returns to {dataset}, "
+            f"of which {describe_rho(left, delta)} is left."
+        )
+    print_result(
+        {**vars(closed.key), "rho_returned": returned, "rho_remaining": left},
+        said,
+        as_json=as_json,
     )
 
 
@@ -520,7 +546,7 @@ def _open_text(releases: list[Release]) -> str:
 
 
 @app.command()
-def verify(ledger: LedgerOption) -> None:
+def verify(ledger: LedgerOption, as_json: AsJson = False) -> None:
     """Prove that the journal was not altered and that all balances follow from it.
 
     It prints the hash of the last event. Keep it elsewhere: a journal whose last events were cut
@@ -529,12 +555,15 @@ def verify(ledger: LedgerOption) -> None:
     from jam_dagster.privacy import Ledger
 
     verification = Ledger(ledger).verify()
+    if as_json:
+        print_json(asdict(verification))
+        return
     if (opened := verification.accesses) is not None and opened.lines:
         tell(
             f"{opened.attempts} attempts to open private data, {opened.not_ended} of which did not "
             f"end well, all in order; the last line of their journal has the hash {opened.head}",
         )
-    stderr().print(f"{verification.events} events, all in order; the last has the hash")
+    tell(f"{verification.events} events, all in order; the last has the hash")
     typer.echo(verification.head)
 
 
@@ -571,9 +600,7 @@ def _after_another(balance: Balance, events: list[Event]) -> int | None:
     return balance.remaining_units_after(size, ANOTHER if last.partition else "")
 
 
-def _balance_in_json(balance: Balance, after: int | None) -> dict[str, Any]:
-    from jam_dagster.privacy import rho_within
-
+def _balance_in_json(balance: Balance) -> dict[str, Any]:
     amounts = {
         name: getattr(balance, name)
         for name in ("granted", "reserved", "spent", "remaining", "lifetime_spent")
@@ -589,8 +616,14 @@ def _balance_in_json(balance: Balance, after: int | None) -> dict[str, Any]:
             **{name: balance.epsilon_of(rho) for name, rho in amounts.items()},
             "remaining": balance.remaining_epsilon,
         },
-        "rho_after_another_release": None if after is None or after < 0 else rho_within(after),
     }
+
+
+def _after_in_json(after: int | None) -> dict[str, Any]:
+    from jam_dagster.privacy import rho_within
+
+    left = None if after is None or after < 0 else rho_within(after)
+    return {"rho_after_another_release": left}
 
 
 def _access_in_json(balance: Balance, attempts: list[Access]) -> dict[str, Any]:
@@ -604,7 +637,8 @@ def _access_in_json(balance: Balance, attempts: list[Access]) -> dict[str, Any]:
     }
 
 
-def _event_in_json(event: Event) -> dict[str, Any]:
+def event_in_json(event: Event) -> dict[str, Any]:
+    """Return what an event says, with its kind as a text and its amount in rho."""
     said = {name: value for name, value in vars(event).items() if value not in ("", None)}
     return {**said, "kind": event.kind.value, "rho": event.rho}
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster.cli.console import group, print_json, tell
-from jam_dagster.cli.options import LedgerOption, ReasonOption, check_reason
+from jam_dagster.cli.console import group, print_json, print_result, tell
+from jam_dagster.cli.options import AsJson, LedgerOption, ReasonOption, check_reason
 
 app = group("The keys by which certificates are signed.")
 
@@ -24,6 +24,7 @@ def new(
         ),
     ],
     reason: ReasonOption = "",
+    as_json: AsJson = False,
 ) -> None:
     r"""Make a key pair, journal its public half, and print that.
 
@@ -53,15 +54,16 @@ def new(
     tell(
         f"The key {fingerprint} is known to {opened.location}; its private half is in {out}.",
     )
-    typer.echo(public_pem(signer.public), nl=False)
+    if as_json:
+        print_json({"fingerprint": fingerprint, "public": public_pem(signer.public)})
+    else:
+        typer.echo(public_pem(signer.public), nl=False)
 
 
 @app.command("list")
 def list_keys(
     ledger: LedgerOption,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, with the keys in PEM.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the public keys that the ledger knows, and which were revoked, and why."""
     from jam_dagster.certificates.signing import public_pem
@@ -98,6 +100,7 @@ def revoke(
         str, typer.Argument(metavar="KEY", help="The beginning of the key's fingerprint.")
     ],
     reason: ReasonOption,
+    as_json: AsJson = False,
 ) -> None:
     r"""Refuse any further signature with a key.
 
@@ -114,4 +117,8 @@ def revoke(
     keys = Ledger(ledger).keys
     found = keys.find(key)
     keys.revoke(found.public, reason=reason)
-    tell(f"The key {found.fingerprint} is revoked.")
+    print_result(
+        {"fingerprint": found.fingerprint, "revoked": True},
+        f"The key {found.fingerprint} is revoked.",
+        as_json=as_json,
+    )

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from jam_dagster.cli.console import echo, print_json
+from jam_dagster.cli.options import AsJson
 
 
 def mechanisms(
@@ -15,10 +16,7 @@ def mechanisms(
         str | None,
         typer.Argument(metavar="[NAME]", help="One of them; all if not given.", show_default=False),
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object, and nothing else."),
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the mechanisms, and the settings of each with their defaults.
 

@@ -40,17 +40,19 @@ PARTITION = typer.Option(
     metavar="NAME", rich_help_panel=Panel.BUDGET, help="The partition, where the release has some."
 )
 
-AS_JSON = typer.Option(
-    "--json",
-    rich_help_panel=Panel.OUTPUT,
-    help="Print the result as one JSON object, and nothing else, on standard output.",
-)
-
 LedgerOption = Annotated[
     str,
     typer.Option(
         metavar="FILE",
         help="The ledger: a file, or postgresql://user@host/database; ${VARIABLES} are expanded.",
+    ),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        rich_help_panel=Panel.OUTPUT,
+        help="Print the result as one JSON object, and nothing else, on standard output.",
     ),
 ]
 DatasetOption = Annotated[str, typer.Option(metavar="ID", help="The protected dataset.")]

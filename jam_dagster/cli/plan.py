@@ -10,9 +10,9 @@ import typer
 
 from jam_dagster.cli.console import print_json, stderr, stdout, stdout_kept_clean, tell
 from jam_dagster.cli.options import (
-    AS_JSON,
     DEFINITION,
     PARTITION,
+    AsJson,
     release_options,
     with_release_options,
 )
@@ -116,7 +116,7 @@ def plan(
             "(which needs no network).",
         ),
     ] = None,
-    as_json: Annotated[bool, AS_JSON] = False,
+    as_json: AsJson = False,
     **options: Any,
 ) -> None:
     r"""Plan a release: what it would take, cost and bring, from public data alone.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jam_dagster.cli.console import echo, group, print_json, tell
+from jam_dagster.cli.options import AsJson
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,9 +33,7 @@ OutOption = Annotated[
 def list_copies(
     private: PrivateOption = None,
     out: OutOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, with all files.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""List every file that only those may see who may see the private table.
 
@@ -62,6 +61,7 @@ def remove(
     yes: Annotated[
         bool, typer.Option("--yes", help="Remove it; without this, only show what would go.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Remove private copies, which no release needs.
 
@@ -78,17 +78,18 @@ def remove(
 
     now = datetime.now(UTC)
     chosen = [one for one in _copies(private, out) if one.is_removable(now, due=due)]
-    removed = 0
+    listed = []
     for one in chosen:
-        if not yes:
-            echo(_line(one))
-        elif remove_copy(one):
-            removed += 1
-            echo(str(one.path))
-        else:
+        if yes and not remove_copy(one):
             tell(f"Kept: {one.path} was written meanwhile.")
-    if yes:
-        tell(f"{removed} files removed.")
+            continue
+        listed.append(one)
+        if not as_json:
+            echo(str(one.path) if yes else _line(one))
+    if as_json:
+        print_json({"removed": yes, "files": [one.to_dict() for one in listed]})
+    elif yes:
+        tell(f"{len(listed)} files removed.")
     elif chosen:
         tell(f"{len(chosen)} files would go; give --yes to remove them.")
     else:

@@ -11,10 +11,10 @@ import typer
 
 from jam_dagster.cli.console import echo, print_json, source, stderr, stdout_kept_clean
 from jam_dagster.cli.options import (
-    AS_JSON,
     DEFINITION,
     PARTITION,
     PRIVATE_STORE_FOLDER,
+    AsJson,
     release_options,
     with_release_options,
 )
@@ -91,7 +91,7 @@ def synthesize(
             show_default="written with exact noise",
         ),
     ] = None,
-    as_json: Annotated[bool, AS_JSON] = False,
+    as_json: AsJson = False,
     **options: Any,
 ) -> None:
     r"""Make a synthetic table that is differentially private.

@@ -23,7 +23,7 @@ from jam_dagster.pipeline.assets.source_assets import check_source_assets
 from jam_dagster.pipeline.budget.automation import check_automation
 from jam_dagster.pipeline.budget.labels import DATASET, check_privacy_labels, check_translated
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
-from jam_dagster.pipeline.graph import LEDGER, ReleaseGraph, Translate
+from jam_dagster.pipeline.graph import LEDGER, Execute, ReleaseGraph, Translate, yield_all
 from jam_dagster.pipeline.launch import RELEASE_TAG
 from jam_dagster.pipeline.partitions import build_release_schedule, tick_of
 from jam_dagster.release.spec import ReleaseSpec
@@ -101,11 +101,18 @@ def release_definitions(
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     translate: Translate | None = None,
+    execute: Execute = yield_all,
 ) -> dg.Definitions:
     """Build the definitions of a specified release; see `build_synthetic_release`."""
     _warn_of_missing_tables(spec)
     assets = build_release_assets(
-        spec, group=group, owners=owners, tags=tags, schedule=schedule, translate=translate
+        *(spec,),
+        group=group,
+        owners=owners,
+        tags=tags,
+        schedule=schedule,
+        translate=translate,
+        execute=execute,
     )
     job = build_release_job(spec, assets, executor=executor)
     schedules = []
@@ -143,6 +150,7 @@ def build_release_assets(
     tags: Mapping[str, str] | None = None,
     schedule: str | None = None,
     translate: Translate | None = None,
+    execute: Execute = yield_all,
 ) -> list[dg.AssetsDefinition | dg.AssetSpec]:
     """Build the assets of a release, without checks, job and schedule.
 
@@ -154,6 +162,8 @@ def build_release_assets(
         As for `build_synthetic_release`.
     schedule
         When the assets are due, by which their freshness is judged; it starts nothing.
+    execute
+        Runs the step that draws; see `SyntheticRelease.execute`.
 
     Raises
     ------
@@ -178,9 +188,7 @@ def build_release_assets(
     7
     """
     tick = None if schedule is None else tick_of(spec.partitions, schedule)
-    graph = ReleaseGraph(
-        spec, group=group, owners=owners, tags=tags or {}, tick=tick, translate=translate
-    )
+    graph = ReleaseGraph(*(spec, group, owners, tags or {}, tick, translate, execute))
     with _without_preview_warnings():
         assets = [
             *public_assets(graph),

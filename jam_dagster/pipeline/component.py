@@ -2,6 +2,7 @@
 
 # Dagster reads the annotations of this class as types when it derives the YAML schema, so they
 # must not be postponed to strings.
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from jam_dagster.keys import (
 )
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.build import release_definitions
+from jam_dagster.pipeline.dagster_internals import TranslationFn, TranslationFnResolver
 from jam_dagster.pipeline.graph import LEDGER
 from jam_dagster.pipeline.yaml.configuration import (
     Configured,
@@ -93,6 +95,9 @@ class SyntheticRelease(dg.Component, Configured):
     group: str | None = None
     owners: list[str] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
+    translation: Annotated[
+        TranslationFn[dg.AssetSpec] | None, TranslationFnResolver[dg.AssetSpec](lambda spec: {})
+    ] = None
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
@@ -105,7 +110,18 @@ class SyntheticRelease(dg.Component, Configured):
 
     def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
         """Return the spec to use for an asset; override it for an organisation's conventions."""
-        return spec
+        return spec if self.translation is None else self.translation(spec, spec)
+
+    def execute(
+        self, context: dg.AssetExecutionContext, results: Iterator[dg.MaterializeResult[Any]]
+    ) -> Iterator[dg.MaterializeResult[Any]]:
+        """Run the step that draws; override it to do something before or after each result.
+
+        `results` makes the assets of the step one by one. Each result is yielded, with further
+        metadata or as it is, before the next is taken. It has no value: the tables stay
+        within the step.
+        """
+        yield from results
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Build the definitions of the release.
@@ -129,6 +145,7 @@ class SyntheticRelease(dg.Component, Configured):
                 owners=self.owners,
                 tags=self.tags,
                 translate=self.get_asset_spec,
+                execute=self.execute,
             )
 
 

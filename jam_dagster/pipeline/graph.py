@@ -1,8 +1,9 @@
 """The assets of a release: their names, keys and labels, and where each is kept."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import dagster as dg
 
@@ -28,6 +29,13 @@ LEDGER = "ledger"
 PREVIOUS = "previous_release"
 
 Translate = Callable[[dg.AssetSpec], dg.AssetSpec]
+Results = Iterator[dg.MaterializeResult[Any]]
+Execute = Callable[[dg.AssetExecutionContext, Results], Results]
+
+
+def yield_all(context: dg.AssetExecutionContext, results: Results) -> Results:
+    """Run the step that draws as it is."""
+    return results
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class ReleaseGraph:
     """Which assets a release has, how they are called, and who may see each.
 
     `translate` maps an asset's spec to the one to use. The graph takes its key, by which
-    everything else of the release knows the asset.
+    everything else of the release knows the asset. `execute` runs the step that draws.
     """
 
     spec: ReleaseSpec
@@ -44,6 +52,7 @@ class ReleaseGraph:
     tags: Mapping[str, str] = field(default_factory=dict)
     tick: str | None = None
     translate: Translate | None = None
+    execute: Execute = yield_all
 
     def __post_init__(self) -> None:
         check_names(self.spec)

@@ -56,14 +56,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-<<<<<<< HEAD
-    """A synthetic table; of one in chunks, its counts in place of its codes, and its file.
+    """A synthetic table; one in chunks has counts in place of codes, and a file.
 
     If a release has two tables, `table` has the roots, and `children` the rows of the other one.
     """
-=======
-    """A synthetic table; one in chunks has counts in place of codes, and a file."""
->>>>>>> prose
 
     codes: MarginalSource
     table: pd.DataFrame | TableFile

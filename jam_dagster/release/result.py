@@ -51,11 +51,7 @@ class Synthesis:
     report
         The report that may leave, if one was written.
     checks
-<<<<<<< HEAD
-        The findings of the checks of the synthetic table; empty if none were wanted.
-=======
         Results of the checks of the synthetic table; empty if none were wanted.
->>>>>>> prose
     checks_page
         The page of the checks; Great Expectations' own results are next to it in JSON.
     certificate

@@ -20,7 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SKILL = ROOT / "jam_dagster" / "SKILL.md"
+PAGES = [ROOT / "README.md", SKILL, *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<info>.*)$")
 _COMMENT = re.compile(r"^ *<!-- (?P<kind>not run|refused): (?P<why>.+?) -->$")

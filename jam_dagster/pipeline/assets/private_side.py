@@ -1,6 +1,5 @@
 """The one step that opens the private table, and the assets that it makes."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +15,7 @@ from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.pipeline.assets.assessment import error_metadata, verdict_on
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES, PUBLIC_RECORDS
+from jam_dagster.pipeline.assets.execution import executed
 from jam_dagster.pipeline.assets.metadata import (
     pictures,
     preview,
@@ -26,7 +26,7 @@ from jam_dagster.pipeline.assets.metadata import (
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import alert_of_refusal, refusal_ends_run
-from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.graph import ReleaseGraph, Results
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.privacy.shares import MECHANISM
@@ -40,8 +40,6 @@ from jam_dagster.reports.plot_style import png
 from jam_dagster.tables import Domain, MarginalSource, Source
 from jam_dagster.tables.sources.table_file import TableFile, first_rows
 
-_Made = Iterator[dg.MaterializeResult[Any]]
-
 
 def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
     """Build the step from the private table to the synthetic one and its error.
@@ -52,8 +50,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
     given = [*graph.public_codes, *([PUBLIC_RECORDS] if graph.spec.previous is not None else [])]
     resources = {*graph.spending_resources, *STORES, *map(graph.store, _names(graph))}
 
-    @private_step(graph, _deps(graph), ins=graph.ins("domain", *given), resources=resources)
-    def private_side(context: dg.AssetExecutionContext, domain: Domain, **inputs: Any) -> _Made:
+    def drawn(context: dg.AssetExecutionContext, domain: Domain, inputs: Any) -> Results:
         public: MarginalSource | None = inputs.get(PUBLIC_CODES)
         step = ReleaseStep(graph, context)
         source = step.checked_source("private_records")
@@ -99,6 +96,10 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     value=errors,
                     metadata=tidy(error_metadata(graph, errors, verdict)),
                 )
+
+    @private_step(graph, _deps(graph), ins=graph.ins("domain", *given), resources=resources)
+    def private_side(context: dg.AssetExecutionContext, domain: Domain, **inputs: Any) -> Results:
+        yield from executed(graph.execute, context, drawn(context, domain, inputs))
 
     return private_side
 
@@ -153,7 +154,7 @@ def _reserve(
         engine.reserve()
 
 
-def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: Domain) -> _Made:
+def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: Domain) -> Results:
     """Report what was read, of which nothing is kept; never how many rows there are."""
     graph, read = step.graph, {"source": source.describe(), "kept": "no row of it"}
     if engine.counted_by is not None:
@@ -166,7 +167,7 @@ def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: D
         yield dg.MaterializeResult(asset_key=graph.key(name), metadata=metadata)
 
 
-def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) -> _Made:
+def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) -> Results:
     """Keep the run and the synthetic table."""
     graph, run, sample = step.graph, drawn.run, drawn.sample
     for warning in run_warnings(graph, run):

@@ -6,9 +6,9 @@ the asset graph when definitions are built, before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import PrivacyLabelError
 
@@ -50,6 +50,9 @@ class PrivacyLabel(StrEnum):
     def releasable(self) -> bool:
         """Whether assets with this label may leave."""
         return self in (PrivacyLabel.PUBLIC, PrivacyLabel.DP)
+
+
+_LABELS = {str(label) for label in PrivacyLabel}
 
 
 def built(label: PrivacyLabel, *, charges: bool) -> str:
@@ -110,21 +113,11 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
 def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.AssetSpec]) -> None:
     """Refuse a translation of specs that changes what the label check relies on."""
     for one, other in zip(before, after, strict=True):
+        kinds, given = (_LABELS & spec.kinds for spec in (one, other))
         for what, wanted, found in (
-            (f"tag {LABEL_TAG}", one.tags.get(LABEL_TAG), other.tags.get(LABEL_TAG)),
-            (f"tag {CHARGES_TAG}", one.tags.get(CHARGES_TAG), other.tags.get(CHARGES_TAG)),
-            (f"tag {RESERVES_TAG}", one.tags.get(RESERVES_TAG), other.tags.get(RESERVES_TAG)),
-            (
-                f"metadata {BUILT_METADATA}",
-                one.metadata.get(BUILT_METADATA),
-                other.metadata.get(BUILT_METADATA),
-            ),
-            (
-                f"metadata {PRIVATE_SOURCE}",
-                one.metadata.get(PRIVATE_SOURCE),
-                other.metadata.get(PRIVATE_SOURCE),
-            ),
-            (f"metadata {_KEPT_BY}", one.metadata.get(_KEPT_BY), other.metadata.get(_KEPT_BY)),
+            *_reserved("tag", one.tags, other.tags),
+            *_reserved("metadata", one.metadata, other.metadata),
+            ("labels as kinds", kinds, kinds | given),
             ("partitions", _partitions(one), _partitions(other)),
             (
                 "dependencies",
@@ -136,9 +129,17 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
                 raise PrivacyLabelError(
                     f"Asset {one.key.to_user_string()} was built with {what} {_shown(wanted)} and"
                     f" translated to {_shown(found)}. Labels follow from what an asset holds:"
-                    f" let get_asset_spec (translate) keep tags and metadata jam/*, io manager and"
-                    f" deps, for instance with spec.merge_attributes."
+                    f" let get_asset_spec (translation, translate) keep tags and metadata jam/*, io"
+                    f" manager and deps, for instance with spec.merge_attributes."
                 )
+
+
+def _reserved(
+    what: str, own: Mapping[str, Any], given: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    for key in sorted({**own, **given}):
+        if key.startswith("jam/") or key == _KEPT_BY:
+            yield f"{what} {key}", own.get(key), given.get(key)
 
 
 def _partitions(spec: dg.AssetSpec) -> str | None:

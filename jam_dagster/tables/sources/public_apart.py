@@ -79,13 +79,8 @@ def check_apart(private: Source, public: Source | PublicSources | None) -> None:
 
 
 def check_outside(public: Source | PublicSources | None, roots: Iterable[str], what: str) -> None:
-<<<<<<< HEAD
-    """Raise if a public table lies in a place of private files."""
-    for name, one in _each_table(public):
-=======
     """Raise if a public table is in a folder of private files."""
-    for name, one in tables_of(public).items():
->>>>>>> prose
+    for name, one in _each_table(public):
         place = _file_of(whole(one))
         if place is None:
             continue

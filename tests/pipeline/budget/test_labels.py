@@ -114,6 +114,14 @@ def in_the_other_store(spec: dg.AssetSpec) -> dg.AssetSpec:
     return spec.with_io_manager_key("releasable_io_manager")
 
 
+def another_label_as_a_kind(spec: dg.AssetSpec) -> dg.AssetSpec:
+    return spec.merge_attributes(kinds={"public"})
+
+
+def of_another_dataset(spec: dg.AssetSpec) -> dg.AssetSpec:
+    return spec.merge_attributes(metadata={"jam/dataset": "others"})
+
+
 def past_the_budget(spec: dg.AssetSpec) -> dg.AssetSpec:
     # Dagster itself keeps the dependencies that are loaded.
     return spec.replace_attributes(
@@ -130,6 +138,7 @@ def of_private(change: Any) -> Any:
     [
         *(without_labels, without_labels_and_marks),
         *(relabelled, relabelled_with_marks, past_the_budget, in_the_other_store),
+        *(another_label_as_a_kind, of_another_dataset),
     ],
 )
 def test_translation_that_changes_labels_is_refused(bench: Bench, change: Any) -> None:

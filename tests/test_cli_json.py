@@ -1,0 +1,148 @@
+"""`--json`: every command prints its result as one JSON object."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from docs_build.command_line import commands
+from jam_dagster.benchmark.results import to_parquet
+from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.ledger.key import fingerprint_of
+from jam_dagster.privacy.private_copies import failure_of
+from tests.benchmark.conftest import data as data
+from tests.benchmark.conftest import grid_file as grid_file
+from tests.benchmark.rows import row
+from tests.cli_bench import NOISY, RELEASE, Run, synthesize
+from tests.test_cli_ledger_approval import APPROVE, ONE, PLAN
+
+WHY = ("--reason", "asked for")
+LEDGER = ("--ledger", "ledger.db")
+PEOPLE = (*LEDGER, "--dataset", "people")
+KEY = base64.b64encode(bytes(32)).decode()
+AIM = ("--mechanism", "aim", "--setting", "rounds=6")
+GRANT = ("ledger", "grant", *PEOPLE, "--epsilon", 1, "--delta", 1e-9)
+
+
+def _failure() -> None:
+    """Store the cause of a failure, which holds a private value."""
+    path = Path("private/yearly/failures/a.txt")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(failure_of({"dataset": "people", "release": "yearly"}) + b"SENTINEL")
+
+
+def _key() -> None:
+    Ledger("ledger.db").keys.add(KEY)
+
+
+def _rare_job() -> None:
+    """Put a value into the private table that no public row has."""
+    pd.DataFrame({"age": [20, 97], "job": ["baker", "SENTINEL"]}).to_csv(
+        "raw-priv.csv", index=False
+    )
+
+
+def _rows() -> None:
+    Path("rows.parquet").write_bytes(
+        to_parquet(
+            [
+                row(
+                    0,
+                    mechanism="aim",
+                    label="AIM",
+                    split="a",
+                    epsilon=1.0,
+                    seed=0,
+                    error_mean=0.2,
+                    seconds=1.0,
+                )
+            ]
+        )
+    )
+
+
+DRAFT = ("domain", "draft", "--public", "raw-pub.csv", "--out", "draft.yaml")
+STORED = ("--private", "private")
+CASES: dict[
+    str, tuple[list[Callable[[], None] | tuple[object, ...]], tuple[object, ...], set[str]]
+] = {
+    "synthesize": ([], tuple(synthesize(*RELEASE, *NOISY)), {"releasable", "verdict"}),
+    "plan": ([], (*PLAN, "--quick"), {"specification"}),
+    "mechanisms": ([], ("mechanisms",), {"jam_pgm", "aim"}),
+    "domain draft": (
+        [_rare_job],
+        (*DRAFT, "--private", "raw-priv.csv", "--research"),
+        {"file", "attributes", "cells", "remarks", "restricted"},
+    ),
+    "ledger approve": ([(*GRANT, "--approval", "required")], (*APPROVE, *ONE), {"kind", "hash"}),
+    "ledger move": ([], ("ledger", "move", *LEDGER, "--to", "new.db", *WHY), {"ledger", "head"}),
+    "ledger key new": (
+        [],
+        ("ledger", "key", "new", *LEDGER, "--out", "key.pem", *WHY),
+        {"fingerprint", "public"},
+    ),
+    "ledger key list": ([], ("ledger", "key", "list", *LEDGER), {"keys"}),
+    "ledger key revoke": (
+        [_key],
+        ("ledger", "key", "revoke", fingerprint_of(KEY), *LEDGER, *WHY),
+        {"fingerprint", "revoked"},
+    ),
+    "ledger show": ([], ("ledger", "show", *LEDGER), {"datasets", "events", "moved_to"}),
+    "ledger grant": ([], GRANT, {"dataset", "rho", "epsilon_at_delta"}),
+    "ledger upgrade": ([], ("ledger", "upgrade", *LEDGER), {"ledger"}),
+    "ledger close": (
+        [],
+        ("ledger", "close", *PEOPLE, "--release", "out", *WHY),
+        {"release", "rho_returned", "rho_remaining"},
+    ),
+    "ledger verify": ([], ("ledger", "verify", *LEDGER), {"events", "head", "accesses"}),
+    "ledger acknowledge": ([], ("ledger", "acknowledge", *PEOPLE, *WHY), {"dataset", "attempts"}),
+    "ledger rebind": ([], ("ledger", "rebind", *PEOPLE, *WHY), {"dataset", "releases"}),
+    "certificate show": ([], ("certificate", "show", "out"), {"privacy", "files"}),
+    "certificate verify": ([], ("certificate", "verify", "out"), {"passed", "releasable"}),
+    "certificate withdraw": ([], ("certificate", "withdraw", "out", *LEDGER, *WHY), {"kind", "at"}),
+    "export marginals": (
+        [tuple(synthesize(*RELEASE, "--epsilon", "0.3", "--out", "aim", *AIM))],
+        ("export", "marginals", "aim", "--out", "tables"),
+        {"files"},
+    ),
+    "private list": ([_failure], ("private", "list", *STORED), {"files"}),
+    "private remove": ([_failure], ("private", "remove", *STORED, "--yes"), {"files", "removed"}),
+    "benchmark run": (
+        [],
+        ("benchmark", "run", "grid.yaml", "--data", "data", "--list"),
+        {"runs", "to_be_made", "seconds"},
+    ),
+    "benchmark figures": ([_rows], ("benchmark", "figures", "rows.parquet"), {"files"}),
+    "demo data": (
+        [],
+        ("demo", "data", "--out", "demo", "--private-rows", 50, "--public-rows", 20),
+        {"files"},
+    ),
+}
+
+
+@pytest.mark.parametrize("command", [name.removeprefix("jam-dagster ") for name, _ in commands()])
+def test_a_result_is_one_json_object(
+    released: Run, data: Path, grid_file: Path, command: str
+) -> None:
+    for name in (data, grid_file):
+        name.rename(name.name)
+    before, arguments, keys = CASES[command]
+    for step in before:
+        if callable(step):
+            step()
+        else:
+            assert released(*step).exit_code == 0
+
+    done = released(*arguments, "--json")
+
+    assert done.exit_code == 0, done.output
+    (line,) = done.stdout.splitlines()
+    assert keys <= json.loads(line).keys()
+    assert "SENTINEL" not in done.output
