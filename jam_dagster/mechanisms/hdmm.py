@@ -204,9 +204,9 @@ class HdmmPgm(ResidualMechanism, GraphicalMechanism):
     - The strategy is that of `Hdmm`. The authors' HDMM+PGM weights the workload's own marginals
       (OPT_+), whose errors are no smaller.
     - The model is fitted to the workload's marginals and those within them, each weighted by one
-      over the variance of its cells. Where a table can have all of them, the weights do not matter;
-      elsewhere they leave out that the noise of marginals that share attributes is related. Without
-      the smaller ones errors are up to a fifth larger.
+      over the variance of its cells. If a table can have all of them, the weights do not matter;
+      else they leave out that the noise of marginals that share attributes is related. Without the
+      smaller ones errors are up to a fifth larger.
     """
 
     size_limit_mb: float = size_limit_setting()
