@@ -1,0 +1,102 @@
+"""Rows of a synthetic table that are like others, whose values these may take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.tables.domain.domain import Domain
+
+_LARGEST_TABLE = 2**20
+_FRACTION = 2**20
+
+
+def alike_rows(
+    columns: Sequence[npt.NDArray[Any]],
+    donors: npt.NDArray[np.intp],
+    rows: npt.NDArray[np.intp],
+    rng: np.random.Generator,
+    *,
+    least: int = 1,
+) -> npt.NDArray[np.intp]:
+    """Return for each row a random donor that has the same codes.
+
+    Parameters
+    ----------
+    columns
+        Codes of all rows, the most important column first. If a row has fewer than `least` donors
+        that agree in all, the last columns are left out.
+    donors, rows
+        The rows that may be returned, at least one, and the rows to find one for.
+
+    Returns
+    -------
+    array of shape (number of `rows`,)
+        One of `donors` for each.
+    """
+    # Records with equal codes in the first columns have equal numbers.
+    given, wanted = [np.zeros(len(donors), np.intp)], [np.zeros(len(rows), np.intp)]
+    for column in columns:
+        both = np.concatenate([given[-1], wanted[-1]]) * (int(column.max(initial=0)) + 1)
+        both += np.concatenate([column[donors], column[rows]])
+        both = np.unique(both, return_inverse=True)[1]
+        given.append(both[: len(donors)])
+        wanted.append(both[len(donors) :])
+    found = np.full(len(rows), -1, dtype=np.intp)
+    for numbers, sought in zip(given[::-1], wanted[::-1], strict=True):
+        waiting = np.flatnonzero(found < 0)
+        if not len(waiting):
+            break
+        order = np.argsort(numbers, kind="stable")
+        first = np.searchsorted(numbers[order], sought[waiting], side="left")
+        last = np.searchsorted(numbers[order], sought[waiting], side="right")
+        chosen = first + np.floor(rng.random(len(waiting)) * (last - first)).astype(np.intp)
+        enough = last - first >= (least if numbers is not given[0] else 1)
+        found[waiting[enough]] = donors[order[chosen[enough]]]
+    return found
+
+
+def most_dependent(
+    domain: Domain,
+    codes: Mapping[str, npt.NDArray[np.intp]],
+    names: Collection[str],
+    others: Collection[str],
+    rows: npt.NDArray[np.intp],
+) -> list[str]:
+    """Return attributes by how well they predict some in some rows, by Goodman-Kruskal's tau.
+
+    The best comes first. The sums are of integers, the same on every machine.
+
+    Parameters
+    ----------
+    domain, codes
+        The attributes, and their codes by name.
+    names, others
+        What is predicted, and what may predict it.
+    rows
+        The rows that count.
+    """
+    scores = []
+    for place, other in enumerate(domain.names):
+        if other not in others:
+            continue
+        score, counted = 0, 0
+        for name in names:
+            cells = domain.sizes[other] * domain.sizes[name]
+            if cells > _LARGEST_TABLE:
+                continue
+            counted += 1
+            paired = codes[other][rows] * domain.sizes[name] + codes[name][rows]
+            table = np.bincount(paired, minlength=cells).reshape(-1, domain.sizes[name])
+            squares = (table.astype(np.int64) ** 2).sum(axis=1)
+            score += sum(
+                square * _FRACTION // total
+                for square, total in zip(squares.tolist(), table.sum(axis=1).tolist(), strict=True)
+                if total
+            )
+        if counted:
+            scores.append((-score, place))
+    return [domain.names[place] for _, place in sorted(scores)]
