@@ -41,9 +41,49 @@ def test_a_preset_says_what_this_version_lacks(data: Path, monkeypatch: pytest.M
     done = called("run", "quick", "--data", data, "--split", "small", "--list")
 
     assert done.exit_code == 0, done.output
-    assert "mst is skipped: this version of jam_dagster has no such mechanism." in done.stderr
+    assert "mst is left out: This version of jam_dagster has no such mechanism." in done.stderr
     assert "small, JAM-PGM, epsilon 10, seed 2" in done.stdout
     assert "MST" not in done.stdout
+
+
+LEFT_OUT = {
+    ".": {name: set[str]() for name in ("aim_paper", "jam_paper", "pmw_pub_paper", "gem_paper")},
+    "paper": {
+        "aim_paper": {"adult"},
+        "jam_paper": set(),
+        "pmw_pub_paper": set(),
+        "gem_paper": {"adult"},
+    },
+    "whole": {
+        "aim_paper": {"salary"},
+        "jam_paper": {"adult_pub025_01", "adult_pub075_01", "titanic", "salary"},
+        "pmw_pub_paper": {
+            "adult_pub025_01",
+            "adult_pub075_01",
+            *(f"adult_pub025_01_{rows}" for rows in (32, 324, 1620)),
+        },
+        "gem_paper": {"adult_pub025_01"},
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", LEFT_OUT)
+def test_the_papers_presets_list_what_the_tables_at_hand_allow(
+    jam_data: Path, tmp_path: Path, folder: str
+) -> None:
+    place = jam_data / folder
+    for preset, left_out in LEFT_OUT[folder].items():
+        splits = {one.name for one in load_grid(preset).splits}
+
+        done = called("run", preset, "--data", place, "--list", "--out", tmp_path / "rows.parquet")
+
+        assert done.exit_code == 0, done.output
+        *runs, total = done.stdout.splitlines()
+        assert {line.split(",")[0] for line in runs} == splits - left_out
+        assert total.startswith(f"{len(runs)} runs, ")
+        for split in left_out:
+            assert f"{split} is left out: {place} holds no split" in done.stderr
 
 
 def test_the_status_tells_that_a_run_failed_after_all_were_made(
@@ -94,6 +134,7 @@ def stored(one: Planned, status: str = "done") -> Row:
         (("run", "smoke", "--mechanism", "magic"), "no mechanism 'magic'"),
         (("run", "smoke", "--jobs", "0"), "jobs must be at least 1"),
         (("run", "smoke", "--split", "nowhere", "--data", "."), "holds no split 'nowhere'"),
+        (("run", "aim_paper", "--split", "adult", "--data", "."), "holds no split 'adult'"),
         (("figures", "absent.parquet"), "absent.parquet is missing"),
     ],
 )

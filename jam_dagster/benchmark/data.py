@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -160,6 +160,22 @@ class SplitFiles:
         """Whether there is a public table; published splits have one, unless all is private."""
         return not self.all_private and (self.private is None or self.public is not None)
 
+    @property
+    def _published_name(self) -> str | None:
+        """The name of the published tables; None for others."""
+        place = self.of or self.name
+        return None if self.private is not None or place == SIMULATED else place
+
+    def missing(self, data: Path | None = None) -> str | None:
+        """Return why published tables are not below the folder of `load`; None if they are."""
+        if self._published_name is None:
+            return None
+        try:
+            _place(self._published_name, data, whole=self.all_private)
+        except SourceError as error:
+            return str(error)
+        return None
+
     def load(self, data: Path | None = None) -> Split:
         """Read the tables, below the folder of published ones (that of JAM_DATA if not given).
 
@@ -193,14 +209,13 @@ class SplitFiles:
                 records = source_from_config(self.public).read(private=False)
                 public = encode(records, domain, private=False)
             return _checked(Split(self.name, private, public, self.name))
-        place = self.of or self.name
-        if place == SIMULATED:
+        if self._published_name is None:
             split = _small_survey()
         else:
-            split = _published(place, data, whole=self.all_private)
+            split = _published(self._published_name, data, whole=self.all_private)
         if self.all_private and split.public is not None:
             split = Split(self.name, _joined(split.private, split.public), None)
-        return _checked(Split(self.name, split.private, split.public, of=place))
+        return _checked(Split(self.name, split.private, split.public, of=self.of or self.name))
 
 
 def _joined(one: EncodedTable, other: EncodedTable) -> EncodedTable:
@@ -209,9 +224,19 @@ def _joined(one: EncodedTable, other: EncodedTable) -> EncodedTable:
 
 
 def _published(name: str, data: Path | None, *, whole: bool) -> Split:
-    """Read ``<data>/paper/<name>/{domain.json,priv.csv,pub.csv}``, or the same without paper/.
+    """Read a split of the folder of published tables."""
+    file, parts = _place(name, data, whole=whole)
+    domain = Domain.load(file)
+    tables = [
+        EncodedTable.from_frame(domain, pd.read_csv(file.parent / f"{part}.csv")) for part in parts
+    ]
+    return Split(name, tables[0], tables[1] if parts[1:] else None)
 
-    Tables that are not split are read from ``<data>/whole/<name>/{domain.json,table.csv}``.
+
+def _place(name: str, data: Path | None, *, whole: bool) -> tuple[Path, Sequence[str]]:
+    """Return the domain file of a split, in ``paper/<name>`` or ``<name>``, and its tables' names.
+
+    A split whose rows are all private may be one table in ``whole/<name>`` or ``<name>`` instead.
     """
     root = data or os.environ.get(FOLDER_VARIABLE)
     if not root:
@@ -221,27 +246,24 @@ def _published(name: str, data: Path | None, *, whole: bool) -> Split:
             f"repository, with --data or the variable {FOLDER_VARIABLE}. "
             f"Without it there is {SIMULATED}, which is simulated."
         )
-    below = Path(root) / "paper" if (Path(root) / "paper").is_dir() else Path(root)
-    parts = ["priv", "pub"]
-    if whole and not (below / name).is_dir() and (Path(root) / "whole" / name).is_dir():
-        below, parts = Path(root) / "whole", ["table"]
-    folder = below / name
-    # The authors' repository names it after the split.
-    domains = [path for path in folder.glob("*domain.json") if path.is_file()]
-    if not domains:
-        known = sorted({path.parent.name for path in below.glob("*/*domain.json")})
-        raise SourceError(
-            f"{below} holds no split {name!r} (a folder with domain.json, priv.csv and pub.csv); "
-            f"it holds {', '.join(known) or 'none'}."
-        )
-    domain = Domain.load(domains[0])
-    tables = []
-    for part in parts:
-        path = folder / f"{part}.csv"
-        if not path.is_file():
-            raise SourceError(f"The split {name!r} has no {path.name} in {folder}.")
-        tables.append(EncodedTable.from_frame(domain, pd.read_csv(path)))
-    return Split(name, tables[0], tables[1] if parts[1:] else None)
+    kinds = {"paper": ("priv", "pub")} | ({"whole": ("table",)} if whole else {})
+    known: set[str] = set()
+    for kind, parts in kinds.items():
+        for below in (Path(root) / kind, Path(root)):
+            # The authors' repository names the domain file after the split.
+            found = {
+                path.parent.name: path
+                for path in below.glob("*/*domain.json")
+                if all((path.parent / f"{part}.csv").is_file() for part in parts)
+            }
+            if name in found:
+                return found[name], parts
+            known |= set(found)
+    files = " or ".join(" and ".join(f"{one}.csv" for one in parts) for parts in kinds.values())
+    raise SourceError(
+        f"{root} holds no split {name!r} (a folder with domain.json, {files}); "
+        f"it holds {', '.join(sorted(known)) or 'none'}."
+    )
 
 
 def _checked(split: Split) -> Split:

@@ -33,6 +33,7 @@ from jam_dagster.privacy import Budget
 
 _Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _ORDER = ("smoke", "quick")
+_NO_MECHANISM = "This version of jam_dagster has no such mechanism."
 
 
 def _some(given: object, info: ValidationInfo) -> object:
@@ -137,11 +138,23 @@ class _GridFile(_Keys):
 class Grid(_GridFile):
     """A benchmark: the keys of a file (see `load_grid`), and its name.
 
-    `missing` names the mechanisms of a preset that this version lacks.
+    `preset` is whether it comes with the package; `missing` says why each mechanism or split of a
+    preset that is not there is left out.
     """
 
     name: str
-    missing: tuple[str, ...] = ()
+    preset: bool = False
+    missing: dict[str, str] = {}
+
+    def at_hand(self, data: Path | None = None) -> Grid:
+        """Return a preset without the splits that the folder of published tables lacks.
+
+        A grid of one's own is returned as it is: a split that is not there is an error.
+        """
+        if not self.preset:
+            return self
+        reasons = {one.name: one.missing(data) for one in self.splits}
+        return self.changed(missing=self.missing | {k: v for k, v in reasons.items() if v})
 
     def narrowed(
         self,
@@ -215,14 +228,15 @@ class Grid(_GridFile):
             If a mechanism does not take its settings, or needs a public table where there is none.
         """
         drawn: list[Run] = []
-        for split in self.splits:
+        there = [one for one in self.splits if one.name not in self.missing]
+        for split in there:
             for one in self.mechanisms:
                 if one.splits is None or split.name in one.splits:
                     self._check_public(split, one)
                     drawn += self._of(split, one)
         drawn.sort(key=lambda run: run.seed or 0)
         if self.baselines:
-            drawn = [run for split in self.splits for run in self._baselines(split)] + drawn
+            drawn = [run for split in there for run in self._baselines(split)] + drawn
         # An explicit default value makes the same run.
         once: dict[str, Run] = {}
         for run in drawn:
@@ -345,7 +359,7 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
         except yaml.YAMLError as error:
             raise SpecificationError(f"it is not YAML: {error}") from None
         given = dict(content) if isinstance(content, Mapping) else content
-        missing: list[str] = []
+        missing: dict[str, str] = {}
         if isinstance(given, dict):
             if isinstance(splits := given.get("splits"), list):
                 given["splits"] = [
@@ -355,8 +369,8 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
                 given["mechanisms"] = list(MECHANISMS)
             if isinstance(entries := given.get("mechanisms"), list):
                 made = [_contender(one) for one in entries]
-                missing = [one.mechanism for one in made if one.mechanism not in MECHANISMS]
-                missing = list(dict.fromkeys(missing)) if preset else []
+                lacking = [one.mechanism for one in made if one.mechanism not in MECHANISMS]
+                missing = dict.fromkeys(lacking if preset else (), _NO_MECHANISM)
                 given["mechanisms"] = [one for one in made if one.mechanism not in missing]
         keys = _GridFile.of(given)
         contenders = _with_shared(keys, check=not missing)
@@ -365,7 +379,8 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
         _check_splits([one.name for one in keys.splits], contenders)
         # Any epsilon serves to check delta.
         Budget(1.0, keys.delta)
-        return Grid(**{**dict(keys), "mechanisms": contenders}, name=name, missing=tuple(missing))
+        about = {"name": name, "preset": preset, "missing": missing}
+        return Grid(**{**dict(keys), "mechanisms": contenders}, **about)
 
 
 def _contender(entry: object) -> Contender:

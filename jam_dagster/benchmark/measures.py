@@ -265,23 +265,22 @@ def means(runs: pd.DataFrame, by: list[str]) -> list[dict[str, Any]]:
     return made
 
 
-def ratios(runs: pd.DataFrame, to: str = "aim") -> list[tuple[str, float, int]]:
+def ratios(runs: pd.DataFrame, to: str = "aim") -> pd.DataFrame:
     """Return the mean error of each line over that of a mechanism, and the number of ratios.
 
-    A ratio is that of the means over seeds in a panel at an epsilon; their geometric mean counts.
-    The lines are sorted by it.
+    A ratio is that of the means over seeds in a panel at an epsilon. The columns are the epsilons,
+    with geometric means over panels, then ``all``, the geometric mean of all ratios, by which the
+    lines are sorted, and ``of``, how many these are. Empty without runs of the mechanism.
     """
-    errors = runs.astype({"error_mean": float}).groupby(["label", "split", "epsilon"])["error_mean"]
+    means = runs.astype({"error_mean": float}).pivot_table(
+        "error_mean", index=["split", "epsilon"], columns="label"
+    )
     plain = runs.loc[runs["mechanism"] == to, "label"].unique()
     if len(plain) == 0:
-        return []
-    means = errors.mean()
-    base = means[plain[0]]
-    found = []
-    for name in dict.fromkeys(runs["label"]):
-        logs = np.log((means[name] / base).dropna())
-        found.append((str(name), float(np.exp(logs.mean())), len(logs)))
-    return sorted((one for one in found if one[2]), key=lambda one: one[1])
+        return means.iloc[:0]
+    logs = np.log(means.div(means[plain[0]], axis="index"))
+    made = np.exp(logs.groupby("epsilon").mean()).T
+    return made.assign(all=np.exp(logs.mean()), of=logs.count()).query("of > 0").sort_values("all")
 
 
 def _or_none(value: float) -> float | None:

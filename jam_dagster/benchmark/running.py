@@ -14,7 +14,7 @@ from jam_dagster.benchmark.grid import Grid
 from jam_dagster.benchmark.results import Results, Row
 from jam_dagster.benchmark.run_process import RunProcess
 from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, Run
-from jam_dagster.errors import JamError, SpecificationError
+from jam_dagster.errors import JamError, SourceError, SpecificationError
 from jam_dagster.version import __version__
 
 _LOOK_SECONDS = 0.05
@@ -189,6 +189,8 @@ def run_grid(
     ------
     InputError
         If the grid, a split or the file is invalid.
+    SourceError
+        If a preset has no split that is there.
     SpecificationError
         If `jobs` or `limit_s` is out of range.
     """
@@ -198,6 +200,10 @@ def run_grid(
         raise SpecificationError(f"the limit of a run must be above 0 seconds, got {limit_s}.")
     with Results.opened(path) as results:
         planned, splits = plan(grid, results.rows, data, again=again, limit_s=limit_s)
+        if not planned:
+            raise SourceError(
+                f"No table of the grid {grid.name!r} is there: {next(iter(grid.missing.values()))}"
+            )
         results.relabel({one.key: one.run.title for one in planned})
         on_plan(planned)
         waiting = [one.run for one in planned if one.status is None]

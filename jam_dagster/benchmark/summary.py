@@ -74,7 +74,8 @@ def markdown(frame: pd.DataFrame, drawn: Sequence[Figure], *, search: bool) -> s
         lines += ["", f"![{one.name.replace('_', ' ')}]({one.name}.svg)", "", one.caption]
     baselines = {title: levels(frame, name) for name, title in BASELINES.items()}
     runs = main_runs(frame)
-    if pooled := ratios(runs):
+    pooled = ratios(runs)
+    if not pooled.empty:
         lines += ["", "## Ratio to AIM", "", *_ratio_table(pooled)]
     for panel, own in runs.groupby("split", sort=False):
         split = str(panel)
@@ -101,11 +102,15 @@ def _provenance(frame: pd.DataFrame, *, search: bool) -> Iterator[str]:
     yield "- Noise: seeded, for research: nothing was charged to a ledger"
 
 
-def _ratio_table(pooled: Sequence[tuple[str, float, int]]) -> Iterator[str]:
-    yield "Geometric mean, over splits and budgets, of the mean error over AIM's."
+def _ratio_table(pooled: pd.DataFrame) -> Iterator[str]:
+    yield "Mean error over AIM's: the geometric mean over splits, and over splits and budgets."
     yield ""
-    lines = ([name, f"{ratio:.2f}", str(count)] for name, ratio, count in pooled)
-    yield from _table(["mechanism", "ratio", "splits and budgets"], lines)
+    epsilons = [f"epsilon {one:g}" for one in pooled.columns[:-2]]
+    lines = (
+        [name, *("" if one != one else f"{one:.2f}" for one in mean), f"{of:.0f}"]
+        for name, *mean, of in pooled.itertuples()
+    )
+    yield from _table(["mechanism", *epsilons, "all", "splits and budgets"], lines)
 
 
 def _errors(split: str, own: pd.DataFrame) -> Iterator[str]:

@@ -26,7 +26,8 @@ DATA = typer.Option(
     rich_help_panel=WHAT,
     envvar="JAM_DATA",
     help="The folder of published tables: SPLIT/ or paper/SPLIT/ with domain.json, priv.csv and "
-    "pub.csv.",
+    "pub.csv, and whole/SPLIT/ with table.csv where all rows are private. A preset leaves out "
+    "tables that are not there.",
 )
 
 
@@ -113,13 +114,13 @@ def run(
 
     console = stderr()
     chosen = load_grid(grid)
-    for name in chosen.missing:
-        console.print(
-            f"{name} is skipped: this version of jam_dagster has no such mechanism.", soft_wrap=True
-        )
     chosen = chosen.narrowed(
         splits=split or (), mechanisms=mechanism or (), epsilons=epsilon or (), seeds=seeds
     )
+    # A split that the caller names is never left out.
+    chosen = chosen if split else chosen.at_hand(data)
+    for name, reason in chosen.missing.items():
+        console.print(f"{name} is left out: {reason}", soft_wrap=True)
     if out.suffix != ".parquet":
         raise InputError(f"--out {out} must end in .parquet.")
     at_once = cores() if jobs is None else jobs

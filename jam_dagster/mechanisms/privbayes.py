@@ -16,7 +16,7 @@ import numpy as np
 
 from jam_dagster.mechanisms.base import Mechanism, attributes_of, check_share, subsets_of
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.mechanisms.loops.dependence import independence_error
+from jam_dagster.mechanisms.loops.dependence import joint_dependence
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limit_setting
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.settings import setting
@@ -114,7 +114,7 @@ class NetworkMechanism(Mechanism, ABC):
 
         def scores() -> np.ndarray:
             found = {
-                clique: dependence(counts, clique.index(options[clique]))
+                clique: joint_dependence(counts, clique.index(options[clique]))
                 for block in ctx.counts(list(options))
                 for clique, counts in block.items()
             }
@@ -269,11 +269,3 @@ def options_of(
     options = {clique: name for clique, name in found.items() if clique not in within}
     alone = [name for name in left if name not in options.values()]
     return options | {domain.canonical((name,)): name for name in alone}
-
-
-def dependence(counts: np.ndarray, axis: int) -> float:
-    """Return ``||n_xP - n_x n_P / n||_1`` of the attribute on an axis and of all others, in counts.
-
-    The others are one joint attribute.
-    """
-    return independence_error(np.moveaxis(counts, axis, 0).reshape(counts.shape[axis], -1))

@@ -93,9 +93,7 @@ class PrivMrf(GraphicalMechanism):
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return the number of marginals, the initial ones included."""
-        return self._marginals(len(attributes_of(workload)))
-
-    def _marginals(self, attributes: int) -> int:
+        attributes = len(attributes_of(workload))
         return attributes + int(self.t * attributes)
 
     def check_budget(self, rho: float) -> None:
@@ -111,7 +109,8 @@ class PrivMrf(GraphicalMechanism):
             If `rho` is too little for a draw, or a pair of attributes is too large to be counted.
         """
         names = attributes_of(workload)
-        check_share(MEASURES * rho, self._marginals(len(names)), remedy="use fewer attributes")
+        rounds = self.expected_rounds(domain, workload)
+        check_share(MEASURES * rho, rounds, remedy="use fewer attributes")
         check_share(SCORES * rho, MOST_STEPS, remedy="use fewer attributes")
         check_pairs(domain, names, "PrivMRF scores")
 
@@ -247,23 +246,14 @@ class Networks:
 
     def largest(self, placed: Sequence[str], cells: float) -> list[Clique]:
         """Return the sets of at most five attributes within some cells that no other one is in."""
-        sizes = self.domain.sizes
         within = [
             parents
             for degree in range(min(len(placed), MOST_PARENTS) + 1)
             for parents in combinations(placed, degree)
             if self.domain.size(parents) <= cells
         ]
-        return [
-            parents
-            for parents in within
-            if len(parents) == MOST_PARENTS
-            or not any(
-                self.domain.size(parents) * sizes[name] <= cells
-                for name in placed
-                if name not in parents
-            )
-        ]
+        smaller = {one[:place] + one[place + 1 :] for one in within for place in range(len(one))}
+        return [parents for parents in within if parents not in smaller]
 
     def merit(self, name: str, parents: Clique) -> float:
         """Return ``sum_p R_xp / sqrt(max(1, |P| + sum_(p, q) R_pq))``."""

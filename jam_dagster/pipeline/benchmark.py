@@ -190,7 +190,7 @@ def _draw(
     """Gather the rows that are there and are of today's runs, and draw them."""
     there = [path for one in partitions if (path := _path(folder, one)).exists()]
     made = gather(there) if there else []
-    planned, _ = plan(grid, made, data)
+    planned, _ = plan(grid.at_hand(data), made, data)
     # A partition's name says nothing of degree, delta, tables, or the defaults of settings.
     titles = {one.key: one.run.title for one in planned if one.status is not None}
     rows: list[Row] = [{**row, "label": titles[row["key"]]} for row in made if row["key"] in titles]

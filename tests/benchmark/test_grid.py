@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import Run, load_grid, plan, presets, read_rows
+from jam_dagster.benchmark import Run, load_grid, plan, presets, read_rows, run_grid
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.errors import (
     InputError,
@@ -409,6 +409,32 @@ def test_all_rows_may_be_private(data: Path) -> None:
     assert not alone.has_public
     with pytest.raises(SourceError, match="holds no split 'alone'"):
         SplitFiles("alone").load(data)
+
+
+def test_a_preset_leaves_out_the_tables_that_are_not_there(data: Path, tmp_path: Path) -> None:
+    (data / "paper" / "small").rename(data / "paper" / "titanic")
+    adult = data / "whole" / "adult"
+    adult.mkdir(parents=True)
+    (data / "paper" / "other" / "domain.json").rename(adult / "domain.json")
+    (data / "paper" / "other" / "priv.csv").rename(adult / "table.csv")
+    grid = load_grid("aim_paper")
+
+    made = {folder: grid.at_hand(data / folder) for folder in (".", "paper", "whole")}
+
+    assert {folder: {run.split for run in one.runs()} for folder, one in made.items()} == {
+        ".": {"adult", "titanic"},
+        "paper": {"titanic"},
+        "whole": {"adult"},
+    }
+    assert made["paper"].missing["adult"] == (
+        f"{data / 'paper'} holds no split 'adult' (a folder with domain.json, priv.csv and pub.csv "
+        "or table.csv); it holds titanic."
+    )
+    with pytest.raises(SourceError, match=r"grid .jam_paper. is there: .*adult_pub"):
+        run_grid(load_grid("jam_paper").at_hand(adult), tmp_path / "rows.parquet", data=adult)
+    own = load_grid(written(tmp_path, "splits: [a]\nmechanisms: [aim]\nepsilons: [1]"))
+    with pytest.raises(SourceError, match="holds no split 'a'"):
+        plan(own.at_hand(data), [], data)
 
 
 def test_the_size_of_the_public_table_is_an_axis(data: Path, tmp_path: Path) -> None:

@@ -160,12 +160,19 @@ def test_ratios_to_aim_are_pooled_over_what_both_have() -> None:
     made = comparison(0.1) + comparison(0.4, **other) + comparison(0.2, split="t")
     made += comparison(0.2, split="t", **other) + comparison(9.0, split="u", **other)
 
-    assert ratios(main_runs(pd.DataFrame(made))) == [
-        ("AIM", pytest.approx(1.0), 4),
-        # The geometric mean of 4 and 1; AIM has no run on the third split.
-        ("MST", pytest.approx(2.0), 4),
-    ]
-    assert ratios(main_runs(pd.DataFrame(comparison(0.4, **other)))) == []
+    made += comparison(0.1, split="v")[:2] + comparison(0.4, split="v", **other)[:2]
+    frame = pd.DataFrame(made)
+
+    found = ratios(main_runs(frame))
+
+    assert found.index.tolist() == ["AIM", "MST"]
+    assert found.loc["AIM"].tolist() == pytest.approx([1.0, 1.0, 1.0, 5.0])
+    # Geometric means of 4, 1 and 4, of 4 and 1, and of all five; AIM has no run on the third split.
+    assert found.loc["MST"].tolist() == pytest.approx([16 ** (1 / 3), 2.0, 64 ** (1 / 5), 5.0])
+    text = markdown(frame, [], search=False)
+    assert "| mechanism | epsilon 1 | epsilon 10 | all | splits and budgets |" in text
+    assert "| MST | 2.52 | 2.00 | 2.30 | 5 |" in text
+    assert ratios(main_runs(pd.DataFrame(comparison(0.4, **other)))).empty
 
 
 def test_a_round_takes_its_part_of_the_mechanism() -> None:

@@ -10,12 +10,8 @@ import pytest
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
 from jam_dagster.mechanisms.base import subsets_of
-from jam_dagster.mechanisms.privbayes import (
-    PrivBayes,
-    PrivBayesPgm,
-    dependence,
-    options_of,
-)
+from jam_dagster.mechanisms.loops.dependence import joint_dependence
+from jam_dagster.mechanisms.privbayes import PrivBayes, PrivBayesPgm, options_of
 from jam_dagster.models.bayesian import model as bayesian
 from jam_dagster.models.bayesian.model import BayesianNetwork
 from jam_dagster.privacy import (
@@ -76,13 +72,13 @@ def measured(result: MechanismResult) -> list[Clique]:
 
 
 def test_parents_are_one_joint_attribute() -> None:
-    assert dependence(np.array([[3, 1], [1, 3]]), 0) == 4.0
-    assert dependence(np.array([[4, 1], [1, 3]]), 1) == pytest.approx(44 / 9)
+    assert joint_dependence(np.array([[3, 1], [1, 3]]), 0) == 4.0
+    assert joint_dependence(np.array([[4, 1], [1, 3]]), 1) == pytest.approx(44 / 9)
     counts = xor().marginal("abc")
     # R = 1/2 of two parents, and 0 of either alone.
-    assert [dependence(counts, axis) for axis in range(3)] == [800.0] * 3
-    assert dependence(counts.sum(axis=0), 1) == 0.0
-    assert dependence(np.array([5, 2, 0]), 0) == 0.0
+    assert [joint_dependence(counts, axis) for axis in range(3)] == [800.0] * 3
+    assert joint_dependence(counts.sum(axis=0), 1) == 0.0
+    assert joint_dependence(np.array([5, 2, 0]), 0) == 0.0
 
 
 def test_marginals_have_up_to_four_parents_as_long_as_these_are_not_too_many() -> None:

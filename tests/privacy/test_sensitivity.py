@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.loops.dependence import independence_error
+from jam_dagster.mechanisms.loops.dependence import independence_error, joint_dependence
 from jam_dagster.mechanisms.loops.expected_gain import expected_gain
 from jam_dagster.mechanisms.loops.residuals import Strategy, integer_residual
 from jam_dagster.mechanisms.loops.scores import (
@@ -19,7 +19,6 @@ from jam_dagster.mechanisms.loops.scores import (
     l1_distance,
 )
 from jam_dagster.mechanisms.mst import RareValues
-from jam_dagster.mechanisms.privbayes import dependence
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
@@ -179,7 +178,7 @@ def test_dependence_on_several_attributes(relation):
     """Parents are one joint attribute, whose values are rarer than those of each."""
 
     def draw(rng):
-        return lambda joint: dependence(joint, 0)
+        return lambda joint: joint_dependence(joint, 0)
 
     found = largest_change(draw, SIZES, pairs=2_000, relation=relation)
     assert 0.4 * relation.independence_score < found < relation.independence_score

@@ -34,6 +34,11 @@ def independence_error(counts: np.ndarray) -> float:
     return l1_distance(counts, np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total)
 
 
+def joint_dependence(counts: np.ndarray, axis: int) -> float:
+    """Return `independence_error` of the attribute on an axis, and of all others as a joint one."""
+    return independence_error(np.moveaxis(counts, axis, 0).reshape(counts.shape[axis], -1))
+
+
 def released_dependence(ctx: Context, names: Sequence[str], rho: float) -> dict[Clique, float]:
     """Return `independence_error` of every pair with Gaussian noise, in one draw.
 
