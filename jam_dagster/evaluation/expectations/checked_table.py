@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from jam_dagster.errors import DomainError
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.released_marginals import (
     Agreement,
@@ -165,11 +167,16 @@ class CheckedTable:
         return self.synthetic.assign(**numbers) if numbers else self.synthetic
 
     def broken(self, rule: ImpossibleCombination | Constraint | PlannedColumn) -> Any:
-        """Return which rows break a rule of the domain, None if the table lacks a column of it."""
+        """Return which rows break a rule of the domain, None if it cannot be checked.
+
+        The table may lack a column of it, or have one of another type.
+        """
         if isinstance(rule, PlannedColumn):
-            there = {rule.name, *rule.sources} <= self.once
-            formats = formats_of(self.domain.attributes)
-            return broken_rows(rule, self.synthetic, formats) if there else None
+            if {rule.name, *rule.sources} <= self.once:
+                with suppress(DomainError):
+                    formats = formats_of(self.domain.attributes)
+                    return broken_rows(rule, self.synthetic, formats)
+            return None
         if not set(rule.attributes) <= self.once:
             return None
         if isinstance(rule, Order):

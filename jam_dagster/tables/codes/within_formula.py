@@ -100,10 +100,11 @@ def _put(
             return formatted_cells(name, _column(domain, codes, drawn, name, rows), formats)
 
         found = plan.cells(Rows(0, len(rows), read, rng))
-        numbers = found.values.astype(np.float64)
-        known = ~found.missing
-        if scale is not None:
-            known &= own.attribute.from_grid(np.rint(numbers * scale)) == numbers
+        given = found.values.astype(np.float64)
+        # The dtype may round a number into the next bin, or beyond all bins.
+        with np.errstate(over="ignore"):
+            numbers = own.attribute.from_grid(given if scale is None else np.rint(given * scale))
+        known = ~found.missing & ((scale is None) | (numbers == given))
         inside = known & (numbers >= edges[0]) & (numbers <= edges[-1])
         fits = inside & (_bins(edges, numbers) == own.bins[rows])
         own.put(rows[fits], numbers[fits])

@@ -407,6 +407,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Cells], int, Callable[[object], bool]]]
 }
 
 
+def may_be_text(text: str) -> bool:
+    """Return whether a derived column may hold a text; where it may not, the cell is missing."""
+    return len(text) <= _LONGEST_TEXT and not is_formula(text)
+
+
 def typed(name: str, cells: Cells, dtype: str) -> pd.Series[Any]:
     """Return cells as a column of a dtype; what it cannot hold is missing."""
     missing = cells.missing

@@ -257,7 +257,7 @@ def broken_rows(
 
     rows = Rows(0, len(table), read, _rng())
     if isinstance(one.tree, Lookup):
-        return one.tree.broken(rows, read_cells(one.name, table[one.name]))
+        return one.tree.broken(rows, read_cells(one.name, table[one.name]), one.dtype)
     # Given its dtype first, which may round it.
     wanted = read_cells(one.name, typed(one.name, one.cells(rows), one.dtype))
     found = read_cells(one.name, table[one.name])

@@ -29,7 +29,7 @@ import pandas as pd
 from jam_dagster.common.validation import as_list, as_text
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.columns import each_value
-from jam_dagster.tables.domain.computed_cells import Cells, Rows, cells_of
+from jam_dagster.tables.domain.computed_cells import Cells, Rows, cells_of, read_cells, typed
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
 
 # With so many values of each, the number of a combination is still an integer.
@@ -130,23 +130,32 @@ class Lookup:
             found = last > first
             chosen[some[found]] = order[here[found]]
             share = _shares(asked)
-        results = np.array([*self.results, None], dtype=object)
-        return cells_of(results[chosen], kind_of([one for one in self.results if one is not None]))
+        return self._cells_at(chosen)
 
-    def broken(self, rows: Rows, found: Cells) -> npt.NDArray[np.bool_]:
-        """Return which rows have a listed combination, and another value than it has."""
+    def broken(self, rows: Rows, found: Cells, dtype: str) -> npt.NDArray[np.bool_]:
+        """Return which rows have a listed combination, and not its value as a dtype holds it."""
         numbers, listed = self._codes
+        held = read_cells("", typed("", self._cells_at(np.arange(len(listed))), dtype))
         results: dict[str | None, int] = {}
-        for one in self.results:
-            results.setdefault(None if one is None else text_of(one), len(results))
-        own = [results[None if one is None else text_of(one)] for one in self.results]
+        own = [
+            results.setdefault(None if missing else text_of(one), len(results))
+            for one, missing in zip(held.values.tolist(), held.missing.tolist(), strict=True)
+        ]
         texts = each_value(pd.Series(found.values), partial(_number_of, results), -1, np.int64)
         texts = np.where(found.missing, results.get(None, -1), texts)
         keys, wanted = (
             _combined(one, numbers, len(self.columns)) for one in (listed, self._asked(rows))
         )
-        kept = np.isin(wanted * len(results) + texts, keys * len(results) + np.array(own))
+        # The number of a combination may be too large for a product.
+        _, places = np.unique(np.concatenate([keys, wanted]), return_inverse=True)
+        pairs = places * len(results) + np.concatenate([np.array(own), texts])
+        kept = np.isin(pairs[len(keys) :], pairs[: len(keys)])
         return np.isin(wanted, keys) & ((texts < 0) | ~kept)
+
+    def _cells_at(self, places: npt.NDArray[np.int64]) -> Cells:
+        """Return the results at places, a missing one at -1."""
+        results = np.array([*self.results, None], dtype=object)
+        return cells_of(results[places], kind_of([one for one in self.results if one is not None]))
 
     def _asked(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Return the numbers of the values of columns, -1 for an unlisted one."""

@@ -16,7 +16,13 @@ import numpy as np
 import pandas as pd
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.computed_cells import ISO_TIME, PARTS, date_text, numbers_in
+from jam_dagster.tables.domain.computed_cells import (
+    ISO_TIME,
+    PARTS,
+    date_text,
+    may_be_text,
+    numbers_in,
+)
 from jam_dagster.tables.domain.derived import Formats, holds, instants
 from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
@@ -333,11 +339,16 @@ def _labels(table: pd.DataFrame, names: list[str]) -> dict[str, Entry]:
 
 
 def _values_of(column: pd.Series[Any]) -> list[Value]:
-    """Return the values of a column as they come, nothing if they are of several kinds."""
+    """Return the values of a column as they come, nothing if no derived column holds them all."""
     with suppress(DomainError):
         values = [plain_value("", one) for one in pd.factorize(column)[1].tolist()]
-        large = any(isinstance(one, int) and abs(one) > LARGEST_INTEGER for one in values)
-        return [] if large or kind_of(values) == "mixed" else values
+        lost = any(
+            not may_be_text(one)
+            if isinstance(one, str)
+            else isinstance(one, int) and abs(one) > LARGEST_INTEGER
+            for one in values
+        )
+        return [] if lost or kind_of(values) == "mixed" else values
     return []
 
 

@@ -13,8 +13,9 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.computed_cells import may_be_text
 from jam_dagster.tables.domain.lookups import Key, Lookup
-from jam_dagster.tables.domain.values import Value, plain_value, text_of
+from jam_dagster.tables.domain.values import Value, kind_of, plain_value, text_of
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES
 
 _LEAST_ROWS = 1000
@@ -107,6 +108,8 @@ def _sources(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, _Source]:
             labels = [None if np.isnan(number) else text_of(number) for number in numbers.tolist()]
             known = np.ones(len(codes), dtype=bool)
         else:
+            if kind_of(one.listed) == "mixed":
+                continue  # No expression reads numbers among texts.
             codes, null = column.astype(np.int64), [None] if one.nullable else []
             labels = [*map(text_of, one.listed), *null]
             known = codes != (-1 if one.other_code is None else one.other_code)
@@ -123,13 +126,18 @@ def _has_few_values(attribute: BinnedAttribute) -> bool:
 
 
 def _is_plain(column: pd.Series[Any]) -> bool:
+    """Return whether a lookup can have the values of a column."""
     dtype: Any = column.dtype
     if pd.api.types.is_numeric_dtype(dtype):
         return True
     if isinstance(dtype, pd.CategoricalDtype):
         return _is_plain(pd.Series(dtype.categories))
-    return bool(pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype)) and all(
-        isinstance(one, str | bool) for one in column.dropna().unique()
+    if not (pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype)):
+        return False
+    known = column.dropna()
+    # Lists, which have no distinct values, are of another type.
+    return {*map(type, known)} <= {str, bool} and all(
+        isinstance(one, bool) or may_be_text(one) for one in known.unique()
     )
 
 
@@ -211,16 +219,16 @@ def _lookup(
     codes = {name: sources[name].codes for name in names}
     rows = pd.DataFrame(codes | {"": target}).value_counts(sort=False).reset_index()
     rows = rows.sort_values([*names, "count", ""], ascending=[True] * len(names) + [False, True])
-    values: list[Value | None] = [
-        None if pd.isna(one) else plain_value(str(column.name), one) for one in distinct.tolist()
-    ]
     results: dict[Key, list[Value | None]] = {}
-    for *key, index, _ in rows.itertuples(index=False, name=None):
-        texts = tuple(one[code] for one, code in zip(labels, key, strict=True))
-        here = results.setdefault(texts, [])
-        if len(here) < _MOST_RESULTS:
-            here.append(values[index])
     try:
+        values: list[Value | None] = [
+            None if pd.isna(one) else plain_value("", one) for one in distinct.tolist()
+        ]
+        for *key, index, _ in rows.itertuples(index=False, name=None):
+            texts = tuple(one[code] for one, code in zip(labels, key, strict=True))
+            here = results.setdefault(texts, [])
+            if len(here) < _MOST_RESULTS:
+                here.append(values[index])
         return Lookup(names, tuple((key, tuple(here)) for key, here in results.items()))
     except DomainError:
         return None

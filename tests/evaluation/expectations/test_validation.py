@@ -305,6 +305,19 @@ def test_a_rule_of_a_missing_column_cannot_be_checked(release: SmallRelease) -> 
     assert results["rule_3"].passed
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_rule_that_cannot_read_a_column_ends_no_other_check(
+    release: SmallRelease, tmp_path: Path, chunked: bool
+) -> None:
+    with_rules, table = ruled(release)
+    table["age"] = table["age"].astype("string")
+    results = check(with_rules, in_chunks(table, tmp_path) if chunked else table)
+    assert not results["rule_3"].passed
+    assert "cannot be checked" in results["rule_3"].message
+    assert results["rule_4"].passed
+    assert not results["age__dtype"].passed
+
+
 def test_a_missing_column_fails_everything_about_it(release: SmallRelease) -> None:
     results = check(release, release.table.drop(columns="age"))
     # The measurement of the private column has nothing to do with the synthetic one.

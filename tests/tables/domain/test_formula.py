@@ -140,6 +140,22 @@ def test_every_dtype_of_numbers_holds_what_a_formula_gives(dtype, entry):
     assert not broken_rows(made.rules[0], table).any()
 
 
+def test_a_number_is_in_its_bin_as_its_dtype_rounds_it():
+    made = domain(
+        {"formula": {"share": "one * 0.0999999999"}},
+        one={"values": [1]},
+        share={"edges": [0, 0.1, 1], "dtype": "float32"},
+    )
+    encoded = EncodedTable(made, tuple(np.zeros(ROWS, int) for _ in made.names))
+    fitted = repaired(encoded, np.random.default_rng(0))
+    table = decode(fitted, np.random.default_rng(0))
+    assert not broken_rows(made.rules[0], table).any()
+    again = encode(table, made, private=False)
+    # The nearest number of 32 bits is above 0.1.
+    assert set(again.column("share").tolist()) == {1}
+    assert np.array_equal(again.column("share"), fitted.column("share"))
+
+
 def flights(seed):
     rng = np.random.default_rng(seed)
     minutes = rng.integers(0, 1440, ROWS)

@@ -1,10 +1,14 @@
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
 from jam_dagster.tables.domain import lookups
+from jam_dagster.tables.domain.derived import broken_rows
 from jam_dagster.tables.domain.lookups import Lookup
 
 ATTRIBUTES = {
@@ -98,6 +102,23 @@ def test_a_lookup_reads_derived_columns_and_is_read():
 def test_what_is_no_lookup_is_refused(entry, message):
     with pytest.raises((DomainError, SpecificationError), match=message):
         domain(miles=entry)
+
+
+def test_a_value_is_compared_as_the_dtype_holds_it():
+    values = [["JFK", 0.1], ["LGA", 1e300], ["EWR", 3]]
+    made = domain(miles={"lookup": ["origin"], "values": values, "dtype": "float32"})
+    table = decoded(made, [(0, 0), (1, 0), (2, 0)])
+    assert table["miles"].isna().tolist() == [False, True, False]
+    assert not broken_rows(made.plan[0], table).any()
+    assert broken_rows(made.plan[0], table.assign(miles=np.float32(0.2))).all()
+
+
+def test_a_text_that_no_cell_may_hold_breaks_nothing():
+    values = [["JFK", "=1+1"], ["LGA", "x" * 1001], ["EWR", "x"]]
+    made = domain(note={"lookup": ["origin"], "values": values})
+    table = decoded(made, [(0, 0), (1, 0), (2, 0)])
+    assert table["note"].isna().tolist() == [True, True, False]
+    assert not broken_rows(made.plan[0], table).any()
 
 
 def test_the_values_of_a_file_are_bounded(monkeypatch):
@@ -231,3 +252,27 @@ def test_what_was_found_reads_no_other_table():
     for other in (private, private.drop(columns=list(found))):
         codes = zip(encode(other, made.domain).columns, encode(other, plain).columns, strict=True)
         assert all((one == two).all() for one, two in codes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda dest: f"@{dest}",
+        lambda dest: dest * 400,
+        lambda dest: [dest],
+        lambda dest: Decimal(dest[1:]),
+        lambda dest: float(dest[1:]) if dest > "D00" else np.inf,
+        lambda dest: complex(dest[1:]),
+        lambda dest: int(dest[1:]) if dest > "D10" else dest,
+    ],
+    ids=["formulas", "long texts", "lists", "decimals", "infinity", "complex numbers", "mixed"],
+)
+def test_no_kind_of_column_ends_a_draft(change):
+    table, _ = flights()
+    cells = pd.Series([change(one) for one in table["dest"]], dtype=object)
+    typed = {Decimal: pd.ArrowDtype(pa.decimal128(9, 2)), float: "float64", complex: "complex128"}
+    cells = cells.astype(typed.get(type(cells[0]), object))
+    made, found = drafted(table[["dest", "delay"]].assign(odd=cells))
+    assert "odd" not in found
+    assert list(made.domain.columns) == ["dest", "delay", "odd"]
+    assert not any(one.values for one in made.domain.derived if one.name == "odd")
