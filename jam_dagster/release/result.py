@@ -24,6 +24,8 @@ class Synthesis:
     ----------
     sampled
         The synthetic table, with the dtypes that the domain states, or its file.
+    children
+        The synthetic children, if the release has two tables.
     errors
         The workload errors.
     verdict
@@ -72,6 +74,7 @@ class Synthesis:
     checks: Sequence[ExpectationResult] = ()
     checks_page: Path | None = None
     certificate: Path | None = None
+    children: pd.DataFrame | None = field(default=None, repr=False)
 
     @property
     def restricted_report(self) -> Path | None:
