@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 # One line is a file, a rule and a sentence.
 EXCEPTIONS = Path(__file__).with_name("prose_exceptions.txt")
 # Lines of the list. The number may only fall.
-LONGEST = 191
+LONGEST = 1
 PAGES = ["README.md", "jam_dagster/SKILL.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
 
 # A pattern is searched in one sentence at a time, without its final stop.

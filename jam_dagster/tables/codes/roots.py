@@ -96,16 +96,16 @@ def children_apart(flat: pd.DataFrame, link: Link) -> tuple[pd.DataFrame, pd.Dat
 
 
 _ROOT = "\0root"
-"""A column for the place of a root in its table, with a name that no table has."""
+"""A column for the index of a root in its table, with a name that no table has."""
 
 
 def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.intp]:
     """Return the row of each child's root, -1 for a child of none."""
-    places = {text: place for place, text in enumerate(roots)}
+    indices = {text: index for index, text in enumerate(roots)}
 
     def owner(value: object) -> int:
         try:
-            return places.get(text_of(value), -1)
+            return indices.get(text_of(value), -1)
         except Exception:  # A value in memory may be of any type.
             return -1
 
@@ -178,8 +178,8 @@ def separated(
     owners = [np.flatnonzero(number >= 1), np.flatnonzero(number >= 2)]
     blocks = [[column[owners[0]] for column in first], [column[owners[1]] for column in second]]
     ranked = _ranked(encoded, children) if number.max(initial=0) > 2 else []
-    for place in range(3, int(number.max(initial=0)) + 1):
-        rows = np.flatnonzero(number >= place)
+    for ordinal in range(3, int(number.max(initial=0)) + 1):
+        rows = np.flatnonzero(number >= ordinal)
         donors = alike_rows(
             [encoded.column(name) for name in ranked], owners[1], rows, rng, least=_LEAST_DONORS
         )
