@@ -11,6 +11,7 @@ from jam_dagster.tables.domain.missing_where import MissingWhere
 _Codes = dict[str, npt.NDArray[np.intp]]
 
 _MOST_ALIKE = 3
+_SAMPLE = 5000
 _LARGEST_TABLE = 2**20
 _FRACTION = 2**20
 
@@ -85,23 +86,22 @@ def _values_alike(
 def _most_dependent(
     domain: Domain, codes: _Codes, name: str, rows: npt.NDArray[np.intp]
 ) -> list[str]:
-    """Return the attributes that predict another one best in some rows, by Goodman-Kruskal's tau.
+    """Return the attributes by which another row predicts the value of an attribute best.
 
-    The sums are of integers, the same on every machine.
+    The score, as in Goodman and Kruskal's tau, is how often it has the same value if it agrees on
+    the other attribute, in a sample of some rows. The sums are of integers, the same on every
+    machine.
     """
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, _SAMPLE).astype(np.intp))]
     own, size = codes[name][rows], domain.sizes[name]
     scores = []
     for place, other in enumerate(domain.names):
         cells = domain.sizes[other] * size
         if other == name or cells > _LARGEST_TABLE:
             continue
-        counts = np.bincount(codes[other][rows] * size + own, minlength=cells)
-        table = counts.reshape(-1, size)
-        squares = (table.astype(np.int64) ** 2).sum(axis=1)
-        shares = [
-            square * _FRACTION // total
-            for square, total in zip(squares.tolist(), table.sum(axis=1).tolist(), strict=True)
-            if total
-        ]
-        scores.append((-sum(shares), place))
+        table = np.bincount(codes[other][rows] * size + own, minlength=cells).reshape(-1, size)
+        total = table.sum(axis=1)
+        again = total > 1
+        pairs = (table[again] ** 2).sum(axis=1) - total[again]
+        scores.append((-int((pairs * _FRACTION // (total[again] - 1)).sum()), place))
     return [domain.names[place] for _, place in sorted(scores)[:_MOST_ALIKE]]
