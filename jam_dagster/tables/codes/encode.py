@@ -14,6 +14,7 @@ from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute, of_rows
+from jam_dagster.tables.domain.children import ChildAttribute
 from jam_dagster.tables.domain.domain import Domain
 
 _EXAMPLES = 5
@@ -76,9 +77,12 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
 
 def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
     """Encode columns that have types the domain can hold; errors quote values."""
-    encoded = []
+    encoded: list[npt.NDArray[Any]] = []
     for column, attribute in zip(columns, domain.attributes, strict=True):
-        codes = _encode_column(column, attribute)
+        if isinstance(attribute, ChildAttribute):
+            codes = _encode_child(column, attribute, encoded[domain.positions[attribute.table]])
+        else:
+            codes = _encode_column(column, attribute)
         # Stored at their final size before the next column is encoded.
         encoded.append(codes.astype(np.min_scalar_type(attribute.size - 1)))
     table = EncodedTable(domain, tuple(encoded))
@@ -171,6 +175,16 @@ def _encode_column(column: pd.Series[Any], attribute: Attribute) -> npt.NDArray[
                 " change the domain), or fill them in the source"
             )
         codes[null] = attribute.null_code
+    return codes
+
+
+def _encode_child(
+    column: pd.Series[Any], attribute: ChildAttribute, count: npt.NDArray[Any]
+) -> npt.NDArray[np.intp]:
+    """Encode a column of a child of those roots that have it; a code is its number of children."""
+    there = count >= attribute.slot
+    codes = np.full(len(column), attribute.no_child_code, dtype=np.intp)
+    codes[there] = _encode_column(column[there], attribute)
     return codes
 
 

@@ -93,6 +93,16 @@ class PrivacyUnit:
                 " drafted from it). Nothing was charged."
             )
 
+    def check_column(self, table: pd.DataFrame, called: str = "private table") -> None:
+        """Raise InputError unless the column that identifies a person is there, once."""
+        found = list(table.columns).count(self.column)
+        if found != 1:
+            trouble = "no column" if not found else "more than one column"
+            raise InputError(
+                f"The {called} has {trouble} {self.column!r} to identify a person: check"
+                " the privacy unit's column and the source. Nothing was charged."
+            )
+
     def limit(self, table: pd.DataFrame, key: bytes) -> pd.DataFrame:
         """Return a private table with at most k rows a person, and without the column.
 
@@ -166,14 +176,7 @@ class _People:
 
     def check(self, table: pd.DataFrame) -> None:
         """Raise unless the column that identifies a person is there, once."""
-        column = self._unit.column
-        found = list(table.columns).count(column)
-        if found != 1:
-            trouble = "no column" if not found else "more than one column"
-            raise InputError(
-                f"The private table has {trouble} {column!r} to identify a person: check"
-                " the privacy unit's column and the source. Nothing was charged."
-            )
+        self._unit.check_column(table)
 
     def numbers_in(self, table: pd.DataFrame) -> npt.NDArray[np.int64]:
         """Return the person of each row, shape (rows,)."""
@@ -198,18 +201,18 @@ class _People:
         order = np.argsort(persons, kind="stable")
         order = order[~kept[order]]
         texts = list(self._numbers)
-        tickets = np.empty(len(order), np.uint64)
+        drawn = np.empty(len(order), np.uint64)
         begin = 0
         for person in np.flatnonzero(rows > self._unit.max_rows):
             end = begin + rows[person]
-            tickets[begin:end] = _tickets(texts[person], int(rows[person]), key)
-            first = np.argsort(tickets[begin:end], kind="stable")[: self._unit.max_rows]
+            drawn[begin:end] = tickets(texts[person], int(rows[person]), key)
+            first = np.argsort(drawn[begin:end], kind="stable")[: self._unit.max_rows]
             kept[order[begin + first]] = True
             begin = end
         return kept
 
 
-def _tickets(person: str, rows: int, key: bytes) -> npt.NDArray[np.uint64]:
+def tickets(person: str, rows: int, key: bytes) -> npt.NDArray[np.uint64]:
     """Return a keyed hash of the person and of each index among the person's rows."""
     by_person = hashlib.blake2b(key=key, digest_size=8, person=b"jam row limit")
     by_person.update(person.encode("utf-8", "surrogatepass"))

@@ -12,7 +12,8 @@ from itertools import combinations
 from typing import Any
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables.domain.domain import Clique, Domain
+from jam_dagster.tables.domain.children import SLOTS
+from jam_dagster.tables.domain.domain import Children, Clique, Domain
 
 MOST_MARGINALS = 5_000_000
 """The most marginals of a workload of one degree: its closure has some times as many."""
@@ -92,6 +93,9 @@ class Workload:
     def all_k_way(cls, domain: Domain, k: int) -> Workload:
         """Return all marginals of `k` attributes with equal weights.
 
+        If a row has two children (`domain.children`), no marginal is of both, and the pairs of each
+        of their attributes are added.
+
         Raises
         ------
         InputError
@@ -109,6 +113,8 @@ class Workload:
                 f" {MOST_MARGINALS:,} that are kept: lower the degree, or list marginals"
             )
         cliques = tuple(combinations(domain.names, k))
+        if domain.children is not None:
+            cliques = _without_both(cliques, domain.children)
         return cls(cliques, (1.0,) * len(cliques), domain.names)
 
     @classmethod
@@ -184,3 +190,11 @@ class Workload:
 
     def __len__(self) -> int:
         return len(self.cliques)
+
+
+def _without_both(cliques: Iterable[Clique], children: Children) -> tuple[Clique, ...]:
+    """Return the marginals of one child at most, and the pairs of each attribute of two."""
+    first, second = (children.link.slot(slot, children.domain.names) for slot in SLOTS)
+    alone = [one for one in cliques if not {*first} & {*one} or not {*second} & {*one}]
+    pairs = zip(first, second, strict=True) if len(alone[0]) > 1 else ()
+    return (*alone, *pairs)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.children import Link, child_attributes, impossible_children
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
@@ -72,6 +73,8 @@ class Domain:
     repairs
         Constraints and formulas that synthetic rows are changed to keep, and that no record is
         held to.
+    children
+        The children's table, if a row is a root with two of its children (see `with_children`).
 
     Raises
     ------
@@ -87,6 +90,7 @@ class Domain:
     order: Clique = ()
     constraints: tuple[Constraint, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    children: Children | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -213,6 +217,11 @@ class Domain:
         places = [constraint.attributes.index(name) for name in clique]
         return clique, constraint.broken(self, drawn).transpose(places)
 
+    @property
+    def roots(self) -> Domain:
+        """The domain of the root table alone; this one if rows have no children."""
+        return self if self.children is None else self.children.roots
+
     @cached_property
     def names(self) -> Clique:
         """Names of the attributes."""
@@ -311,6 +320,47 @@ class Domain:
             ),
         )
 
+    def with_children(self, link: Link, children: Domain) -> Domain:
+        """Return the domain of this table's rows, each with its children's number and two of them.
+
+        Parameters
+        ----------
+        link
+            The children's table, and how its rows belong to rows of this one.
+        children
+            The domain of the children's table. No child of a row breaks its constraints.
+
+        Raises
+        ------
+        DomainError
+            If a column has a name that the children need or is the key, or if this is not the
+            domain of one table.
+        """
+        table = link.table
+        if self.children is not None or children.children is not None:
+            raise DomainError(
+                f"the table {table!r} of children is the second of two tables: there is no third"
+            )
+        added = child_attributes(link, children.attributes)
+        if taken := {one.name for one in added} & set(self.columns):
+            raise DomainError(
+                f"the root table has a column {min(taken)!r}, which the table {table!r} of its"
+                " children needs: rename the column, or the table"
+            )
+        if link.key in (*self.columns, *children.columns):
+            raise DomainError(
+                f"column {link.key!r} identifies a row of the root table, so it cannot be a column"
+                " of the domain: remove it there, for the synthetic tables get keys of their own"
+            )
+        masks = children.impossible_masks()
+        return Domain(
+            (*self.attributes, *added),
+            (*self.impossible, *impossible_children(link, children.attributes, masks)),
+            "private" if children.restricted else self.identified_from,
+            constraints=self.constraints,
+            children=Children(link, self, children),
+        )
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that the domain declares, in hexadecimal.
@@ -342,6 +392,9 @@ class Domain:
         for key, constraints in (("constraints", self.constraints), ("repairs", self.repairs)):
             if constraints:
                 content[key] = [one.content for one in constraints]
+        if self.children is not None:
+            # Their rows are decoded by the domains of their tables.
+            content["tables"] = [self.children.roots.digest, self.children.domain.digest]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -400,6 +453,9 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the domain file (see `from_dict`)."""
+        if self.children is not None:
+            roots = self.children.roots.to_dict() | {"identified_from": self.identified_from}
+            return roots | {"children": self.children.to_dict()}
         content: dict[str, Any] = {
             "identified_from": self.identified_from,
             "attributes": {one.name: one.to_entry() for one in self.attributes},
@@ -461,3 +517,26 @@ class Domain:
     def from_sizes(cls, sizes: Mapping[str, int]) -> Domain:
         """Build the papers' form: attribute `name` has the integer codes 0 to ``size - 1``."""
         return cls(numbered(sizes))
+
+
+@dataclass(frozen=True)
+class Children:
+    """The two tables of a domain whose rows are roots with two of their children.
+
+    Parameters
+    ----------
+    link
+        The children's table, and how its rows belong to roots.
+    roots, domain
+        The domains of the root table and of the children's table, each as if it was alone.
+    """
+
+    link: Link
+    roots: Domain
+    domain: Domain
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a domain file has under ``children``."""
+        content = self.domain.to_dict()
+        content.pop("identified_from")
+        return {self.link.table: {**self.link.to_dict(), **content}}

@@ -60,6 +60,7 @@ from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, dtype_in
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.children import linked_in
 from jam_dagster.tables.domain.constraints import constraints_from
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import (
@@ -71,7 +72,7 @@ from jam_dagster.tables.domain.times import TimeAttribute
 
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
-    *("derived", "columns", "identified_from"),
+    *("derived", "columns", "identified_from", "children"),
 )
 KINDS: dict[str, type[Attribute]] = {
     "values": CategoricalAttribute,
@@ -105,7 +106,7 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
     derived = tuple(_derived(str(name), entry) for name, entry in written.items())
     plain = domain_class(attributes, derived=derived)
     order = as_list("the domain", "columns", content.get("columns") or [])
-    return domain_class(
+    domain = domain_class(
         attributes,
         impossible_from(plain, content.get("impossible")),
         content.get("identified_from", "declared"),
@@ -114,6 +115,11 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
         constraints_from(plain, "constraints", content.get("constraints")),
         constraints_from(plain, "repairs", content.get("repairs")),
     )
+    if not content.get("children"):
+        return domain
+    link, child = linked_in(content["children"])
+    child["identified_from"] = domain.identified_from
+    return domain.with_children(link, domain_from_dict(child, domain_class))
 
 
 def numbered(sizes: Mapping[str, int]) -> tuple[Attribute, ...]:

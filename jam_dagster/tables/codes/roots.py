@@ -1,0 +1,225 @@
+"""Roots with their children: two tables made into one of a row a root, and one into two.
+
+A root's row has the number of its children and two of them, at random and in random order. It
+depends on the root's own rows alone, whatever rows other roots have, so a root is one privacy unit
+and two tables that differ in one root differ in one row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.common.redaction import private_values
+from jam_dagster.errors import DomainError, InputError
+from jam_dagster.tables.codes.alike import alike_rows, most_dependent
+from jam_dagster.tables.codes.decode import decode
+from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, tickets
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.children import SLOTS
+from jam_dagster.tables.domain.columns import each_value
+from jam_dagster.tables.domain.values import text_of
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.domain.children import Link
+    from jam_dagster.tables.domain.domain import Children
+
+_MOST_ALIKE = 6
+_LEAST_DONORS = 10
+
+
+def roots_with_children(
+    roots: pd.DataFrame, children: pd.DataFrame, link: Link, key: bytes
+) -> pd.DataFrame:
+    """Return a table of one row a root: its columns, the number of its children, two of them.
+
+    A root that has several rows keeps one. Children of no root are left out, and so are those of a
+    root that has more than `link.maximum`; both by keyed hashes, never by their order.
+
+    Parameters
+    ----------
+    roots, children
+        The two tables, with the key in both.
+    link
+        How the children belong to roots.
+    key
+        Chooses rows and children; see `PrivacyUnit.limit`.
+
+    Returns
+    -------
+    DataFrame
+        Without the key. Cells of a child that a root lacks are missing.
+
+    Raises
+    ------
+    InputError
+        If a table has no column of the key, or two, or the columns of the tables have one name.
+    PrivateValuesError
+        If the key of a root is missing, or has no text.
+    """
+    unit = PrivacyUnit(link.key)
+    unit.check_column(roots)
+    unit.check_column(children, f"table {link.table!r}")
+    with private_values():
+        identifiers = each_value(roots[link.key], text_of, None)
+        roots = unit.limit(roots.assign(**{_ROOT: np.arange(len(roots))}), key)
+        kept = identifiers[roots.pop(_ROOT).to_numpy()]
+        owners = _owners(kept, children[link.key])
+        first, second, number = _two_children(kept, owners, key)
+    flat = {str(name): roots[name] for name in roots.columns}
+    flat[link.table] = pd.Series(np.minimum(number, link.maximum))
+    columns = [name for name in children.columns if name != link.key]
+    for slot, chosen in zip(SLOTS, (first, second), strict=True):
+        for name in columns:
+            flat[link.name(slot, name)] = _taken(children[name], chosen)
+    if len(flat) < len(roots.columns) + 1 + len(SLOTS) * len(columns):
+        raise InputError(
+            f"the root table and the table {link.table!r} of its children have columns of one name:"
+            f" rename those of the root table that begin with {link.table!r}"
+        )
+    return pd.DataFrame(flat)
+
+
+def children_apart(flat: pd.DataFrame, link: Link) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the root columns of a table of one row a root, and its children, a row each."""
+    slots = [link.name(slot, "") for slot in SLOTS]
+    roots = [name for name in flat.columns if not name.startswith((*slots,)) and name != link.table]
+    children = []
+    for slot, own in zip(SLOTS, slots, strict=True):
+        columns = {name: name.removeprefix(own) for name in flat.columns if name.startswith(own)}
+        rows = flat.loc[flat[link.table] >= slot, list(columns)]
+        children.append(rows.rename(columns=columns))
+    return flat[roots], pd.concat(children, ignore_index=True)
+
+
+_ROOT = "\0root"
+"""A column for the place of a root in its table, with a name that no table has."""
+
+
+def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.intp]:
+    """Return the row of each child's root, -1 for a child of none."""
+    places = {text: place for place, text in enumerate(roots)}
+
+    def owner(value: object) -> int:
+        try:
+            return places.get(text_of(value), -1)
+        except Exception:  # A value in memory may be of any type.
+            return -1
+
+    return each_value(keys, owner, -1, np.intp)
+
+
+def _two_children(
+    roots: npt.NDArray[Any], owners: npt.NDArray[np.intp], key: bytes
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+    """Return the rows of two children of each root, -1 for none, and the number of its children."""
+    order = np.argsort(owners, kind="stable")
+    order = order[np.searchsorted(owners[order], 0) :]
+    number = np.bincount(owners[order], minlength=len(roots))
+    starts = np.concatenate([[0], np.cumsum(number)])
+    chosen = np.full((len(SLOTS), len(roots)), -1, dtype=np.intp)
+    chosen[0, number == 1] = order[starts[:-1][number == 1]]
+    for root in np.flatnonzero(number > 1):
+        own = order[starts[root] : starts[root + 1]]
+        shuffled = np.argsort(tickets(roots[root], len(own), key), kind="stable")
+        chosen[:, root] = own[shuffled[: len(SLOTS)]]
+    return chosen[0], chosen[1], number
+
+
+def _taken(column: pd.Series[Any], rows: npt.NDArray[np.intp]) -> pd.Series[Any]:
+    """Return cells of a column by their rows, missing where a row is -1."""
+    values = column.array
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
+        # Large whole numbers would change as floats.
+        values = column.convert_dtypes().array
+    return pd.Series(pd.api.extensions.take(values, rows, allow_fill=True))
+
+
+def exchanged(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
+    """Return a table of roots, in half of which the two children have changed places.
+
+    The order of two children is random, so both slots count the same.
+    """
+    domain = encoded.domain
+    children = _children_of(encoded)
+    second = len(SLOTS)
+    turned = rng.random(encoded.records) < 0.5
+    turned &= encoded.column(children.link.table) >= second
+    columns = dict(zip(domain.names, encoded.columns, strict=True))
+    for one, other in zip(
+        *(children.link.slot(slot, children.domain.names) for slot in SLOTS), strict=True
+    ):
+        columns[one], columns[other] = (
+            np.where(turned, columns[other], columns[one]),
+            np.where(turned, columns[one], columns[other]),
+        )
+    return EncodedTable(domain, tuple(columns.values()))
+
+
+def separated(
+    encoded: EncodedTable, rng: np.random.Generator
+) -> tuple[EncodedTable, EncodedTable, npt.NDArray[np.intp]]:
+    """Return the roots of a synthetic table, all their children, and the row of each one's root.
+
+    The first two children are those of the row. Each further one is the second child of a random
+    root that is like this one in what a second child depends on most: columns of the root, the
+    number of its children and its first child.
+    """
+    children = _children_of(encoded)
+    link, names = children.link, children.domain.names
+    roots = EncodedTable(
+        children.roots, tuple(encoded.column(name) for name in children.roots.names)
+    )
+    number = encoded.column(link.table).astype(np.intp)
+    first, second = ([encoded.column(name) for name in link.slot(slot, names)] for slot in SLOTS)
+    owners = [np.flatnonzero(number >= 1), np.flatnonzero(number >= 2)]
+    blocks = [[column[owners[0]] for column in first], [column[owners[1]] for column in second]]
+    ranked = _ranked(encoded, children) if number.max(initial=0) > 2 else []
+    for place in range(3, int(number.max(initial=0)) + 1):
+        rows = np.flatnonzero(number >= place)
+        donors = alike_rows(
+            [encoded.column(name) for name in ranked], owners[1], rows, rng, least=_LEAST_DONORS
+        )
+        owners.append(rows)
+        blocks.append([column[donors] for column in second])
+    owner = np.concatenate(owners)
+    order = np.argsort(owner, kind="stable")
+    columns = (np.concatenate(parts)[order] for parts in zip(*blocks, strict=True))
+    return roots, EncodedTable(children.domain, tuple(columns)), owner[order]
+
+
+def _ranked(encoded: EncodedTable, children: Children) -> list[str]:
+    """Return the attributes that a second child depends on most, the strongest first."""
+    link, domain = children.link, encoded.domain
+    second = link.slot(2, children.domain.names)
+    rows = np.flatnonzero(encoded.column(link.table) >= 2)
+    codes = {name: encoded.column(name).astype(np.intp) for name in domain.names}
+    own = set(second)
+    return most_dependent(
+        domain, codes, second, [name for name in domain.names if name not in own], rows
+    )[:_MOST_ALIKE]
+
+
+def decode_two(
+    encoded: EncodedTable, rng: np.random.Generator
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Decode a table of roots with two children to the root table and the children's table.
+
+    Both begin with the key: roots are numbered from 1, and each child has the number of its root.
+    """
+    children = _children_of(encoded)
+    key = children.link.key
+    roots, every, owners = separated(encoded, rng)
+    tables = decode(roots, rng), decode(every, rng)
+    for table, numbers in zip(tables, (np.arange(roots.records), owners), strict=True):
+        table.insert(0, key, numbers + 1)
+    return tables
+
+
+def _children_of(encoded: EncodedTable) -> Children:
+    if encoded.domain.children is None:
+        raise DomainError("the domain has no children, so its rows are of one table")
+    return encoded.domain.children
