@@ -42,6 +42,10 @@ DOMAIN: dict[str, Any] = {
         "share": {"expression": "income / (age - 17) % code", "dtype": "float32"},
         "key": "uuid()",
         "left": None,
+        "country": {
+            "lookup": ["town", "code"],
+            "values": [["Aix", 1, "F"], ["Bern", 2, ["CH", None]], [None, 3, None]],
+        },
         "label": {"expression": "town", "values": {"Bern": "=1+1", "other": "none"}},
         # Most of what may be done to a text is fine. Dagster takes the quotes off a text alone.
         "note": f'"{"any word " * 40}" + ""',
@@ -58,12 +62,29 @@ DOMAIN: dict[str, Any] = {
         "left",
         "note",
         "label",
+        "country",
+    ],
+    "repairs": [
+        {"formula": {"income": "round(clock_minutes(age) / code, 2)"}},
+        {"missing": "town", "where": {"income": None}},
+        {"missing": ["town", "income"]},
+        {"missing": "income", "only_where": {"age": {"bins": [0, 1]}}},
+        {"not_null": ["town"]},
     ],
 }
+# Values that fit a key of the domain file, and nothing else there.
+RULES: tuple[Any, ...] = (
+    *("age + code", "income", "year(town)", "text(age, 100)", "row() % 7", "1 // (code - 1)"),
+    *("code * 1e308 * 1e308", "9007199254740991 * age", "a ** 9", "-" * 400 + "age", "(" * 400),
+    *({"income": "age"}, {"age": "income + country"}, {"town": None}, {"lookup": ["country"]}),
+    *(["town", "town"], [["Aix", 1, 2]], [["Aix", 1, [1, "F"]]], [[math.nan, 1, 2]]),
+    *([[["Aix"], 1, "F"]], [["Aix", 1, "=1"]], [["Aix", 1, "x" * 2000]], ["town", "nowhere"]),
+)
 MARKS = (*"{}[]:,-&*!|>'\"%@`#?\t\n\0~<=\\é", "&a ", "*a", "<<: ")
 KEYS = (
     *("attributes", "impossible", "identified_from", "values", "edges", "bounds", "bins"),
-    *("derived", "columns", "expression", "group"),
+    *("derived", "columns", "expression", "group", "repairs", "constraints"),
+    *("lookup", "formula", "missing", "where", "only_where", "country", "income"),
     *("integer", "decimals", "outside", "nullable", "dtype", "other", "age", "town", "from"),
 )
 
@@ -74,6 +95,8 @@ def pick(rng: np.random.Generator, choices: Any) -> Any:
 
 def anything(rng: np.random.Generator, depth: int = 2) -> Any:
     """Return a value of any type, containers among them."""
+    if rng.random() < 0.1:
+        return pick(rng, RULES)
     if depth == 0 or rng.random() < 0.7:
         return pick(rng, ATOMS)
     if rng.random() < 0.5:

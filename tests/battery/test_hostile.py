@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, InputError, JamError, PrivateValuesError
+from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.privacy import Budget, Ledger, SeededNoise
 from jam_dagster.release import (
     EvaluationSpec,
@@ -28,9 +30,17 @@ from jam_dagster.release import (
     synthesize,
 )
 from jam_dagster.release.sections import DomainSpec
-from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode, source_from_config
+from jam_dagster.tables import (
+    CsvSource,
+    Domain,
+    EncodedTable,
+    decode,
+    encode,
+    source_from_config,
+)
+from jam_dagster.tables.codes.repair import repaired
 from tests.battery import hostile
-from tests.battery.hostile import NUMBER, TEXT, anything, garbled, spoiled
+from tests.battery.hostile import NUMBER, TEXT, anything, garbled, pick, spoiled
 from tests.budgets import PUBLIC_N
 from tests.tiers import gate
 
@@ -70,11 +80,35 @@ def test_domains(number: int) -> None:
     def attempt(rng: np.random.Generator, index: int) -> Any:
         chance = 0.15 if index % 5 == 0 else 0.03
         content = anything(rng, 4) if index % 10 == 0 else spoiled(hostile.DOMAIN, rng, chance)
-        return attempted(lambda: Domain.from_dict(content), content)
+        made = attempted(lambda: Domain.from_dict(content), content)
+        if isinstance(made, Domain):
+            assert attempted(lambda: assert_rows_are_made(made, rng), content) is None
+        return made
 
     for made in outcomes(number, attempt):
         if isinstance(made, Domain):
-            assert Domain.from_dict(made.to_dict()).digest == made.digest
+            assert Domain.from_dict(parse_yaml(write_yaml(made.to_dict()))).digest == made.digest
+
+
+def assert_rows_are_made(domain: Domain, rng: np.random.Generator) -> None:
+    """Repair, decode, encode and check a table of a domain, as a verifier of a release does."""
+    for rows in (0, 1, 40):
+        drawn = tuple(rng.integers(0, size, rows) for size in domain.shape)
+        encoded = repaired(EncodedTable(domain, drawn), rng)
+        table = decode(encoded, rng)
+        assert {name: str(dtype) for name, dtype in table.dtypes.items()} == domain.columns
+        if rows:
+            again = encode(table, Domain(domain.attributes), private=False)
+            assert all(map(np.array_equal, again.columns, encoded.columns))
+        spoilt = table.assign(**{pick(rng, list(table)): "?"})
+        for rule in domain.rules:
+            assert checked(table, domain).broken(rule).shape == (rows,)
+            checked(spoilt, domain).broken(rule)
+
+
+def checked(table: pd.DataFrame, domain: Domain) -> CheckedTable:
+    nothing: Any = None
+    return CheckedTable(table, domain, len(table), nothing, nothing)
 
 
 @numbers

@@ -358,23 +358,29 @@ def test_another_domain(made: Released) -> None:
 
 
 @pytest.mark.parametrize(
-    "derived",
+    "content",
     [
-        "{c: sex ** 9 ** 9}",
-        "{c: d, d: c}",
-        "{c: text(row(), 100) + " + "+".join(["'x'"] * 100) + "}",
-        "{c0: text(row(), 100)"
+        "derived: {c: sex ** 9 ** 9}",
+        "derived: {c: d, d: c}",
+        "derived: {c: text(row(), 100) + " + "+".join(["'x'"] * 100) + "}",
+        "derived: {c0: text(row(), 100)"
         + "".join(f", c{number + 1}: c{number} + c{number}" for number in range(300))
         + "}",
+        "derived: {c: {lookup: [c], values: [[1, 1]]}}",
+        f"derived: {{c: {{lookup: [sex], values: {[[one, one] for one in range(2000)]}}}}}",
+        "repairs: [{formula: {sex: sex * 1e308 * 1e308}}]",
+        "repairs: [{missing: [sex, sex, nobody]}]",
     ],
-    ids=["powers", "a circle", "longer than it may be", "doubling"],
+    ids=[
+        *("powers", "a circle", "longer than it may be", "doubling"),
+        *("a lookup of itself", "a long lookup", "a formula of itself", "missing with nobody"),
+    ],
 )
-def test_derived_columns_that_nobody_vouches_for(made: Released, derived: str) -> None:
+def test_rules_that_nobody_vouches_for(made: Released, content: str) -> None:
     """They are refused, or computed in little time and memory: the table is another then."""
     for path in (made.folder / "domain.yaml", made.folder / "model/domain.json"):
         if path.is_file():
-            content = parse_yaml(path.read_text())
-            path.write_text(write_yaml(content | {"derived": parse_yaml(derived)}))
+            path.write_text(write_yaml(parse_yaml(path.read_text()) | parse_yaml(content)))
     made.forge()
     assert "the domain" in made.failed(ledger=False)
 

@@ -42,6 +42,7 @@ from jam_dagster.tables import (
     FrameSource,
     ParquetSource,
     PublicSources,
+    draft_table,
 )
 from tests.budgets import PUBLIC_N
 from tests.cli_bench import run_cli
@@ -154,6 +155,46 @@ def test_counts_make_the_release_that_rows_make() -> None:
     )
     assert counts.table.equals(rows.table)
     assert counts.errors == rows.errors
+
+
+@pytest.mark.slow
+def test_rows_are_repaired_and_looked_up_without_the_private_table() -> None:
+    """Private rows that break every rule give the same table as others with the same codes."""
+    rng = np.random.default_rng(0)
+    town, late = rng.choice(["Aix", "Arles", "Bern"], 3000), rng.integers(-30, 60, 3000)
+    public = pd.DataFrame({"town": town, "planned": 1200 + rng.integers(0, 60, 3000), "late": late})
+    minutes = 720 + public["planned"] % 100 + late
+    public["arrived"] = (minutes // 60 * 100 + minutes % 60).astype(float)
+    public["fee"] = np.where(rng.random(3000) < 0.1, np.nan, rng.integers(0, 9, 3000))
+    public["paid"] = public["fee"] * rng.integers(1, 3, 3000)
+    public["country"] = public["town"].map({"Aix": "FR", "Arles": "FR", "Bern": "CH"})
+    public.loc[rng.random(3000) < 0.1, "arrived"] = np.nan
+    domain = draft_table(public).domain
+    entries = {next(iter(one)) for one in domain.to_dict()["repairs"] if isinstance(one, dict)}
+    assert {"formula", "missing"} <= entries
+    assert [str(one.expression)[:12] for one in domain.derived] == ["looked up by"]
+
+    private = public.sample(frac=1, random_state=1).reset_index(drop=True)
+    for name in ("fee", "arrived"):
+        private[name] = np.random.default_rng(2).permutation(private[name])
+    other = private.copy()
+    other["country"] = "XX"
+    for one in domain.binned:
+        least = pd.Series(one.bin_limits[0][one.codes_in(private[one.name])[0]])
+        other[one.name] = least.where(private[one.name].notna())
+    assert not other.equals(private)
+    given = RESEARCH | {"domain": domain, "seed": 5, "checks": True}
+    made, same = (jam.synthesize(one, public, **given) for one in (private, other))
+    assert made.table.equals(same.table)
+    (again,) = rows.release_rows(made.model, made.transcript)
+    assert again.table.equals(made.table)
+    assert (made.table["fee"].isna() == made.table["paid"].isna()).all()
+    assert str(made.verdict) == str(same.verdict)
+    checks = [(one.folder / "checks.json").read_text() for one in (made, same)]
+    counted = [re.findall(r"break|unexpected_count\D+\d+", one) for one in checks]
+    assert counted[0] == counted[1]
+    # The private table itself breaks them.
+    assert (private["fee"].isna() != private["paid"].isna()).any()
 
 
 def test_research_lives_in_memory_and_goes_with_its_result() -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -359,6 +360,9 @@ def constraints_from(domain: OrderedAttributes, key: str, written: object) -> tu
             f"the domain has more than {_MOST_CONSTRAINTS:,} {key}, or more than {_MOST_MISSING:,}"
             " on missing values: declare fewer"
         )
+    for one, times in Counter(one for one in found if isinstance(one, MissingWhere)).items():
+        if times > 1:
+            raise DomainError(f"the {key} say twice where {one.attribute!r} is missing: remove one")
     if sum(isinstance(one, Formula) for one in found) > _MOST_FORMULAS:
         raise DomainError(f"the domain has more than {_MOST_FORMULAS} formulas: declare fewer")
     return tuple(found)

@@ -70,7 +70,7 @@ class Lookup:
             raise DomainError(f"{what} has more than {_MOST_VALUES:,} values")
         entries = tuple(
             (
-                tuple(None if one is None else text_of(one) for one in key),
+                tuple(None if one is None else text_of(plain_value(what, one)) for one in key),
                 tuple(None if one is None else plain_value(what, one) for one in values),
             )
             for key, values in self.entries

@@ -70,6 +70,18 @@ def test_what_cannot_hold_is_refused(entry, message):
         domain(entry)
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"missing": ["a", "a"], "where": {"b": None}}],
+        [{"missing": ["b", "a"]}, {"missing": "a", "where": {"b": None}}],
+    ],
+)
+def test_what_is_said_twice_could_not_be_read_again_and_is_refused(entries):
+    with pytest.raises(DomainError, match="say twice where 'a' is missing"):
+        domain(*entries)
+
+
 def test_codes_outside_the_attribute_are_refused():
     with pytest.raises(DomainError, match="codes outside 0 to 2"):
         MissingWhere("a", "status", (3,)).checked(domain())
