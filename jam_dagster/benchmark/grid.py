@@ -379,7 +379,7 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
         _check_splits([one.name for one in keys.splits], contenders)
         # Any epsilon serves to check delta.
         Budget(1.0, keys.delta)
-        about = {"name": name, "preset": preset, "missing": missing}
+        about: dict[str, Any] = {"name": name, "preset": preset, "missing": missing}
         return Grid(**{**dict(keys), "mechanisms": contenders}, **about)
 
 

@@ -278,7 +278,7 @@ def ratios(runs: pd.DataFrame, to: str = "aim") -> pd.DataFrame:
     plain = runs.loc[runs["mechanism"] == to, "label"].unique()
     if len(plain) == 0:
         return means.iloc[:0]
-    logs = np.log(means.div(means[plain[0]], axis="index"))
+    logs = means.div(means[plain[0]], axis="index").map(np.log)
     made = np.exp(logs.groupby("epsilon").mean()).T
     return made.assign(all=np.exp(logs.mean()), of=logs.count()).query("of > 0").sort_values("all")
 

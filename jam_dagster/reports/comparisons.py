@@ -126,15 +126,15 @@ class CellGroup:
 
 def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[CellGroup]:
     """Gather the cells of an attribute into at most about `limit` groups, in the domain's order."""
-    values = attribute.size - attribute.nullable
+    values = [code for code in range(attribute.size) if code != attribute.null_code]
     if isinstance(attribute, BinnedAttribute):
-        groups = _neighbours(attribute, values, limit)
-    elif values <= limit:
-        groups = [CellGroup(attribute.labels[code], (code,)) for code in range(values)]
+        groups = _neighbours(attribute, len(values), limit)
+    elif len(values) <= limit:
+        groups = [CellGroup(attribute.labels[code], (code,)) for code in values]
     elif attribute.ordered:
         groups = _ranges(attribute, limit)
     else:
-        order = np.argsort(-weights[:values], kind="stable")
+        order = np.array(values)[np.argsort(-weights[values], kind="stable")]
         kept, others = sorted(order[: limit - 1].tolist()), sorted(order[limit - 1 :].tolist())
         groups = [CellGroup(attribute.labels[code], (code,)) for code in kept]
         groups.append(CellGroup(f"({len(others)} others)", tuple(others)))

@@ -280,7 +280,7 @@ class _Facts:
                     f"The mechanism {one.mechanism} made {len(one.draws)} draws: {self._draws}."
                     " The certificate states sensitivity, scale and cost of each, and lists every"
                     f" charge. {self._reasons['Every draw was charged']}",
-                    "Who reviewed the software, if anybody did beside its authors.",
+                    "Who reviewed the software, if anybody but its authors did.",
                 ),
                 Row(
                     "Middle: settings and preprocessing",
@@ -292,7 +292,7 @@ class _Facts:
                 Row(
                     "Middle: public data",
                     "The guarantee does not protect a public table from which the release learned.",
-                    "Where the public table comes from, if there was one, and why it is public.",
+                    "The origin of the public table, if there was one, and why it is public.",
                 ),
                 Row(
                     "Middle: utility",
@@ -455,7 +455,7 @@ class _Facts:
                     "9.4 Mitigation in case of incident",
                     "The certificate can be withdrawn, and then fails to verify with its ledger. A"
                     " copy of the table that has left cannot be recalled.",
-                    "What is done if the public table was not public, or a setting came from the"
+                    "The response if the public table was not public, or a setting came from the"
                     " private table.",
                 ),
             ),

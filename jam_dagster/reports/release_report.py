@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jam_dagster.common.html_pages import environment
 from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation.expectations.spec import ExpectationResult
@@ -115,7 +117,11 @@ def render_report(
         restricted=restricted,
         banners=_banners(domain, transcript, restricted=restricted),
         remarks=[*facts.remarks, *warnings],
-        guarantee=_guarantee(facts, transcript.neighbours),
+        guarantee=_guarantee(
+            facts,
+            transcript.neighbours,
+            "" if domain.children is None else f"rows of {domain.children.link.table}",
+        ),
         budget=_budget(facts, transcript, error),
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
@@ -145,6 +151,7 @@ def render_report(
         bound_figure=report_figures.bound_figure(bounds) if bounds else None,
         public_records=None if public is None else _records_text(public),
         synthetic_records=synthetic.records,
+        children_rows=_children_rows(synthetic),
         script=page_script("compare.js", "sorting.js"),
     )
 
@@ -213,21 +220,35 @@ def _banners(domain: Domain, transcript: Transcript, *, restricted: bool) -> lis
     return banners
 
 
-def _guarantee(facts: ReportFacts, neighbours: Neighbours) -> dict[str, Any]:
+def _children_rows(synthetic: MarginalSource) -> int | None:
+    """Return the number of rows of children; None if the release has one table."""
+    children = synthetic.domain.children
+    if children is None:
+        return None
+    counts = synthetic.marginal((children.link.table,))
+    return int(np.arange(len(counts)) @ counts)
+
+
+def _guarantee(facts: ReportFacts, neighbours: Neighbours, children: str) -> dict[str, Any]:
     """Explain (epsilon, delta) and the protected unit in words and intuitive numbers."""
     factor = math.exp(min(facts.epsilon, 700.0))
     rows = neighbours.max_rows
     its_rows = "the record of any one person" if rows == 1 else "all rows of any one person"
+    if children:
+        its_rows = f"any one record, with all its {children},"
     if neighbours.relation == "replace_one":
         by = "any other" if rows == 1 else "those of any other person"
         change = f"Replace {its_rows} in the private table by {by}"
         knows = "takes two versions of what this person has there to be equally likely"
     else:
-        change = f"Take {its_rows} out of the private table, or add another person's"
-        knows = "takes it to be as likely that this person is in the table as not"
+        other = "another one" if children else "another person's"
+        change = f"Take {its_rows} out of the private table, or add {other}"
+        this = "it" if children else "this person"
+        knows = f"takes it to be as likely that {this} is in the table as not"
     return {
         "change": change,
         "knows": knows,
+        "one": "record, and everyone in it" if children else "person",
         "factor": f"{factor:.3g}",
         "posterior": f"{100 * factor / (1 + factor):.3g}%",
         "one_in": f"{1 / facts.delta:,.0f}",

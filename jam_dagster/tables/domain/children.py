@@ -120,6 +120,11 @@ class ChildAttribute(Attribute):
         return self.child.other_code
 
     @property
+    def ordered(self) -> bool:
+        """No: a root without the child has no place in an order of categories."""
+        return False
+
+    @property
     def catch_all_cells(self) -> list[CatchAll]:
         """The cells that also count values which the domain does not hold."""
         return self.child.catch_all_cells
