@@ -66,6 +66,10 @@ def _rows() -> None:
     )
 
 
+CROISSANT = (
+    *("export", "croissant", "out", "--url", "https://example.org", "--creator", "An office"),
+    *("--license", "https://spdx.org/licenses/CC0-1.0"),
+)
 DRAFT = ("domain", "draft", "--public", "raw-pub.csv", "--out", "draft.yaml")
 STORED = ("--private", "private")
 CASES: dict[
@@ -106,11 +110,17 @@ CASES: dict[
     "certificate show": ([], ("certificate", "show", "out"), {"privacy", "files"}),
     "certificate verify": ([], ("certificate", "verify", "out"), {"passed", "releasable"}),
     "certificate withdraw": ([], ("certificate", "withdraw", "out", *LEDGER, *WHY), {"kind", "at"}),
+    "certificate dossier": (
+        [],
+        ("certificate", "dossier", "out", "--out", "dossier.html"),
+        {"file"},
+    ),
     "export marginals": (
         [tuple(synthesize(*RELEASE, "--epsilon", "0.3", "--out", "aim", *AIM))],
         ("export", "marginals", "aim", "--out", "tables"),
         {"files"},
     ),
+    "export croissant": ([], (*CROISSANT, "--out", "out/croissant.json"), {"file"}),
     "private list": ([_failure], ("private", "list", *STORED), {"files"}),
     "private remove": ([_failure], ("private", "remove", *STORED, "--yes"), {"files", "removed"}),
     "benchmark run": (

@@ -185,6 +185,45 @@ def _print_findings(findings: Sequence[Finding], certificate: Certificate) -> No
 
 
 @app.command()
+def dossier(
+    where: WhereArgument,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, a new .html file.")],
+    ledger: _ChargedLedger = None,
+    public: _PublicTables = None,
+    key: _Signers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page on what a certificate holds for NIST SP 800-226, ISO/IEC 27559 and the EHDS.
+
+    ```
+    jam-dagster certificate dossier release --out dossier.html --ledger ledger.db
+    ```
+
+    The certificate is verified first. The page has the questions of the three frameworks, what
+    the certificate holds on each, and what a person must write. It assesses nothing by itself.
+    """
+    from jam_dagster.certificates.signing import read_public
+    from jam_dagster.common.files import write_whole
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.reports.dossier import render_dossier
+
+    if out.suffix != ".html":
+        raise InputError(f"--out {out} must end in .html.")
+    if out.exists():
+        raise InputError(f"--out {out} is there already, and somebody may have written into it.")
+    page = render_dossier(
+        _path(where),
+        ledger=None if ledger is None else Ledger(ledger),
+        public=public_source(public) if public else None,
+        keys=[read_public(one) for one in key or ()],
+    )
+    write_whole(out, page.encode())
+    print_result(
+        {"file": str(out)}, f"{out}: the dossier, for a person to complete.", as_json=as_json
+    )
+
+
+@app.command()
 def withdraw(
     where: WhereArgument,
     ledger: Annotated[
