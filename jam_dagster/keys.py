@@ -389,6 +389,14 @@ class ReleaseKeys(Section):
         " papers' sizes by attribute), or {identify: public}",
         examples=["domain.yaml", {"identify": "public"}],
     )
+    children: Annotated[
+        Any, Option(Panel.TABLES, metavar="JSON", kind=str, shown="each table is one of its own")
+    ] = Field(
+        default=None,
+        description="a second table, whose rows belong to rows of the first: by its name the keys"
+        " private, public, key, max and domain",
+        examples=[{"persons": {"private": "persons.csv", "key": "household_id", "max": 6}}],
+    )
     privacy: PrivacySpec = Field(description="the guarantee, the noise and the edition")
     mechanism: Annotated[
         Any,

@@ -325,6 +325,7 @@ def _totals(balance: Balance) -> dict[str, Any]:
 
 CONTENTS: dict[str, dict[str, str]] = {
     "table": {"table": ""},
+    "children": {"children": ""},
     "domain": {"domain": ""},
     "transcript": {"transcript": "transcript.json", "measurements": "measurements.npz"},
     "model": {"model": "model.json"},
@@ -345,10 +346,10 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     Parameters
     ----------
     **places
-        ``table``: the published table; ``domain``: the domain file; ``transcript``, ``model``:
-        folders of `Transcript.save` and `Model.save`; ``report``, ``checks``: the pages;
-        ``validations``: what Great Expectations reports; ``errors``: the file of errors measured
-        with noise, never of exact ones. None is left out.
+        ``table``: the published table; ``children``: that of its children; ``domain``: the domain
+        file; ``transcript``, ``model``: folders of `Transcript.save` and `Model.save`; ``report``,
+        ``checks``: the pages; ``validations``: what Great Expectations reports; ``errors``: the
+        file of errors measured with noise, never of exact ones. None is left out.
     """
     found = {
         name: place / inside if inside else place
@@ -364,7 +365,7 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
 FILES_BESIDE_MODEL = frozenset(CONTENTS["transcript"]) | set(CONTENTS) - {"model"}
 """The files that are no part of the model."""
 
-OPTIONAL = frozenset({"report", "checks", "validations", "errors"})
+OPTIONAL = frozenset({"children", "report", "checks", "validations", "errors"})
 """The files that not every release has."""
 
 

@@ -21,6 +21,7 @@ _USES = {
 
 _FILES = {
     "table": "the published table",
+    "children": "the published table of children",
     "domain": "the attributes and their values",
     "transcript": "what was chosen and what it cost",
     "measurements": "what was measured",

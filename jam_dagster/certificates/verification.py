@@ -466,7 +466,7 @@ def _table_faults(held: Held) -> Iterator[str]:
             return
     else:
         # Each row ends, and its cells are apart, by a byte.
-        most = path.stat().st_size // len(held.domain.columns)
+        most = path.stat().st_size // len(held.domain.roots.columns)
         if sampling.rows > most:
             yield (
                 f"{path} is too small for its number of rows, {sampling.rows:,}: at most {most:,}"
@@ -480,15 +480,21 @@ def _table_faults(held: Held) -> Iterator[str]:
             return
     elif held.certificate.noise == "exact":
         yield "the table of a release must be sampled with the derived seed"
-    if in_chunks:
-        is_same = _same_chunks(held)
-    else:
-        dialect = Dialect(**sampling.dialect or {})
-        digest = table_digest(held.whole.table, held.domain, dialect)
-        is_same = digest == held.certificate.files["table"].sha256
+    is_same = _same_chunks(held) if in_chunks else _same_tables(held)
     if not is_same:
         other = f" (made with another {', '.join(held.foreign)})" if held.foreign else ""
         yield f"sampling the model again gives another table than the published one{other}"
+
+
+def _same_tables(held: Held) -> bool:
+    """Return whether the published files are what was sampled, with the children if there are."""
+    dialect = Dialect(**held.certificate.sampling.dialect or {})
+    rows, children = held.whole, held.domain.children
+    made = {"table": table_digest(rows.table, held.domain.roots, dialect)}
+    if rows.children is not None and children is not None:
+        made["children"] = table_digest(rows.children, children.domain, dialect)
+    files = held.certificate.files
+    return made == {name: files[name].sha256 for name in ("table", "children") if name in files}
 
 
 def _same_chunks(held: Held) -> bool:

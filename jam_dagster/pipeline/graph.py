@@ -276,12 +276,6 @@ class ReleaseGraph:
         return RELEASABLE_STORE if self.label(name).releasable else PRIVATE_STORE
 
     @property
-    def unit_column(self) -> str | None:
-        """The column that identifies a person; None if every record is a person."""
-        unit = self.spec.privacy.unit
-        return None if unit is None else unit.column
-
-    @property
     def archive_store(self) -> str:
         """Return the resource key of the store that keeps the outcomes of single draws.
 

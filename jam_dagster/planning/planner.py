@@ -290,8 +290,7 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
     The seconds that reading it took come with it.
     """
     source, domain = request.spec.public, request.spec.domain.declared
-    unit = request.spec.privacy.unit
-    column = None if unit is None else unit.column
+    column = request.spec.person_column
     if source is None:
         raise InputError("A plan is tried on a public table: name one with --public TABLE.")
     several = request.spec.public_tables

@@ -108,6 +108,14 @@ class FrameRelease:
         return polars_of(self._made.table) if self._polars else self._made.table.copy(deep=False)
 
     @property
+    def children(self) -> Any:
+        """The synthetic table of children, as `table` is; None if the release has one table."""
+        children = self._made.children
+        if children is None:
+            return None
+        return polars_of(children) if self._polars else children.copy(deep=False)
+
+    @property
     def errors(self) -> WorkloadErrors:
         """The workload errors; in mode ``"exact"`` they are restricted."""
         return self._made.errors
@@ -236,6 +244,7 @@ class ReleaseOptions(TypedDict, total=False):
     advantage: float | None
     delta: float
     domain: Domain | Mapping[str, Any] | str | os.PathLike[str] | None
+    children: Mapping[str, Any] | str | None
     dataset: str | None
     release: str | None
     edition: str | int

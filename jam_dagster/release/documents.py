@@ -131,7 +131,10 @@ def fits_of(run: ReleaseRun, public: MarginalSource | None) -> list[ColumnFit]:
 
 
 def checks_of(
-    run: ReleaseRun, table: pd.DataFrame | TableFile, public: MarginalSource | None
+    run: ReleaseRun,
+    table: pd.DataFrame | TableFile,
+    public: MarginalSource | None,
+    children: pd.DataFrame | None = None,
 ) -> TableChecks:
     """Check a run's synthetic table against its domain, the measurements and the public tables.
 
@@ -139,12 +142,19 @@ def checks_of(
     """
     key: tuple[str, bytes | None]
     # Great Expectations takes seconds to import, and a code location should load in less.
-    from jam_dagster.evaluation.expectations.validation import contents_of, not_checked, validate
+    from jam_dagster.evaluation.expectations.validation import (
+        contents_of,
+        contents_of_two,
+        not_checked,
+        validate,
+    )
 
     if isinstance(table, TableFile):
         key = run.digest, sha256_of(table.path).encode()
-    else:
+    elif children is None:
         key = run.digest, contents_of(table)
+    else:
+        key = run.digest, contents_of_two(table, children)
     if None in key or key not in _LAST_CHECKS:
         try:
             made = validate(
@@ -154,6 +164,7 @@ def checks_of(
                 transcript=run.transcript,
                 model=run.model,
                 public=public,
+                children=children,
             )
         except Exception as error:  # The release is paid for, and holds without its checks.
             keep_details("checking the synthetic table", error)

@@ -60,10 +60,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """A synthetic table; of one in chunks, its counts in place of its codes, and its file."""
+    """A synthetic table; of one in chunks, its counts in place of its codes, and its file.
+
+    If a release has two tables, `table` has the roots, and `children` the rows of the other one.
+    """
 
     codes: MarginalSource
     table: pd.DataFrame | TableFile
+    children: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -363,7 +367,8 @@ class Engine:
             parts = {one.name: getattr(result, one.name) for one in fields(result)}
             if spec.sampling.search:
                 parts["transcript"] = with_search(result.transcript, spec.workload.to_dict())
-            parts["transcript"] = with_chunks(parts["transcript"])
+            if domain.children is None:
+                parts["transcript"] = with_chunks(parts["transcript"])
             made = ReleaseRun(**parts, release=identity)
             self.place.keep(made)
             self.funding.keep_digest(made)
@@ -410,7 +415,7 @@ class Engine:
         """Sample the synthetic table of a run, from its measurements alone: always the same one."""
         if run.transcript.chunk_rows is None:
             (whole,) = release_rows(run.model, run.transcript)
-            return Sample(whole.codes, whole.table)
+            return Sample(whole.codes, whole.table, whole.children)
         form = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
         told = told_marginals(self.spec, run, evaluated=True)
 

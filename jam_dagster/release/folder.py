@@ -33,6 +33,7 @@ class ReleaseFolder:
 
     ===================  =========================================================================
     ``synthetic.csv``    the synthetic table; more than a million rows are ``synthetic.parquet``
+    ``children.csv``     the synthetic children, if a release has two tables
     ``domain.yaml``      the attributes and their values
     ``release.json``     which release this is: its name, its parameters, its specification
     ``draws/``           every charged outcome, so that no draw is ever paid twice
@@ -57,6 +58,7 @@ class ReleaseFolder:
     OUTPUTS = (
         "synthetic.csv",
         "synthetic.parquet",
+        "children.csv",
         "domain.yaml",
         "draws",
         "transcript",
@@ -76,6 +78,7 @@ class ReleaseFolder:
         self.path = path.resolve()
         self.csv = self.path / "synthetic.csv"
         self.parquet = self.path / "synthetic.parquet"
+        self.children = self.path / "children.csv"
         self.domain = self.path / "domain.yaml"
         self.release = self.path / "release.json"
         self.transcript = UPath(self.path / "transcript")
@@ -102,7 +105,14 @@ class ReleaseFolder:
             self._made[self.parquet] = table.sha256
         else:
             self.parquet.unlink(missing_ok=True)
-            self._write(self.csv, table_csv(table, domain, dialect), False)
+            self._write(self.csv, table_csv(table, domain.roots, dialect), False)
+
+    def write_children(self, table: pd.DataFrame | None, domain: Domain, dialect: Dialect) -> None:
+        """Write the children of a release of two tables; remove those of another one."""
+        if table is None or domain.children is None:
+            self.children.unlink(missing_ok=True)
+        else:
+            self._write(self.children, table_csv(table, domain.children.domain, dialect), False)
 
     @property
     def name(self) -> str:
@@ -211,6 +221,7 @@ class ReleaseFolder:
         noisy = errors.synthetic is not None and not errors.restricted
         return released_files(
             table=self.table,
+            children=self.children if self.children in self._made else None,
             domain=self.domain,
             transcript=self.transcript,
             model=self.model,

@@ -41,8 +41,7 @@ def public_records(
     """Read the public tables of a release, by name; one alone has none."""
     if spec.public is None:
         return {}
-    unit = spec.privacy.protection.unit
-    column = None if unit is None else unit.column
+    column = spec.person_column
     try:
         # By their headers first: a table of persons is not even read.
         check_headers(spec.public, column)
@@ -85,7 +84,7 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
         to mend.
     """
     _check_separator(spec, public)
-    draft = spec.domain.drafted(public)
+    draft = spec.domain.drafted(public, spec.private.linked)
     one = spec.public_tables.get("")
     if one is not None and one.is_shifted:
         draft = draft.without_shift_advice()

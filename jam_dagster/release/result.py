@@ -24,6 +24,8 @@ class Synthesis:
     ----------
     sampled
         The synthetic table, with the dtypes that the domain states, or its file.
+    children
+        The synthetic children, if the release has two tables.
     errors
         The workload errors.
     verdict
@@ -49,7 +51,7 @@ class Synthesis:
     report
         The report that may leave, if one was written.
     checks
-        What the checks of the synthetic table found; empty if none were wanted.
+        The findings of the checks of the synthetic table; empty if none were wanted.
     checks_page
         The page about them; Great Expectations' own results lie beside it in JSON.
     certificate
@@ -72,6 +74,7 @@ class Synthesis:
     checks: Sequence[ExpectationResult] = ()
     checks_page: Path | None = None
     certificate: Path | None = None
+    children: pd.DataFrame | None = field(default=None, repr=False)
 
     @property
     def restricted_report(self) -> Path | None:

@@ -12,10 +12,15 @@ from pydantic import Field, SkipValidation, model_validator
 from jam_dagster.common.section import Section, Whole
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import SpecificationError
+from jam_dagster.keys import UnitSpec
 from jam_dagster.mechanisms import Mechanism
 from jam_dagster.mechanisms.configuration import KEY, configured_mechanism, read_mechanism
-from jam_dagster.tables import Domain, DraftedDomain
-from jam_dagster.tables.sources.public import draft_public
+from jam_dagster.tables import Domain, DraftedDomain, PublicSources, Source
+from jam_dagster.tables.domain.children import Link
+from jam_dagster.tables.sources.base import config_from_text, source_of
+from jam_dagster.tables.sources.public import draft_public, draft_with_children
+from jam_dagster.tables.sources.relative_paths import absolute_paths
+from jam_dagster.tables.sources.with_children import WithChildren
 
 
 @dataclass(frozen=True, init=False)
@@ -90,14 +95,20 @@ class DomainSpec(Section):
             )
         return self
 
-    def drafted(self, public: Mapping[str, pd.DataFrame]) -> DraftedDomain:
+    def drafted(
+        self, public: Mapping[str, pd.DataFrame], linked: Link | None = None
+    ) -> DraftedDomain:
         """Draft the domain from the public tables by name; one alone has none.
+
+        If rows have children (`linked`), those of the children's table are drafted with them.
 
         Raises
         ------
         InputError, DomainError
             As for `draft_table`.
         """
+        if linked is not None:
+            return draft_with_children(public, linked, columns=self.columns, bins=self.bins)
         return draft_public(public, columns=self.columns, bins=self.bins)
 
     @property
@@ -136,3 +147,98 @@ class DomainSpec(Section):
             check_keys("domain", config, ("identify", "bins", "columns"))
             return cls(**config)
         return cls(declared=Domain.from_dict(config))
+
+
+class ChildrenSpec(Section):
+    """The children that each row of the tables has: rows of a table of their own."""
+
+    path: ClassVar[str] = "children"
+
+    private: Any = Field(description="source of the children's table to protect")
+    key: str = Field(description="column of both tables that identifies a row of the root table")
+    max: Whole = Field(description="largest number of children that a row keeps, 1 to 10")
+    public: Any = Field(default=None, description="source of the public table of children")
+    domain: Any = Field(
+        default=None, description="the attributes of a child: a domain file, or the same inline"
+    )
+
+    @classmethod
+    def named(cls, given: object) -> tuple[str, Self]:
+        """Return the table's name and what a release's file has of it under ``children``.
+
+        Raises
+        ------
+        SpecificationError
+            If there is not one table, or a key is unknown, missing or out of range.
+        """
+        if isinstance(given, str):
+            given = config_from_text(given)
+        if not isinstance(given, Mapping) or len(given) != 1:
+            raise SpecificationError(
+                "children must be a mapping of one table's name to its private, public, key, max"
+                " and domain."
+            )
+        ((name, entry),) = given.items()
+        return str(name), cls.of(entry)
+
+
+def with_children(read: dict[str, Any], given: object, folder: Path) -> dict[str, Any]:
+    """Return what a release's file says, its tables with the children that it names.
+
+    Parameters
+    ----------
+    read
+        ``private``, ``public``, ``domain`` and ``privacy`` of the root table.
+    given
+        What the file has under ``children``.
+    folder
+        The folder that relative paths start from.
+
+    Raises
+    ------
+    SpecificationError
+        If they do not go together.
+    """
+    name, spec = ChildrenSpec.named(given)
+    link = Link(name, spec.key, spec.max)
+    private, public = (
+        None if one is None else source_of(absolute_paths(one, folder), name)
+        for one in (spec.private, spec.public)
+    )
+    assert private is not None  # noqa: S101  # a key that is needed
+    read = read | {"private": WithChildren(read["private"], private, link)}
+    roots = read.get("public")
+    if roots is not None and not isinstance(roots, Source):
+        raise SpecificationError("children need one public table, or none: name it under public.")
+    if roots is None and public is not None:
+        raise SpecificationError(
+            f"children.{name}.public needs the public table of its roots: name it under public."
+        )
+    if roots is not None:
+        # A table without the children's attributes has a name.
+        own = PublicSources({"roots": roots})
+        read["public"] = own if public is None else WithChildren(roots, public, link)
+    if read["privacy"].unit is not None:
+        raise SpecificationError(
+            f"privacy.unit and children.{name}.key say the same thing: remove privacy.unit, for a"
+            " row of the root table is protected with all its children."
+        )
+    privacy = read["privacy"]
+    if "neighbours" in privacy.model_fields_set and privacy.neighbours == "replace_one":
+        raise SpecificationError(
+            "privacy.neighbours: replace_one would show how many roots the key of"
+            f" children.{name} names: leave it out, for releases with children protect add_remove"
+            " neighbours, and measure that number."
+        )
+    read["privacy"] = privacy.changed(unit=UnitSpec(column=link.key), neighbours="add_remove")
+    declared, child = read["domain"].declared, None
+    if spec.domain is not None:
+        child = DomainSpec.from_config(spec.domain, folder).declared
+    if declared is None and (child is not None or public is None):
+        raise SpecificationError(
+            f"children.{name}: declare the domains of both tables (domain and"
+            f" children.{name}.domain), or let both be drafted from public tables of both."
+        )
+    if declared is not None and child is not None:
+        read["domain"] = DomainSpec(declared=declared.with_children(link, child))
+    return read

@@ -30,11 +30,12 @@ from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseKey
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.partitions import PartitionsSpec
-from jam_dagster.release.sections import DomainSpec, MechanismSpec
+from jam_dagster.release.sections import DomainSpec, MechanismSpec, with_children
 from jam_dagster.tables import (
     Clique,
     Domain,
     PreviousRelease,
+    PrivacyUnit,
     PublicSources,
     Source,
     source_from_config,
@@ -102,6 +103,7 @@ class ReleaseSpec(Section):
         trusted = read_trusted(self.trusted_mechanisms, "trusted_mechanisms")
         object.__setattr__(self, "trusted_mechanisms", trusted)
         self._check_sources()
+        self._check_children()
         if self.domain.declared is not None:
             # A workload that the domain cannot serve is refused now, not after an hour's run.
             try:
@@ -113,7 +115,8 @@ class ReleaseSpec(Section):
                 self.privacy.unit.build().check(self.domain.declared)
         check_records_only(self.private, self.privacy.unit is not None)
         if self.privacy.protection != Protection() and self.privacy.noise == "exact":
-            check_not_split(self.private)
+            for one in self.private.parts:
+                check_not_split(one)
         self._check_budget()
         reason = self.private.restricted_because
         if reason is not None and self.privacy.noise == "exact":
@@ -154,6 +157,9 @@ class ReleaseSpec(Section):
                 read[KEY] = MechanismSpec.of(given[KEY], public=public is not None)
         if public is not None:
             read["public"], read["previous"] = given_public(public)
+        if "children" in given:
+            with _located("children"):
+                read = with_children(read, given["children"], folder)
         partitions = PartitionsSpec.of(given.get("partitions"), given.get("start"))
         return cls(**read, partitions=partitions)
 
@@ -181,6 +187,27 @@ class ReleaseSpec(Section):
                     f" release no partitions: set partitions (monthly with a start, or {{static:"
                     f" [names]}}), or name one table."
                 )
+
+    def _check_children(self) -> None:
+        """Raise unless the tables, the domain and the privacy unit have the same children."""
+        link, unit, declared = self.private.linked, self.privacy.unit, self.domain.declared
+        if link is not None and (unit is None or unit.build() != PrivacyUnit(link.key)):
+            raise SpecificationError(
+                f"The rows of release {self.release} have children, so its privacy unit is a row of"
+                f" the root table: set privacy.unit to the column {link.key} and one row."
+            )
+        if self.previous is not None and link is not None:
+            raise SpecificationError(
+                f"Release {self.release} has children and public.previous_release: a release of two"
+                " tables is drawn on no earlier one yet. Name a public table."
+            )
+        declares = None if declared is None or declared.children is None else declared.children.link
+        if declared is not None and declares != link:
+            raise SpecificationError(
+                f"The domain of release {self.release} and its tables do not have the same"
+                f" children: the domain has {declares}, the tables {link}. Declare them alike under"
+                " children in both, or declare the domain of the children there."
+            )
 
     def _check_apart(self) -> None:
         """Raise where a public table is the private one, as far as that is seen before a run."""
@@ -219,6 +246,15 @@ class ReleaseSpec(Section):
     def public_tables(self) -> dict[str, Source]:
         """The given public tables by name; one alone has none."""
         return tables_of(self.public)
+
+    @property
+    def person_column(self) -> str | None:
+        """The column that no public table has, for it identifies a person in the private one.
+
+        None without a privacy unit, and if rows have children: the key is in the public tables too.
+        """
+        unit = self.privacy.unit
+        return None if unit is None or self.private.linked is not None else unit.column
 
     @property
     def dialect(self) -> Dialect:

@@ -22,7 +22,7 @@ from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.documents import checks_of, fits_of, judged
-from jam_dagster.release.engine import Drawn, Engine, Progress
+from jam_dagster.release.engine import Drawn, Engine, Progress, Sample
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.funding import Funding, LedgerFunding, ResearchFunding
 from jam_dagster.release.options import check_may_leave, check_partition_named, release_spec
@@ -43,13 +43,10 @@ from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.public_apart import check_apart, check_outside, restricted_folders
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jam_dagster.evaluation import ExpectationResult, Verdict
     from jam_dagster.release.run import ReleaseErrors, ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain, MarginalSource
-    from jam_dagster.tables.sources.table_file import TableFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +269,7 @@ class _Whole:
             self._warn(drawn.run.transcript.records)
             domain = drawn.run.model.domain
             self.folder.write_table(drawn.sample.table, domain, self.spec.dialect)
+            self.folder.write_children(drawn.sample.children, domain, self.spec.dialect)
             made.append(drawn)
 
         errors = engine.draw(public, keep, self.folder.parquet, stage)
@@ -281,7 +279,7 @@ class _Whole:
         self.watch.add_parts("mechanism", run.seconds)
         with keeping_details(partial(engine.place.keep_failure, uuid4().hex)):
             with stage("checks"), redacted("the checks"):
-                checks = self._check(run, sample.table, public)
+                checks = self._check(run, sample, public)
             with stage("report"), redacted("the report"):
                 verdict = judged(
                     self.spec, run, sample.codes, public, errors, checks=checks, restricted=True
@@ -296,6 +294,7 @@ class _Whole:
             releasable = self._certify(engine, run, errors, public, fresh=not drawn.repeated)
         return Synthesis(
             sampled=sample.table,
+            children=sample.children,
             errors=errors,
             sampling_error=sampling_distance(run.model, sample.codes).mean,
             seconds=self.watch.total(),
@@ -374,11 +373,11 @@ class _Whole:
                 self.progress.notify(f"Warning: {warning}")
 
     def _check(
-        self, run: ReleaseRun, table: pd.DataFrame | TableFile, public: Public | None
+        self, run: ReleaseRun, sample: Sample, public: Public | None
     ) -> list[ExpectationResult]:
         if not self.request.with_checks:
             return []
-        found = checks_of(run, table, public)
+        found = checks_of(run, sample.table, public, sample.children)
         research = not self.spec.exact
         page = render_checks(
             found,

@@ -69,6 +69,7 @@ def render_checks(
 
 def _column(spec: ExpectationSpec, domain: Domain) -> str:
     """Return the column or columns of an expectation."""
+    domain = domain.children.domain if spec.table and domain.children else domain.roots
     if isinstance(spec.subject, int):
         rule = EXPECTATION_KINDS[spec.kind].rules(domain)[spec.subject]
         names = [rule.name] if isinstance(rule, PlannedColumn) else rule.attributes

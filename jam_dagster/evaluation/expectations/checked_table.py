@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from jam_dagster.tables.sources.table_file import TableFile
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.domain.children import Link
     from jam_dagster.tables.domain.domain import Domain
 
 FALSE_ALARM_LEVEL = 0.001
@@ -55,6 +57,8 @@ class CheckedTable:
     model: MarginalSource
     public: MarginalSource | None = None
     counted: Counted | None = None
+    children: pd.DataFrame | None = None
+    fitted: Mapping[str, ColumnFit] | None = None
 
     @classmethod
     def of(
@@ -99,6 +103,14 @@ class CheckedTable:
         return found.set_axis(np.flatnonzero(telling) + before_chunk)
 
     @property
+    def keys(self) -> tuple[Link, pd.Series[Any], pd.Series[Any]]:
+        """The link of two tables, the keys of roots, and of each child that of its root."""
+        assert self.domain.children is not None  # noqa: S101  # of two tables alone
+        assert self.children is not None  # noqa: S101
+        link = self.domain.children.link
+        return link, self.synthetic[link.key], self.children[link.key]
+
+    @property
     def rows(self) -> int:
         """The number of rows of the whole table."""
         return len(self.synthetic) if self.counted is None else self.counted.rows
@@ -134,6 +146,8 @@ class CheckedTable:
     @cached_property
     def fits(self) -> dict[str, ColumnFit]:
         """How the domain fits each column that has catch-all cells."""
+        if self.fitted is not None:
+            return dict(self.fitted)
         fits = column_fits(self.transcript, self.domain, self.public)
         return {one.attribute.name: one for one in fits}
 

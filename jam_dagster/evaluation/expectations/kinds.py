@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
@@ -297,6 +297,53 @@ class _Kept(_Impossible):
         return found._replace(metadata=found.metadata | {"rule": rule})
 
 
+class _RootKeys(_Impossible):
+    """Each root has a key of its own, and as many children as its table allows."""
+
+    name, heading, suite = "root_keys", "Keys of roots and their children", "root_keys"
+    fault = "without a key of its own, or with too many children"
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        if domain.children is not None:
+            link = domain.children.link
+            words = (
+                f"Each row has a {link.key} of its own, and at most {link.maximum} rows of"
+                f" {link.table}."
+            )
+            yield ExpectationSpec(cls.name, words, True, cls.name)
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        """Return for each root whether its key is no key, or its children are too many."""
+        link, keys, owners = table.keys
+        number = owners.value_counts().reindex(keys, fill_value=0).to_numpy()
+        broken = keys.isna() | keys.duplicated(keep=False) | (number > link.maximum)
+        return pd.DataFrame({cls.name: broken.to_numpy()})
+
+
+class _ChildKeys(_RootKeys):
+    """Each child has a root."""
+
+    name, heading, suite = "child_keys", "Keys of children", "child_keys"
+    fault = "without a root"
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        if domain.children is not None:
+            link = domain.children.link
+            words = (
+                f"The {link.key} of each row of {link.table} is that of a row of its root table."
+            )
+            yield ExpectationSpec(cls.name, words, True, cls.name, table=link.table)
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        """Return for each child whether no root has its key."""
+        _, keys, owners = table.keys
+        return pd.DataFrame({cls.name: ~owners.isin(keys).to_numpy()})
+
+
 class _Marginal(Expectation):
     """The distribution of an attribute agrees with its released measurement."""
 
@@ -451,6 +498,8 @@ EXPECTATION_KINDS: dict[str, type[Expectation]] = {
             _Nulls,
             _Impossible,
             _Kept,
+            _RootKeys,
+            _ChildKeys,
             _Marginal,
             _Fit,
         ),
@@ -471,8 +520,36 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
     list of ExpectationSpec
         Table-wide expectations first, then those of each attribute in domain order, then the types
         of derived columns. Names are unique: a number distinguishes columns with names that differ
-        only in characters that a check's name cannot hold.
+        only in characters that a check's name cannot hold. If the domain is of two tables, those of
+        the roots come first, then those of the children, then those of their keys.
     """
+    if domain.children is None:
+        return _names_of_one(domain)
+    table = domain.children.link.table
+    children = [
+        replace(
+            one, name=f"{table}__{one.name}", description=f"{table}: {one.description}", table=table
+        )
+        for one in names_of_children(domain.children.domain)
+    ]
+    return [*_names_of_one(domain.roots), *children, *names_of_keys(domain)]
+
+
+def names_of_children(domain: Domain) -> list[ExpectationSpec]:
+    """List the expectations of a table of children by its domain.
+
+    Its number of rows and its distributions are in no measurement as they are.
+    """
+    measured = {_RowCount.name, _Marginal.name}
+    return [one for one in _names_of_one(domain) if one.kind not in measured]
+
+
+def names_of_keys(domain: Domain) -> list[ExpectationSpec]:
+    """List the expectations of the keys of two tables."""
+    return [spec for kind in (_RootKeys, _ChildKeys) for spec in kind.of_table(domain)]
+
+
+def _names_of_one(domain: Domain) -> list[ExpectationSpec]:
     kinds = EXPECTATION_KINDS.values()
     specs = [spec for kind in kinds for spec in kind.of_table(domain)]
     columns: list[Attribute | DerivedColumn] = [*domain.attributes, *domain.derived]

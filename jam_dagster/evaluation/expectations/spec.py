@@ -26,6 +26,8 @@ class ExpectationSpec:
     subject
         The attribute, or the position among what the domain forbids; None for the table as a
         whole.
+    table
+        The table of children that it is of; empty: the table itself.
     """
 
     name: str
@@ -33,6 +35,7 @@ class ExpectationSpec:
     blocking: bool
     kind: str
     subject: str | int | None = None
+    table: str = ""
 
     @property
     def severity(self) -> Severity:

@@ -15,20 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from jam_dagster.evaluation.domain_fit import column_fits
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.evaluation.expectations.expectation import Expectation, Observed
 from jam_dagster.evaluation.expectations.kinds import (
     DOMAIN_FITS,
     EXPECTATION_KINDS,
     expectation_names,
+    names_of_children,
+    names_of_keys,
 )
 from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.domain.domain import Domain
-    from jam_dagster.tables.sources.table_file import TableFile
 
 # Arguments of an expectation that name columns.
 _COLUMN, _COLUMNS = "column", "column_list"
@@ -84,10 +87,40 @@ def validate(
     transcript: Transcript,
     model: MarginalSource,
     public: MarginalSource | None = None,
+    children: pd.DataFrame | None = None,
 ) -> TableChecks:
-    """Check a synthetic table with Great Expectations."""
-    table = CheckedTable.of(synthetic, domain, records, transcript, model, public)
-    specs = expectation_names(domain)
+    """Check a synthetic table with Great Expectations, and the table of its children if it has any.
+
+    Measurements are compared with columns of the root table alone.
+    """
+    facts = (transcript, model, public)
+    if domain.children is None or children is None or isinstance(synthetic, TableFile):
+        table = CheckedTable.of(synthetic, domain, records, *facts)
+        return _validated(expectation_names(domain), table)
+    key, child = domain.children.link.key, domain.children.domain
+    fits = {one.attribute.name: one for one in column_fits(transcript, domain, public)}
+    # Both children of a root are alike, so the first one says how the domain fits them.
+    first = zip(child.names, domain.children.link.slot(1, child.names), strict=True)
+    of_child = {name: fits[one] for name, one in first if one in fits}
+    roots = CheckedTable(synthetic.drop(columns=key), domain.roots, records, *facts, fitted=fits)
+    others = CheckedTable(children.drop(columns=key), child, len(children), *facts, fitted=of_child)
+    pair = CheckedTable(synthetic, domain, records, *facts, children=children)
+    return _together(
+        expectation_names(domain),
+        _validated(expectation_names(domain.roots), roots),
+        _validated(names_of_children(child), others),
+        _validated(names_of_keys(domain), pair),
+    )
+
+
+def _together(specs: list[ExpectationSpec], *parts: TableChecks) -> TableChecks:
+    """Return the checks of two tables as those of one, by the names that they have there."""
+    results = [result for part in parts for result in part.results]
+    named = [replace(one, name=spec.name) for one, spec in zip(results, specs, strict=True)]
+    return TableChecks(specs, named, [report for part in parts for report in part.validations])
+
+
+def _validated(specs: list[ExpectationSpec], table: CheckedTable) -> TableChecks:
     expectations = [EXPECTATION_KINDS[spec.kind](spec, table) for spec in specs]
     suites = {
         suite: [one for one in expectations if one.suite == suite and one.measured]
@@ -118,6 +151,12 @@ def _result(one: Expectation, outcome: Mapping[str, Any] | None) -> ExpectationR
     (message, metadata, *of_rows), expected = found, one.asked().expected
     passed, severity = outcome is None or bool(outcome["success"]), one.spec.severity
     return ExpectationResult(one.spec.name, passed, severity, message, metadata, expected, *of_rows)
+
+
+def contents_of_two(table: pd.DataFrame, children: pd.DataFrame) -> bytes | None:
+    """Return a digest of two tables, None if some of their cells have none."""
+    one, other = contents_of(table), contents_of(children)
+    return None if one is None or other is None else one + other
 
 
 def contents_of(table: pd.DataFrame) -> bytes | None:

@@ -27,6 +27,7 @@ from jam_dagster.tables import Clique, EncodedTable, Workload, decode
 from jam_dagster.tables.codes.block_counts import counted_blocks
 from jam_dagster.tables.codes.marginals import Columns, MarginalCounter, PackedCounts
 from jam_dagster.tables.codes.repair import repaired
+from jam_dagster.tables.codes.roots import decode_two, exchanged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,12 +62,14 @@ _MOST_SENT_CELLS = 2**24
 class SampledRows:
     """Some rows of a release, as they were sampled and repaired, and with their values.
 
-    They are counted where another process made them.
+    They are counted where another process made them. If the release has two tables, `table` has the
+    roots, and `children` the rows of the other one.
     """
 
     codes: EncodedTable
     table: pd.DataFrame | pa.Table
     counts: PackedCounts | None = None
+    children: pd.DataFrame | None = None
 
 
 def with_search(
@@ -130,7 +133,11 @@ def release_rows(
     if transcript.chunk_rows is None:
         rng = np.random.default_rng(seed)
         codes = sample_rows(model, transcript, rng)
-        yield SampledRows(codes, decode(codes, rng))
+        if codes.domain.children is None:
+            yield SampledRows(codes, decode(codes, rng))
+        else:
+            roots, children = decode_two(codes, rng)
+            yield SampledRows(codes, roots, children=children)
         return
     sizes = chunk_sizes(transcript)
     processes = _processes(model, sizes)
@@ -227,6 +234,8 @@ def sample_rows(
     if transcript.search is not None:
         search, workload = _described(model, transcript.search)
         table = search_rows(model, table, workload, rng, search).table
+    if table.domain.children is not None:
+        table = exchanged(table, rng)
     return repaired(table, rng)
 
 

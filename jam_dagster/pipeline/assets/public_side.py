@@ -42,7 +42,7 @@ def _public_records(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
     def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
         source = ReleaseStep(graph, context).checked_source(name)
         table = source.read(private=False)
-        check_no_people(table.columns, graph.unit_column, called)
+        check_no_people(table.columns, graph.spec.person_column, called)
         if table.empty:
             side = f"public {called}".rstrip()
             raise InputError(f"The {side} table has no rows. Nothing was charged.")
@@ -142,7 +142,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         frames, step = _tables(graph, records), ReleaseStep(graph, context)
         for table, frame in frames.items():
             # The stored table may be older than the setting.
-            check_no_people(frame.columns, graph.unit_column, table)
+            check_no_people(frame.columns, graph.spec.person_column, table)
         if domain.restricted:
             with private_step("encoding the public table over a restricted domain"):
                 encoded = encode_public(frames, domain, private=True)

@@ -104,7 +104,7 @@ class ReleaseStep:
             public = at_partition(public, self.partition)
             check_apart(self.graph.source("private_records", self.partition), public)
             check_outside(public, [place_of(str(private.root))], "the private store")
-            check_headers(public, self.graph.unit_column)
+            check_headers(public, self.graph.spec.person_column)
         return source
 
     def engine(

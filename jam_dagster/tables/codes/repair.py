@@ -10,8 +10,9 @@ import numpy.typing as npt
 from jam_dagster.tables.codes.repair_missing import place_missing
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.within_formula import fit_formula
+from jam_dagster.tables.domain.children import SLOTS
 from jam_dagster.tables.domain.constraints import Order
-from jam_dagster.tables.domain.domain import Clique, Domain
+from jam_dagster.tables.domain.domain import Children, Clique, Domain
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.missing_where import MissingWhere
 
@@ -34,9 +35,12 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
     that a column's share of missing cells stays what it was. A number that no formula can give in
     its bin moves to the bin in which the formula has it.
 
-    A domain without repairs gives the same records.
+    A domain without repairs gives the same records. If a record has children, it keeps the repairs
+    of the root table, and each of its children those of theirs.
     """
     domain = encoded.domain
+    if domain.children is not None:
+        return _repaired_parts(encoded, domain.children, rng)
     if not domain.repairs:
         return encoded
     codes = {
@@ -64,6 +68,24 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
         for name in changed:
             codes[name] = np.where(wrong, before[name], codes[name])
     return EncodedTable(domain, tuple(codes[name] for name in domain.names))
+
+
+def _repaired_parts(
+    encoded: EncodedTable, children: Children, rng: np.random.Generator
+) -> EncodedTable:
+    columns = dict(zip(encoded.domain.names, encoded.columns, strict=True))
+    count, names = encoded.column(children.link.table), children.domain.names
+    every = np.arange(encoded.records)
+    parts = [(children.roots, children.roots.names, every)]
+    for slot in SLOTS:
+        there = np.flatnonzero(count >= slot)
+        parts.append((children.domain, children.link.slot(slot, names), there))
+    for domain, flat, rows in parts:
+        part = repaired(EncodedTable(domain, tuple(columns[name][rows] for name in flat)), rng)
+        for name, codes in zip(flat, part.columns, strict=True):
+            columns[name] = columns[name].copy()
+            columns[name][rows] = codes
+    return EncodedTable(encoded.domain, tuple(columns.values()))
 
 
 def _repair(

@@ -83,6 +83,18 @@ def roots_with_children(
     return pd.DataFrame(flat)
 
 
+def children_apart(flat: pd.DataFrame, link: Link) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the root columns of a table of one row a root, and its children, a row each."""
+    slots = [link.name(slot, "") for slot in SLOTS]
+    roots = [name for name in flat.columns if not name.startswith((*slots,)) and name != link.table]
+    children = []
+    for slot, own in zip(SLOTS, slots, strict=True):
+        columns = {name: name.removeprefix(own) for name in flat.columns if name.startswith(own)}
+        rows = flat.loc[flat[link.table] >= slot, list(columns)]
+        children.append(rows.rename(columns=columns))
+    return flat[roots], pd.concat(children, ignore_index=True)
+
+
 _ROOT = "\0root"
 """A column for the place of a root in its table, with a name that no table has."""
 

@@ -162,8 +162,10 @@ class ChildAttribute(Attribute):
         return self.child.condition_codes(what, item)
 
     def conditions(self, codes: list[int]) -> list[Any]:
-        """Return items that `condition_codes` turns into the codes."""
-        return self.child.conditions(codes)
+        """Return items that say the codes in words."""
+        own = [code for code in codes if code != self.no_child_code]
+        found = self.child.conditions(own) if own else []
+        return found if len(own) == len(codes) else [*found, NO_CHILD]
 
     def check_column(self, column: pd.Series[Any]) -> None:
         """Raise DomainError if a column has a dtype that the attribute cannot hold."""

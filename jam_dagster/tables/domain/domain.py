@@ -217,6 +217,11 @@ class Domain:
         places = [constraint.attributes.index(name) for name in clique]
         return clique, constraint.broken(self, drawn).transpose(places)
 
+    @property
+    def roots(self) -> Domain:
+        """The domain of the root table alone; this one if rows have no children."""
+        return self if self.children is None else self.children.roots
+
     @cached_property
     def names(self) -> Clique:
         """Names of the attributes."""

@@ -23,6 +23,7 @@ from jam_dagster.common.redaction import private_values
 from jam_dagster.common.section import adapter_of, allowed, is_of
 from jam_dagster.common.validation import changed_fields, check_keys
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.tables.domain.children import linked_in
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.csv import CsvSource
@@ -36,6 +37,7 @@ from jam_dagster.tables.sources.source import Source
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import check_column, check_split, stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
+from jam_dagster.tables.sources.with_children import WithChildren
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,8 @@ def source_from_config(config: str | Mapping[str, Any] | Source) -> Source:
         ``{"duckdb": path, "query": sql}``, ``{"spark": address, "query": sql}``,
         ``{"demo": "health_survey", "part": ...}``, ``{"asset": key}``,
         ``{"split": {...}, "by": ..., ...}`` or ``{"shift": {...}, "by": ...}`` with the
-        parameters of the class as further keys.
+        parameters of the class as further keys; or two tables,
+        ``{"roots": {...}, "children": {name: {"source": {...}, "key": column, "max": 6}}}``.
 
     Raises
     ------
@@ -229,6 +232,8 @@ def source_from_config(config: str | Mapping[str, Any] | Source) -> Source:
         return config
     if isinstance(config, str):
         return _source_of_path(config)
+    if isinstance(config, Mapping) and "roots" in config:
+        return _with_children(config)
     if not isinstance(config, Mapping):
         raise SpecificationError(f"a source must be a path or a mapping, got {config!r}")
     kinds = [key for key in SOURCES if key in config]
@@ -255,6 +260,18 @@ def source_from_config(config: str | Mapping[str, Any] | Source) -> Source:
     if missing:
         raise SpecificationError(f"source {kind!r} needs the key {missing[0]!r}")
     return cast(Source, source(**given))
+
+
+def _with_children(config: Mapping[str, Any]) -> WithChildren:
+    """Return the source of two tables that `WithChildren.to_dict` describes."""
+    check_keys("source 'roots'", config, ("roots", "children"))
+    link, own = linked_in(config.get("children"))
+    check_keys(f"source 'roots': children.{link.table}", own, ("source",))
+    if "source" not in own:
+        raise SpecificationError(f"source 'roots': children.{link.table} needs the key 'source'")
+    return WithChildren(
+        source_from_config(config["roots"]), source_from_config(own["source"]), link
+    )
 
 
 def source_of(given: Any, name: str) -> Source:

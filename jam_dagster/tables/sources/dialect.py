@@ -65,7 +65,7 @@ class Dialect:
         """Return the dialect of the public table, or of the first; the default if it is no CSV."""
         if isinstance(public, PublicSources):
             public = next(iter(public.tables.values()))
-        source = None if public is None else whole(public)
+        source = None if public is None else whole(public.parts[0])
         if not isinstance(source, CsvSource):
             return cls()
         separator, missing = source.separator, ""

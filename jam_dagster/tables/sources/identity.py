@@ -88,7 +88,7 @@ def place_in(identity: str) -> str:
     Two identities of one place may show the same people.
     """
     parts = _parts(identity)
-    if isinstance(whole := parts.get("split"), str):
+    if isinstance(whole := parts.get("split", parts.get("roots")), str):
         return place_in(whole)
     if (file := _file_in(parts)) is not None:
         return canonical(file=file)
@@ -106,6 +106,8 @@ def is_one_file(identity: str) -> bool:
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
         return is_one_file(whole)
+    if isinstance(roots := parts.get("roots"), str):
+        return is_one_file(roots) and is_one_file(parts["children"])
     place = _file_in(parts)
     return place is not None and "://" not in place and not os.path.isdir(place)
 
@@ -116,6 +118,8 @@ def selects_records(identity: str) -> bool:
     Which ones is seen only when it is read, and whoever writes it can choose them.
     """
     parts = _parts(identity)
+    if isinstance(roots := parts.get("roots"), str):
+        return selects_records(roots) or selects_records(parts["children"])
     return _file_in(parts) is None and not {"demo", "memory"} & {*parts}
 
 

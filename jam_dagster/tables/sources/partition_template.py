@@ -99,15 +99,18 @@ def template_of(source: Source, partition: str, *, counted: bool = False) -> str
 
 def linked_file(source: Source) -> str:
     """Return the description of a local file that has a second name, by a hard link; else empty."""
-    source = whole(source)
-    path = path_of(source)
-    if path is None:
-        return ""
-    try:
-        found = os.stat(place_of(path))
-    except (OSError, ValueError):
-        return ""
-    return source.describe() if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else ""
+    for one in source.parts:
+        table = whole(one)
+        path = path_of(table)
+        if path is None:
+            continue
+        try:
+            found = os.stat(place_of(path))
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+            return table.describe()
+    return ""
 
 
 def _parts(source: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.marginals import MarginalSource
 from jam_dagster.tables.codes.public import PublicTables
+from jam_dagster.tables.codes.roots import children_apart
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.columns import exact_columns
@@ -29,6 +30,8 @@ from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from jam_dagster.tables.domain.children import Link
 
 PUBLIC_TABLES = "tables"
 
@@ -248,3 +251,34 @@ def draft_public(
         for name, note in notes_of(held, read).items():
             notes[name] = "; ".join(filter(None, (notes.get(name), f"in {table}: {note}")))
     return replace(made, notes=notes)
+
+
+def draft_with_children(
+    frames: Mapping[str, pd.DataFrame],
+    link: Link,
+    *,
+    columns: Sequence[str] | None = None,
+    bins: int | None = None,
+) -> DraftedDomain:
+    """Draft a domain of a public table of roots with two children, from the rows of both.
+
+    Raises
+    ------
+    InputError, DomainError
+        If there are several public tables, or as for `draft_table`.
+    """
+    if list(frames) != [""]:
+        raise InputError("the domain of roots with children is drafted from one public table")
+    roots, children = children_apart(frames[""], link)
+    own = None if columns is None else [one for one in columns if one in roots.columns]
+    drafts = (draft_table(roots, columns=own, bins=bins), draft_table(children, bins=bins))
+    merged = drafts[0]
+    return replace(
+        merged,
+        domain=merged.domain.with_children(link, drafts[1].domain),
+        left_out=(*merged.left_out, *drafts[1].left_out),
+        notes={
+            **merged.notes,
+            **{f"{link.table}: {name}": note for name, note in drafts[1].notes.items()},
+        },
+    )

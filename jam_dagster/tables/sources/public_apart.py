@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ def same_rows(one: Source, other: Source) -> bool:
     queries, if they differ only by white space, comments or case; tables in memory, if they are
     one object. The two parts of one split are different rows.
     """
+    if len(one.parts) + len(other.parts) > 2:
+        return any(same_rows(mine, theirs) for mine in one.parts for theirs in other.parts)
     one, other = (each.source if isinstance(each, ShiftedSource) else each for each in (one, other))
     if isinstance(one, SplitSource) and isinstance(other, SplitSource):
         split, another = one.to_dict(), other.to_dict()
@@ -53,6 +55,9 @@ def same_rows(one: Source, other: Source) -> bool:
 
 def snapshot_of(private: Source, public: Source) -> str | None:
     """Return the partition of a private table that a public one equals, by its path or query."""
+    if len(private.parts) + len(public.parts) > 2:
+        pairs = ((mine, theirs) for mine in private.parts for theirs in public.parts)
+        return next(filter(None, (snapshot_of(*pair) for pair in pairs)), None)
     template = _rows_of(whole(private))
     if PLACEHOLDER not in template:
         return None
@@ -75,7 +80,7 @@ def check_apart(private: Source, public: Source | PublicSources | None) -> None:
 
 def check_outside(public: Source | PublicSources | None, roots: Iterable[str], what: str) -> None:
     """Raise if a public table lies in a place of private files."""
-    for name, one in tables_of(public).items():
+    for name, one in _each_table(public):
         place = _file_of(whole(one))
         if place is None:
             continue
@@ -89,7 +94,7 @@ def check_outside(public: Source | PublicSources | None, roots: Iterable[str], w
 def restricted_folders(public: Source | PublicSources | None) -> list[str]:
     """Return the private folders of releases that contain a public table."""
     found = []
-    for one in tables_of(public).values():
+    for _, one in _each_table(public):
         place = _file_of(whole(one))
         if place is None or "://" in place:
             continue
@@ -120,6 +125,13 @@ def check_headers(public: Source | PublicSources | None, column: str | None) -> 
         # The columns of an asset are checked when it is read.
         if column is not None:
             check_no_people(source.names(), column, name)
+
+
+def _each_table(public: Source | PublicSources | None) -> Iterator[tuple[str, Source]]:
+    """Yield each table that public data are read from, with the name of its data."""
+    for name, source in tables_of(public).items():
+        for one in source.parts:
+            yield name, one
 
 
 def _called(name: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.domain.children import Link
     from jam_dagster.tables.domain.domain import Clique, Domain
 
 
@@ -79,6 +80,16 @@ class Source(ABC):
     @property
     def asset_key(self) -> str | None:
         """Key of the Dagster asset that the table is, and which only a run can load, if it is."""
+        return None
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """The sources of the tables that are read: this one, if there is one table."""
+        return (self,)
+
+    @property
+    def linked(self) -> Link | None:
+        """The children that a table's rows have, if they are of a table of their own."""
         return None
 
     @property
