@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jam_dagster.certificates import Certificate
@@ -14,6 +14,9 @@ from jam_dagster.certificates.held import Held
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.html_pages import figures
 from jam_dagster.errors import InputError
+
+if TYPE_CHECKING:
+    from jam_dagster.tables import Domain
 
 _CONTEXT = {
     "@language": "en",
@@ -24,7 +27,9 @@ _CONTEXT = {
     "prov": "http://www.w3.org/ns/prov#",
     **{
         name: f"cr:{name}"
-        for name in ("column", "extract", "field", "fileObject", "recordSet", "source")
+        for name in (
+            *("column", "extract", "field", "fileObject", "recordSet", "references", "source"),
+        )
     },
     "conformsTo": "dct:conformsTo",
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
@@ -76,14 +81,17 @@ def croissant(
     if not certificate.releasable:
         raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
     held = Held(certificate, folder, {}, None)
-    if fault := held.fault_of("table") or held.fault_of("domain"):
-        raise InputError(fault)
-    table, proof = held.path("table"), folder / FILE_NAME
-    columns = held.domain.columns
+    tables = [name for name in ("table", "children") if name in certificate.files]
+    for name in ("domain", *tables):
+        if fault := held.fault_of(name):
+            raise InputError(fault)
+    paths = [held.path(name) for name in tables]
+    sets = _record_sets(held.domain, [path.name for path in paths])
+    proof = folder / FILE_NAME
     files = {
-        table.name: (table, _FORMATS[table.suffix], certificate.files["table"].sha256),
-        FILE_NAME: (proof, "application/json", sha256_of(proof)),
-    }
+        path.name: (path, _FORMATS[path.suffix], certificate.files[name].sha256)
+        for name, path in zip(tables, paths, strict=True)
+    } | {FILE_NAME: (proof, "application/json", sha256_of(proof))}
     edition = certificate.key.edition
     about = {"subjectOf": {"@id": FILE_NAME}}
     return {
@@ -91,7 +99,7 @@ def croissant(
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": certificate.key.release,
-        "description": _description(certificate, len(columns)),
+        "description": _description(certificate),
         "url": url,
         "license": license,
         "creator": [{"@type": "sc:Organization", "name": one} for one in creators],
@@ -117,21 +125,31 @@ def croissant(
             }
             for name, (path, kind, digest) in files.items()
         ],
-        "recordSet": [
-            {
-                "@type": "cr:RecordSet",
-                "@id": "rows",
-                "name": "rows",
-                "field": [_field(name, str(dtype), table.name) for name, dtype in columns.items()],
-            }
-        ],
+        "recordSet": sets,
     }
 
 
-def _description(certificate: Certificate, columns: int) -> str:
+def _record_sets(domain: Domain, files: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of the table, and of the table of children if there is one."""
+    if domain.children is None:
+        return [_record_set("rows", domain.columns, files[0])]
+    roots, children = domain.children.roots, domain.children.domain
+    table, key = domain.children.link.table, domain.children.link.key
+    owners = _record_set("rows", {key: "int64", **roots.columns}, files[0])
+    owned = _record_set(table, {key: "int64", **children.columns}, files[1])
+    owned["field"][0]["references"] = {"@id": owners["field"][0]["@id"]}
+    return [owners, owned]
+
+
+def _record_set(name: str, columns: Mapping[str, str], file: str) -> dict[str, Any]:
+    fields = [_field(name, column, dtype, file) for column, dtype in columns.items()]
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+
+
+def _description(certificate: Certificate) -> str:
     asked, dialect = certificate.asked, certificate.sampling.dialect
     said = (
-        f"A synthetic table of {certificate.sampling.rows:,} rows and {columns} columns. It is"
+        f"Synthetic data of {certificate.sampling.rows:,} rows. They are"
         f" (epsilon, delta)-differentially private with epsilon = {figures(asked.epsilon)} and"
         f" delta = {figures(asked.delta)}; neighbouring private tables differ by"
         f" {certificate.neighbours.describe()}. {FILE_NAME} has every draw and its cost."
@@ -142,12 +160,12 @@ def _description(certificate: Certificate, columns: int) -> str:
     return said
 
 
-def _field(name: str, dtype: str, table: str) -> dict[str, Any]:
+def _field(rows: str, name: str, dtype: str, file: str) -> dict[str, Any]:
     found = (kind for begin, kind in _TYPES.items() if dtype.lower().startswith(begin))
     return {
         "@type": "cr:Field",
-        "@id": f"rows/{quote(name)}",
+        "@id": f"{rows}/{quote(name)}",
         "name": name,
         "dataType": next(found, "sc:Text"),
-        "source": {"fileObject": {"@id": table}, "extract": {"column": name}},
+        "source": {"fileObject": {"@id": file}, "extract": {"column": name}},
     }

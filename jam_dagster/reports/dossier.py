@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -97,10 +97,24 @@ def render_dossier(
         findings=findings,
         parts=parts,
         to_write=sum(bool(row.write) for part in parts for row in part.rows),
-        attributes=[
-            (one.name, one.kind_text, one.values_text(_VALUES_SHOWN)) for one in domain.attributes
-        ],
+        columns=[row for one in _tables(domain) for row in _columns(one)],
     )
+
+
+def _tables(domain: Domain) -> list[Domain]:
+    """Return the domain of each published table."""
+    return [domain.roots, *([] if domain.children is None else [domain.children.domain])]
+
+
+def _columns(domain: Domain) -> Iterator[tuple[str, str, str]]:
+    """Yield name, kind and values of each column of a published table."""
+    computed = {one.name: one.described for one in domain.derived}
+    for name in domain.columns:
+        if name in computed:
+            yield name, "computed", computed[name]
+        else:
+            one = domain.attribute(name)
+            yield name, one.kind_text, one.values_text(_VALUES_SHOWN)
 
 
 def _errors(content: Mapping[str, Any] | None) -> WorkloadErrors | None:
@@ -175,6 +189,9 @@ class _Facts:
         rows = "Each record is taken to be one person's own."
         if one.max_rows > 1:
             rows = f"A person has at most {one.max_rows} rows in what was counted."
+        if self.domain.children is not None:
+            link = self.domain.children.link
+            rows += f" A record includes its rows of {link.table}, at most {link.maximum}."
         return f"{one.describe().capitalize()} ({kind}). {rows}"
 
     @property
@@ -250,10 +267,9 @@ class _Facts:
 
     @property
     def _columns(self) -> str:
-        return (
-            f"A synthetic table of {len(self.domain.names)} columns, which are below."
-            f" {self._reasons[_DOMAIN]}"
-        )
+        numbers = [len(one.columns) for one in _tables(self.domain)]
+        kind = "A synthetic table" if len(numbers) == 1 else "Two synthetic tables"
+        return f"{kind} of {sum(numbers)} columns, which are below. {self._reasons[_DOMAIN]}"
 
     @property
     def _signed(self) -> str:

@@ -15,7 +15,9 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import InputError
-from jam_dagster.reports.croissant import croissant
+from jam_dagster.reports.croissant import _record_sets, croissant
+from jam_dagster.tables import Domain
+from jam_dagster.tables.domain.children import Link
 from tests.certificates.conftest import Released
 from tests.certificates.conftest import made as made
 
@@ -59,6 +61,18 @@ def test_files_and_fields_are_those_of_the_release(made: Released) -> None:
     assert [one["source"]["extract"]["column"] for one in rows["field"]] == list(table)
     assert {one["dataType"] for one in rows["field"]} == {"sc:Integer"}
     assert f"{len(table):,} rows" in document["description"]
+
+
+def test_children_refer_to_the_rows_that_they_belong_to() -> None:
+    link = Link("persons", "household", 3)
+    domain = Domain.from_sizes({"region": 2}).with_children(link, Domain.from_sizes({"job": 3}))
+
+    owners, owned = _record_sets(domain, ["synthetic.csv", "children.csv"])
+
+    assert [one["name"] for one in owners["field"]] == ["household", "region"]
+    assert [one["name"] for one in owned["field"]] == ["household", "job"]
+    assert owned["field"][0]["references"] == {"@id": owners["field"][0]["@id"]}
+    assert owned["field"][1]["source"]["fileObject"] == {"@id": "children.csv"}
 
 
 def test_the_provenance_is_the_certificate(made: Released) -> None:

@@ -16,6 +16,7 @@ from jam_dagster.privacy import Neighbours
 from jam_dagster.reports import dossier
 from jam_dagster.reports.dossier import Row, render_dossier
 from jam_dagster.tables import Domain
+from jam_dagster.tables.domain.children import Link
 from tests.certificates.conftest import Released
 from tests.certificates.conftest import made as made
 
@@ -70,6 +71,18 @@ def test_sentences_follow_the_certificate(made: Released) -> None:
     many = replace(certificate, records=10**6)
     assert "Delta is above 1 / n² = 1e-12" in rows(made, many)["Top: privacy parameters"].holds
     assert "not signed" in rows(made)["Bottom: security and access control"].holds
+
+
+def test_both_of_two_tables_are_described(made: Released) -> None:
+    roots, persons = Domain.from_sizes({"region": 2}), Domain.from_sizes({"job": 3})
+    two = roots.with_children(Link("persons", "household", 3), persons)
+    facts = dossier._Facts(made.certificate, two, None)
+
+    assert "Two synthetic tables of 2 columns" in facts._columns
+    assert "its rows of persons, at most 3" in facts._unit
+    assert [name for one in dossier._tables(two) for name, *_ in dossier._columns(one)] == [
+        *("region", "job"),
+    ]
 
 
 def test_an_unsigned_certificate_is_not_shown_as_signed(made: Released) -> None:
