@@ -111,3 +111,48 @@ def croissant(
     )
     write_whole(out, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
     print_result({"file": str(out)}, f"{out}: the metadata of the table.", as_json=as_json)
+
+
+@app.command()
+def registry(
+    where: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of a release that was certified.")
+    ],
+    written: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="A YAML file of what a person writes: data_curators, description, intended_use, "
+            "data_product_region, preprocessing_and_hyperparameter_tuning, justification and "
+            "registry_authors.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The record, a .yaml file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a record for the public registry of deployments of differential privacy.
+
+    ```
+    jam-dagster export registry release --written written.yaml --out record.yaml
+    ```
+
+    It is a draft of tier 3. Every other field follows from the certificate.
+    """
+    import yaml
+
+    from jam_dagster.common.files import read_text_bytes, write_whole
+    from jam_dagster.common.yaml_text import parse_yaml, write_yaml, yaml_place
+    from jam_dagster.reports.registry import registry_record
+
+    if out.suffix not in (".yaml", ".yml"):
+        raise InputError(f"--out {out} must end in .yaml.")
+    try:
+        content = parse_yaml(read_text_bytes(written).decode())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        place = f" {yaml_place(error)}" if isinstance(error, yaml.YAMLError) else ""
+        raise InputError(f"--written {written} is not YAML in UTF-8{place}.") from None
+    if not isinstance(content, dict):
+        raise InputError(f"--written {written} must be a mapping of fields to what they say.")
+    record = registry_record(where, content)
+    write_whole(out, write_yaml(record).encode())
+    print_result({"file": str(out)}, f"{out}: the record, a draft of tier 3.", as_json=as_json)
