@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from docs_build.command_line import commands
 from jam_dagster.benchmark.results import to_parquet
@@ -19,6 +20,7 @@ from tests.benchmark.conftest import data as data
 from tests.benchmark.conftest import grid_file as grid_file
 from tests.benchmark.rows import row
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize
+from tests.reports.test_registry import WRITTEN
 from tests.test_cli_ledger_approval import APPROVE, ONE, PLAN
 
 WHY = ("--reason", "asked for")
@@ -38,6 +40,10 @@ def _failure() -> None:
 
 def _key() -> None:
     Ledger("ledger.db").keys.add(KEY)
+
+
+def _written() -> None:
+    Path("written.yaml").write_text(yaml.safe_dump(WRITTEN))
 
 
 def _rare_job() -> None:
@@ -66,6 +72,10 @@ def _rows() -> None:
     )
 
 
+CROISSANT = (
+    *("export", "croissant", "out", "--url", "https://example.org", "--creator", "An office"),
+    *("--license", "https://spdx.org/licenses/CC0-1.0"),
+)
 DRAFT = ("domain", "draft", "--public", "raw-pub.csv", "--out", "draft.yaml")
 STORED = ("--private", "private")
 CASES: dict[
@@ -106,10 +116,21 @@ CASES: dict[
     "certificate show": ([], ("certificate", "show", "out"), {"privacy", "files"}),
     "certificate verify": ([], ("certificate", "verify", "out"), {"passed", "releasable"}),
     "certificate withdraw": ([], ("certificate", "withdraw", "out", *LEDGER, *WHY), {"kind", "at"}),
+    "certificate dossier": (
+        [],
+        ("certificate", "dossier", "out", "--out", "dossier.html"),
+        {"file"},
+    ),
     "export marginals": (
         [tuple(synthesize(*RELEASE, "--epsilon", "0.3", "--out", "aim", *AIM))],
         ("export", "marginals", "aim", "--out", "tables"),
         {"files"},
+    ),
+    "export croissant": ([], (*CROISSANT, "--out", "out/croissant.json"), {"file"}),
+    "export registry": (
+        [_written],
+        ("export", "registry", "out", "--written", "written.yaml", "--out", "record.yaml"),
+        {"file"},
     ),
     "private list": ([_failure], ("private", "list", *STORED), {"files"}),
     "private remove": ([_failure], ("private", "remove", *STORED, "--yes"), {"files", "removed"}),

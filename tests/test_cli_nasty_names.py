@@ -46,6 +46,7 @@ def make_nasty_release(folder: Path) -> Made:
             ("plan", *settings, *trials),
             ("ledger", "show", "--ledger", "ledger.db", "--last", "200"),
             ("certificate", "verify", "out", "--ledger", "ledger.db"),
+            ("certificate", "dossier", "out", "--out", "dossier.html"),
             ("domain", "draft", "--public", "public.parquet", "--out", "drafted.yaml"),
         ):
             made = run_cli(*command)
@@ -59,6 +60,7 @@ def make_nasty_release(folder: Path) -> Made:
 def test_no_page_holds_a_name_raw(nasty: Made) -> None:
     pages = sorted(nasty.folder.rglob("*.html"))
     assert [page.name for page in pages] == [
+        "dossier.html",
         "certificate.html",
         "checks.html",
         "report.html",

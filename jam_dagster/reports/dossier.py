@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables import Domain, PublicSources, Source
 
 _VALUES_SHOWN = 8
+_DOMAIN = "The domain owes nothing to private data"
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,30 @@ def render_dossier(
     template = environment("jam_dagster.reports").get_template("dossier.html")
     return template.render(
         certificate=certificate,
-        seal=certificate.to_dict()["seal"],
+        document=certificate.to_dict(),
+        verified=datetime.now(UTC).date(),
+        compared=ledger is not None,
         findings=findings,
         parts=parts,
         to_write=sum(bool(row.write) for part in parts for row in part.rows),
-        attributes=[
-            (one.name, one.kind_text, one.values_text(_VALUES_SHOWN)) for one in domain.attributes
-        ],
+        columns=[row for one in _tables(domain) for row in _columns(one)],
     )
+
+
+def _tables(domain: Domain) -> list[Domain]:
+    """Return the domain of each published table."""
+    return [domain.roots, *([] if domain.children is None else [domain.children.domain])]
+
+
+def _columns(domain: Domain) -> Iterator[tuple[str, str, str]]:
+    """Yield name, kind and values of each column of a published table."""
+    computed = {one.name: one.described for one in domain.derived}
+    for name in domain.columns:
+        if name in computed:
+            yield name, "computed", computed[name]
+        else:
+            one = domain.attribute(name)
+            yield name, one.kind_text, one.values_text(_VALUES_SHOWN)
 
 
 def _errors(content: Mapping[str, Any] | None) -> WorkloadErrors | None:
@@ -139,6 +157,11 @@ class _Facts:
         return describe_advantage(Budget(asked.epsilon, asked.delta))
 
     @property
+    def _posterior(self) -> str:
+        factor = math.exp(min(self.certificate.asked.epsilon, 700.0))
+        return f"{100 * factor / (1 + factor):.3g}%"
+
+    @property
     def _parameters(self) -> str:
         one = self.certificate
         rho = Budget(one.asked.epsilon, one.asked.delta).rho
@@ -166,12 +189,15 @@ class _Facts:
         rows = "Each record is taken to be one person's own."
         if one.max_rows > 1:
             rows = f"A person has at most {one.max_rows} rows in what was counted."
+        if self.domain.children is not None:
+            link = self.domain.children.link
+            rows += f" A record includes its rows of {link.table}, at most {link.maximum}."
         return f"{one.describe().capitalize()} ({kind}). {rows}"
 
     @property
     def _draws(self) -> str:
         kinds = Counter(draw.call.kind for draw in self.certificate.draws)
-        return ", ".join(f"{count} of the {kind}" for kind, count in sorted(kinds.items()))
+        return ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
 
     @property
     def _noise(self) -> str:
@@ -241,10 +267,9 @@ class _Facts:
 
     @property
     def _columns(self) -> str:
-        return (
-            f"A synthetic table of {len(self.domain.names)} columns, whose values are"
-            f" {self.certificate.domain.identified_from}. The table below lists them."
-        )
+        numbers = [len(one.columns) for one in _tables(self.domain)]
+        kind = "A synthetic table" if len(numbers) == 1 else "Two synthetic tables"
+        return f"{kind} of {sum(numbers)} columns, which are below. {self._reasons[_DOMAIN]}"
 
     @property
     def _signed(self) -> str:
@@ -280,18 +305,19 @@ class _Facts:
                     f"The mechanism {one.mechanism} made {len(one.draws)} draws: {self._draws}."
                     " The certificate states sensitivity, scale and cost of each, and lists every"
                     f" charge. {self._reasons['Every draw was charged']}",
-                    "Who reviewed the software, if anybody but its authors did.",
+                    "Who reviewed the software, other than its authors.",
                 ),
                 Row(
                     "Middle: settings and preprocessing",
-                    f"{self._reasons['The domain owes nothing to private data']}"
+                    f"{self._reasons[_DOMAIN]}"
                     f" {self._reasons['No setting comes from private data']}",
                     "That nobody looked at the private table to choose epsilon, settings, columns"
                     " or bins, and how the table was prepared before.",
                 ),
                 Row(
                     "Middle: public data",
-                    "The guarantee does not protect a public table from which the release learned.",
+                    "The guarantee does not protect a public table from which the release learned,"
+                    " and rows of it may be in the synthetic table.",
                     "The origin of the public table, if there was one, and why it is public.",
                 ),
                 Row(
@@ -367,7 +393,7 @@ class _Facts:
                 ),
                 Row(
                     "7.2.2 Data principals",
-                    f"The people of the dataset {one.key.dataset}: {one.neighbours.describe()}.",
+                    f"The ledger calls these people {one.key.dataset}. {self._unit}",
                     "Who these people are, and whether some of them need special protection.",
                 ),
                 Row("7.2.3 Data type", self._columns),
@@ -397,10 +423,10 @@ class _Facts:
                 ),
                 Row(
                     "8.2.2 Quantifying identifiability",
-                    f"An attacker gains at most {self._advantage} over a guess between two tables"
-                    " that differ by one person. No outcome becomes more than"
-                    f" {math.exp(min(one.asked.epsilon, 700.0)):.3g} times as likely by one"
-                    " person's data, except with probability delta.",
+                    "An attacker who knows two tables that differ by one person names one of them"
+                    f" at most {self._advantage} more often if the release was made from it than"
+                    f" if it was not. If both were equally likely before, one is at most"
+                    f" {self._posterior} likely after, except with probability delta.",
                     "The threshold that applies here, and its source.",
                 ),
                 Row(
@@ -415,9 +441,9 @@ class _Facts:
                 ),
                 Row(
                     "8.3.3 Transforming the data",
-                    f"No row of the table is a private record: {one.sampling.rows:,} rows were"
+                    f"No row was copied from the private table: {one.sampling.rows:,} rows were"
                     f" sampled from a model that the mechanism {one.mechanism} fitted to noisy"
-                    " counts and public data.",
+                    " counts and public data. A row may resemble a real person by chance.",
                 ),
                 Row(
                     "8.3.4 Re-evaluation",
@@ -455,7 +481,7 @@ class _Facts:
                     "9.4 Mitigation in case of incident",
                     "The certificate can be withdrawn, and then fails to verify with its ledger. A"
                     " copy of the table that has left cannot be recalled.",
-                    "The response if the public table was not public, or a setting came from the"
+                    "The reaction if the public table was not public, or a setting came from the"
                     " private table.",
                 ),
             ),
@@ -467,7 +493,11 @@ class _Facts:
             "European Health Data Space, Regulation (EU) 2025/327",
             "Questions that a health data access body may have about a table for secondary use.",
             (
-                Row("Article 53: purpose of the secondary use", "", "The purpose, and its point."),
+                Row(
+                    "Article 53: purpose of the secondary use",
+                    "",
+                    "The purpose, and why it is one of those of the Article.",
+                ),
                 Row("Article 54: prohibited uses", "", "That no use is one of these."),
                 Row(
                     "Article 66: data minimisation",
@@ -476,7 +506,7 @@ class _Facts:
                 ),
                 Row(
                     "Article 66: anonymised format",
-                    f"The table is differentially private with {self._epsilon}: {self._unit}"
+                    f"The table is differentially private with {self._epsilon}. {self._unit}"
                     " A certificate bounds what is learned about a person; it makes no legal"
                     " assessment.",
                     "The legal assessment of whether the table is anonymous.",
@@ -498,7 +528,7 @@ class _Facts:
                 ),
                 Row(
                     "Article 61: no re-identification",
-                    f"An attacker gains at most {self._advantage} by the data of one person.",
+                    "The bound of 8.2.2 above holds whatever a reader tries.",
                     "The duty not to re-identify, in the terms of use.",
                 ),
                 Row(

@@ -24,9 +24,9 @@ def folder(program: str, nasty: Made) -> Path:
     return nasty.folder
 
 
-@pytest.mark.parametrize("name", ["report", "checks", "certificate", "plan"])
+@pytest.mark.parametrize("name", ["report", "checks", "certificate", "plan", "dossier"])
 def test_no_name_does_anything(visit: Open, folder: Path, name: str) -> None:
-    path = folder / "plan.html" if name == "plan" else folder / "out" / f"{name}.html"
+    path = folder / ("" if name in ("plan", "dossier") else "out") / f"{name}.html"
     visited = visit(path)
     page = visited.page
     said: list[str] = []
@@ -57,7 +57,7 @@ def test_no_name_does_anything(visit: Open, folder: Path, name: str) -> None:
     assert page.locator("a:not([href^='#'])").count() == 0
     assert page.evaluate("document.querySelectorAll('svg script, svg foreignObject').length") == 0
     assert said == []
-    if name in ("report", "checks"):
+    if name in ("report", "checks", "dossier"):
         shown = page.locator("body").inner_text()
         for one in NASTY:
             assert " ".join(visible(one).split()) in " ".join(shown.split())
@@ -71,6 +71,13 @@ def test_checks_can_be_read_by_everybody(visit: Open, folder: Path) -> None:
         assert not scrolls_sideways(page)
         row = page.locator("#checks tbody tr").first
         assert row.evaluate("one => one.scrollWidth <= one.parentElement.clientWidth")
+
+
+def test_a_dossier_can_be_read_and_printed_by_everybody(visit: Open, folder: Path) -> None:
+    for dark in (False, True):
+        assert accessibility_faults(visit(folder / "dossier.html", dark=dark).page) == []
+    assert not scrolls_sideways(visit(folder / "dossier.html", phone=True).page)
+    assert clipped_on_paper(visit(folder / "dossier.html").page) == []
 
 
 def test_checks_are_printed_whole(visit: Open, folder: Path) -> None:

@@ -1,0 +1,171 @@
+"""Croissant 1.1 metadata of a synthetic table, whose provenance is its certificate."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jam_dagster.certificates import Certificate
+from jam_dagster.certificates.certificate import FILE_NAME
+from jam_dagster.certificates.held import Held
+from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.common.html_pages import figures
+from jam_dagster.errors import InputError
+
+if TYPE_CHECKING:
+    from jam_dagster.tables import Domain
+
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "dct": "http://purl.org/dc/terms/",
+    "prov": "http://www.w3.org/ns/prov#",
+    **{
+        name: f"cr:{name}"
+        for name in (
+            *("column", "extract", "field", "fileObject", "recordSet", "references", "source"),
+        )
+    },
+    "conformsTo": "dct:conformsTo",
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+}
+"""The names of the specification's context that the document uses."""
+
+_TYPES = {
+    "int": "sc:Integer",
+    "uint": "sc:Integer",
+    "float": "sc:Float",
+    "bool": "sc:Boolean",
+    "datetime": "sc:DateTime",
+}
+"""The types of cells by how the names of pandas' dtypes begin; any other is a text."""
+
+_FORMATS = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
+
+
+def croissant(
+    folder: Path,
+    out: Path,
+    *,
+    url: str,
+    license: str,  # noqa: A002
+    creators: Sequence[str],
+    published: str,
+) -> dict[str, Any]:
+    """Return the metadata of a release's table as a JSON-LD document.
+
+    Parameters
+    ----------
+    folder
+        The folder of a release that was certified.
+    out
+        The file that will hold the document; paths in it are relative to that.
+    url, license
+        Addresses of the table's page and of its licence.
+    creators
+        Names of the organisations or people who publish the table.
+    published
+        The day of its publication, such as 2026-05-03.
+
+    Raises
+    ------
+    InputError
+        If the release may not leave, or a file is not the certificate's.
+    """
+    certificate = Certificate.load(folder)
+    if not certificate.releasable:
+        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    held = Held(certificate, folder, {}, None)
+    tables = [name for name in ("table", "children") if name in certificate.files]
+    for name in ("domain", *tables):
+        if fault := held.fault_of(name):
+            raise InputError(fault)
+    paths = [held.path(name) for name in tables]
+    sets = _record_sets(held.domain, [path.name for path in paths])
+    proof = folder / FILE_NAME
+    files = {
+        path.name: (path, _FORMATS[path.suffix], certificate.files[name].sha256)
+        for name, path in zip(tables, paths, strict=True)
+    } | {FILE_NAME: (proof, "application/json", sha256_of(proof))}
+    edition = certificate.key.edition
+    about = {"subjectOf": {"@id": FILE_NAME}}
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": certificate.key.release,
+        "description": _description(certificate),
+        "url": url,
+        "license": license,
+        "creator": [{"@type": "sc:Organization", "name": one} for one in creators],
+        "datePublished": published,
+        "dateCreated": certificate.made[:10],
+        **({"version": f"{edition}.0.0"} if edition.isdecimal() else {}),
+        **about,
+        "prov:wasGeneratedBy": {
+            "@type": "prov:Activity",
+            "prov:label": f"differentially private release by the mechanism {certificate.mechanism}"
+            f" of jam_dagster {certificate.made_with['jam_dagster']}",
+            "prov:endedAtTime": certificate.made,
+            **about,
+        },
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": quote(os.path.relpath(str(path), str(out.absolute().parent))),
+                "encodingFormat": kind,
+                "sha256": digest,
+            }
+            for name, (path, kind, digest) in files.items()
+        ],
+        "recordSet": sets,
+    }
+
+
+def _record_sets(domain: Domain, files: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of the table, and of the table of children if there is one."""
+    if domain.children is None:
+        return [_record_set("rows", domain.columns, files[0])]
+    roots, children = domain.children.roots, domain.children.domain
+    table, key = domain.children.link.table, domain.children.link.key
+    owners = _record_set("rows", {key: "int64", **roots.columns}, files[0])
+    owned = _record_set(table, {key: "int64", **children.columns}, files[1])
+    owned["field"][0]["references"] = {"@id": owners["field"][0]["@id"]}
+    return [owners, owned]
+
+
+def _record_set(name: str, columns: Mapping[str, str], file: str) -> dict[str, Any]:
+    fields = [_field(name, column, dtype, file) for column, dtype in columns.items()]
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+
+
+def _description(certificate: Certificate) -> str:
+    asked, dialect = certificate.asked, certificate.sampling.dialect
+    said = (
+        f"Synthetic data of {certificate.sampling.rows:,} rows. They are"
+        f" (epsilon, delta)-differentially private with epsilon = {figures(asked.epsilon)} and"
+        f" delta = {figures(asked.delta)}; neighbouring private tables differ by"
+        f" {certificate.neighbours.describe()}. {FILE_NAME} has every draw and its cost."
+    )
+    if dialect:
+        stated = ", ".join(f"{name} {value!r}" for name, value in dialect.items())
+        said += f" The file is written with: {stated}."
+    return said
+
+
+def _field(rows: str, name: str, dtype: str, file: str) -> dict[str, Any]:
+    found = (kind for begin, kind in _TYPES.items() if dtype.lower().startswith(begin))
+    return {
+        "@type": "cr:Field",
+        "@id": f"{rows}/{quote(name)}",
+        "name": name,
+        "dataType": next(found, "sc:Text"),
+        "source": {"fileObject": {"@id": file}, "extract": {"column": name}},
+    }

@@ -1,0 +1,107 @@
+"""The dossier: what it says follows from the certificate, and it leaves the rest to a person."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jam_dagster.certificates import Certificate
+from jam_dagster.errors import InputError
+from jam_dagster.privacy import Neighbours
+from jam_dagster.reports import dossier
+from jam_dagster.reports.dossier import Row, render_dossier
+from jam_dagster.tables import Domain
+from jam_dagster.tables.domain.children import Link
+from tests.certificates.conftest import Released
+from tests.certificates.conftest import made as made
+
+
+def rows(released: Released, certificate: Certificate | None = None) -> dict[str, Row]:
+    """Return the rows of a release's dossier by their questions."""
+    domain = Domain.load(released.folder / "domain.yaml")
+    errors = dossier._errors(json.loads((released.folder / "errors.json").read_text()))
+    facts = dossier._Facts(certificate or released.certificate, domain, errors)
+    return {row.question: row for part in facts.parts for row in part.rows}
+
+
+def test_the_page_says_what_the_certificate_says(made: Released) -> None:
+    page = html.unescape(render_dossier(made.folder, ledger=made.ledger))
+
+    certificate = made.certificate
+    for sentence in certificate.to_dict()["privacy"]["guarantee"]:
+        assert sentence in page
+    assert f"epsilon = {certificate.asked.epsilon:g}" in page
+    assert certificate.neighbours.describe().capitalize() in page
+    assert f"{len(certificate.draws)} draws" in page
+    assert certificate.to_dict()["seal"] in page
+    assert "compared with the ledger" in page
+    for question in rows(made):
+        assert question in page
+    assert re.findall(r"<script|https?://|\bsrc=|\burl\(", page) == []
+
+
+def test_every_question_has_an_answer_or_is_a_persons(made: Released) -> None:
+    found = rows(made).values()
+
+    assert all(row.holds or row.write for row in found)
+    page = render_dossier(made.folder)
+    to_write = sum(bool(row.write) for row in found)
+    assert f"{to_write} answers are a person's" in html.unescape(page)
+    # One more is whoever completes it.
+    assert page.count('class="write"') == to_write + 1
+    assert "whether the ledger was charged was not looked up" in page
+
+
+def test_sentences_follow_the_certificate(made: Released) -> None:
+    certificate = made.certificate
+    assert "Bounded" not in rows(made)["Top: unit of privacy"].holds
+    assert "bounded: neighbouring tables have" in rows(made)["Top: unit of privacy"].holds
+    persons = replace(certificate, neighbours=Neighbours("add_remove", 3))
+    of_persons = rows(made, persons)
+    assert "unbounded" in of_persons["Top: unit of privacy"].holds
+    assert "at most 3 rows" in of_persons["Top: unit of privacy"].holds
+    assert "measured with noise" in of_persons["7.2.5 Dataset properties"].holds
+    few = replace(certificate, records=10)
+    assert "Delta is at most 1 / n² = 0.01" in rows(made, few)["Top: privacy parameters"].holds
+    many = replace(certificate, records=10**6)
+    assert "Delta is above 1 / n² = 1e-12" in rows(made, many)["Top: privacy parameters"].holds
+    assert "not signed" in rows(made)["Bottom: security and access control"].holds
+
+
+def test_both_of_two_tables_are_described(made: Released) -> None:
+    roots, persons = Domain.from_sizes({"region": 2}), Domain.from_sizes({"job": 3})
+    two = roots.with_children(Link("persons", "household", 3), persons)
+    facts = dossier._Facts(made.certificate, two, None)
+
+    assert "Two synthetic tables of 2 columns" in facts._columns
+    assert "its rows of persons, at most 3" in facts._unit
+    assert [name for one in dossier._tables(two) for name, *_ in dossier._columns(one)] == [
+        *("region", "job"),
+    ]
+
+
+def test_an_unsigned_certificate_is_not_shown_as_signed(made: Released) -> None:
+    page = render_dossier(made.folder)
+
+    assert re.search(r"the signature</th><td>not signed<", page)
+
+
+@pytest.mark.parametrize("change", [{"noise": "numpy"}, {"source_restriction": "half a table"}])
+def test_what_may_not_leave_has_no_dossier(made: Released, change: dict[str, str]) -> None:
+    replace(made.certificate, **change).save(made.folder)
+
+    with pytest.raises(InputError, match="the run may not leave"):
+        render_dossier(made.folder)
+
+
+def test_a_certificate_that_does_not_verify_has_no_dossier(made: Released) -> None:
+    path = Path(made.folder, "synthetic.csv")
+    path.write_text(path.read_text() + "\n")
+
+    with pytest.raises(InputError, match="does not verify: file: table"):
+        render_dossier(made.folder)
