@@ -12,8 +12,10 @@ import pytest
 
 from benchmarks import error_study, tilt_ratio, tilt_splits
 from benchmarks.error_study import compare
-from jam_dagster.benchmark import load_grid
+from jam_dagster.benchmark import load_grid, read_frame
+from jam_dagster.benchmark.measures import searched
 from jam_dagster.benchmark.results import to_parquet
+from jam_dagster.benchmark.summary import markdown
 from jam_dagster.errors import InputError
 from tests.benchmark.rows import row
 
@@ -141,6 +143,22 @@ def test_the_study_that_is_published_is_the_one_that_its_grid_makes() -> None:
 @pytest.mark.parametrize("name", ["errors.yaml", "readme.yaml", *TILT])
 def test_the_grids_of_the_documentation_can_be_read(name: str) -> None:
     assert load_grid(ROOT / "benchmarks" / name).runs()
+
+
+@pytest.mark.parametrize("name", ["peers", "peers_budgets", "peers_small_domain"])
+def test_ratios_to_aim_on_the_page_are_those_of_the_rows(name: str) -> None:
+    page = (ROOT / "docs" / "mechanisms" / "without_public_data.md").read_text()
+    frame = read_frame([ROOT / "docs" / "measurements" / f"{name}.parquet"])
+    grid = load_grid(ROOT / "benchmarks" / f"{name}.yaml")
+
+    text = markdown(searched(frame), [], search=True)
+
+    table = text.partition("| mechanism |")[2].partition("\n\n")[0]
+    assert table.count("\n") > 5
+    assert table in page
+    named = {(one.split, one.mechanism, one.epsilon, one.seed) for one in grid.runs()}
+    held = frame[["split", "mechanism", "epsilon", "seed"]].itertuples(index=False)
+    assert {tuple(one) for one in held} <= named
 
 
 def test_wrong_public_tables_are_made_of_right_ones() -> None:
