@@ -279,7 +279,7 @@ def ratios(runs: pd.DataFrame, to: str = "aim") -> pd.DataFrame:
     if len(plain) == 0:
         return means.iloc[:0]
     logs = means.div(means[plain[0]], axis="index").map(np.log)
-    made = np.exp(logs.groupby("epsilon").mean()).T
+    made = logs.groupby("epsilon").mean().map(np.exp).T
     return made.assign(all=np.exp(logs.mean()), of=logs.count()).query("of > 0").sort_values("all")
 
 
