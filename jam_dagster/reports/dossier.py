@@ -122,7 +122,7 @@ def _errors(content: Mapping[str, Any] | None) -> WorkloadErrors | None:
     if content is None:
         return None
     ours, others = (
-        TableErrors(content[name]["mean"]) if content[name] else None
+        TableErrors(content[name]["mean"]) if content.get(name) else None
         for name in ("synthetic", "public")
     )
     return WorkloadErrors(
@@ -130,7 +130,7 @@ def _errors(content: Mapping[str, Any] | None) -> WorkloadErrors | None:
         ours,
         others,
         sigma=content["sigma"],
-        sample_equivalent=content["sample_equivalent"],
+        sample_equivalent=content.get("sample_equivalent"),
     )
 
 
