@@ -21,7 +21,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.evaluation.workload_error import CONFIDENCE, TableErrors, WorkloadErrors
 from jam_dagster.privacy import Budget, describe_advantage, epsilon_from_rho, rho_within
-from jam_dagster.privacy.noise.calls import COUNTS
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS
 from jam_dagster.privacy.shares import EVALUATION
 
 if TYPE_CHECKING:
@@ -204,7 +204,10 @@ class _Facts:
         sigmas = [
             draw.call.scale
             for draw in self.certificate.draws
-            if draw.call.kind == COUNTS and draw.share != EVALUATION and draw.call.scale is not None
+            if draw.call.kind == COUNTS
+            and draw.share != EVALUATION
+            and draw.call.subject != RECORDS
+            and draw.call.scale is not None
         ]
         if not sigmas:
             return "No count was measured with noise."
@@ -221,7 +224,7 @@ class _Facts:
         if errors is None or errors.synthetic is None:
             return "The certificate holds no measured error."
         said = (
-            "The mean error over the marginals of the workload, from 0 to 2, was measured with"
+            f"The mean error over the workload{self._workload}, from 0 to 2, was measured with"
             f" noise that the budget paid for: {mean_text(errors.synthetic, errors.margin)}"
             f" (confidence {CONFIDENCE:.0%})."
         )
@@ -233,6 +236,11 @@ class _Facts:
                 " much."
             )
         return said
+
+    @property
+    def _workload(self) -> str:
+        degree = self.certificate.specification["workload"].get("degree")
+        return "" if degree is None else f" of all marginals of {degree} columns"
 
     @property
     def _budget(self) -> str:
