@@ -89,7 +89,11 @@ def croissant(
     sets = _record_sets(held.domain, [path.name for path in paths])
     proof = folder / FILE_NAME
     files = {
-        path.name: (path, _FORMATS[path.suffix], certificate.files[name].sha256)
+        path.name: (
+            path,
+            _FORMATS.get(path.suffix, "application/octet-stream"),
+            certificate.files[name].sha256,
+        )
         for name, path in zip(tables, paths, strict=True)
     } | {FILE_NAME: (proof, "application/json", sha256_of(proof))}
     edition = certificate.key.edition
