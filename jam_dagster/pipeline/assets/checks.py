@@ -64,7 +64,7 @@ def _checks_of(
     known = None if domain.restricted else domain.declared
     if not each or known is None:
         own = None if known is None else known.roots
-        if own is not None and known.children is not None and name == CHILDREN:
+        if known is not None and known.children is not None and name == CHILDREN:
             own = known.children.domain
         groups = [one for one in GROUPS if one != RULES or own is None or own.rules]
         if name == CHILDREN:

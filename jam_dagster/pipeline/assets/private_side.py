@@ -95,9 +95,9 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             if errors is not None and "workload_error" in graph.names:
                 # The later steps find the same: the checks of a table are made once.
                 table = step.load("synthetic_records", step.partition, TableFile)
-                (children,) = [
-                    step.load(one, step.partition, pd.DataFrame) for one in graph.children
-                ] or [None]
+                children = None
+                for name in graph.children:
+                    children = step.load(name, step.partition, pd.DataFrame)
                 counts = drawn.sample.codes
                 verdict = verdict_on(graph, drawn.run, counts, table, public, errors, children)
                 yield dg.MaterializeResult(
