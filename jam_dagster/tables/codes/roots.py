@@ -19,6 +19,7 @@ from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.tables.codes.alike import alike_rows, most_dependent
 from jam_dagster.tables.codes.decode import decode
+from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, tickets
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.children import SLOTS
@@ -27,7 +28,7 @@ from jam_dagster.tables.domain.values import text_of
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.children import Link
-    from jam_dagster.tables.domain.domain import Children
+    from jam_dagster.tables.domain.domain import Children, Domain
 
 _MOST_ALIKE = 6
 _CANDIDATES = 8
@@ -73,13 +74,24 @@ def roots_with_children(
         roots = unit.limit(roots.assign(**{_ROOT: np.arange(len(roots))}), key)
         kept = identifiers[roots.pop(_ROOT).to_numpy()]
         owners = _owners(kept, children[link.key])
-        first, second, number = _two_children(kept, owners, key)
+        chosen, number = _two_children(kept, owners, key)
+    return _flat(roots, children, link, chosen, number)
+
+
+def _flat(
+    roots: pd.DataFrame,
+    children: pd.DataFrame,
+    link: Link,
+    chosen: npt.NDArray[np.intp],
+    number: npt.NDArray[np.int64],
+) -> pd.DataFrame:
+    """Return a row a root, of which `chosen` has the rows of its children, a row a slot."""
     flat = {str(name): roots[name] for name in roots.columns}
     flat[link.table] = pd.Series(np.minimum(number, link.maximum))
     columns = [name for name in children.columns if name != link.key]
-    for slot, chosen in zip(SLOTS, (first, second), strict=True):
+    for slot, rows in zip(SLOTS, chosen, strict=True):
         for name in columns:
-            flat[link.name(slot, name)] = _taken(children[name], chosen)
+            flat[link.name(slot, name)] = _taken(children[name], rows)
     if len(flat) < len(roots.columns) + 1 + len(SLOTS) * len(columns):
         raise InputError(
             f"the root table and the table {link.table!r} of its children have columns of one name:"
@@ -119,7 +131,7 @@ def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.int
 
 def _two_children(
     roots: npt.NDArray[Any], owners: npt.NDArray[np.intp], key: bytes
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
     """Return the rows of two children of each root, -1 for none, and the number of its children."""
     order = np.argsort(owners, kind="stable")
     order = order[np.searchsorted(owners[order], 0) :]
@@ -131,7 +143,7 @@ def _two_children(
         own = order[starts[root] : starts[root + 1]]
         shuffled = np.argsort(tickets(roots[root], len(own), key), kind="stable")
         chosen[:, root] = own[shuffled[: len(SLOTS)]]
-    return chosen[0], chosen[1], number
+    return chosen, number
 
 
 def _taken(column: pd.Series[Any], rows: npt.NDArray[np.intp]) -> pd.Series[Any]:
@@ -314,7 +326,25 @@ def decode_two(
     return tables
 
 
+def encode_two(roots: pd.DataFrame, children: pd.DataFrame, domain: Domain) -> EncodedTable:
+    """Encode the two tables of `decode_two` as the table of roots with two children that they are.
+
+    The children are in the order of their roots, and the first two of a root are those of its row.
+    """
+    link = _children_in(domain).link
+    owners = pd.Index(roots[link.key]).get_indexer(children[link.key])
+    number = np.bincount(owners, minlength=len(roots))
+    first = np.cumsum(number) - number
+    chosen = np.stack([np.where(number >= slot, first + slot - 1, -1) for slot in SLOTS])
+    flat = _flat(roots.drop(columns=link.key), children, link, chosen, number)
+    return encode(flat, domain, private=False)
+
+
 def _children_of(encoded: EncodedTable) -> Children:
-    if encoded.domain.children is None:
+    return _children_in(encoded.domain)
+
+
+def _children_in(domain: Domain) -> Children:
+    if domain.children is None:
         raise DomainError("the domain has no children, so its rows are of one table")
-    return encoded.domain.children
+    return domain.children
