@@ -183,8 +183,8 @@ def separated(
 
     The first two children are those of the row. Each further one is the second child of a random
     root that is like this one in what a second child depends on most: columns of the root, the
-    number of its children and its first child. Of some candidates one is chosen that goes with the
-    other children (see `_further`).
+    number of its children and its first child. It is one of some
+    candidates, and goes with the other children (see `_further`).
     """
     children = _children_of(encoded)
     link, names = children.link, children.domain.names
@@ -228,13 +228,12 @@ def _further(
         for one in rows
     ]
     chance = [rng.gumbel(size=one.shape) for one in options]
+    slots = (link.slot(slot, names) for slot in SLOTS)
     pairs = [
-        _SiblingPairs(*(encoded.column(name).astype(np.intp) for name in pair), size)
-        for pair, size in zip(
-            zip(*(link.slot(slot, names) for slot in SLOTS), strict=True),
-            children.domain.shape,
-            strict=True,
+        _SiblingPairs(
+            encoded.column(first).astype(np.intp), encoded.column(second).astype(np.intp), size
         )
+        for first, second, size in zip(*slots, children.domain.shape, strict=True)
         if size**2 <= _LARGEST_TABLE
     ]
     tried = (_chosen(rows, options, chance, pairs, power) for power in _POWERS)
