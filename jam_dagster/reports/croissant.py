@@ -141,7 +141,7 @@ def _record_sets(domain: Domain, files: Sequence[str]) -> list[dict[str, Any]]:
     table, key = domain.children.link.table, domain.children.link.key
     owners = _record_set("rows", {key: "int64", **roots.columns}, files[0])
     owned = _record_set(table, {key: "int64", **children.columns}, files[1])
-    owned["field"][0]["references"] = {"@id": owners["field"][0]["@id"]}
+    owned["field"][0]["references"] = {"field": {"@id": owners["field"][0]["@id"]}}
     return [owners, owned]
 
 

@@ -191,7 +191,7 @@ class _Facts:
             rows = f"A person has at most {one.max_rows} rows in what was counted."
         if self.domain.children is not None:
             link = self.domain.children.link
-            rows += f" A record includes its rows of {link.table}, at most {link.maximum}."
+            rows = f"A record is a row with its rows of {link.table}, at most {link.maximum}."
         return f"{one.describe().capitalize()} ({kind}). {rows}"
 
     @property

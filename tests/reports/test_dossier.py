@@ -88,7 +88,7 @@ def test_both_of_two_tables_are_described(made: Released) -> None:
     facts = dossier._Facts(made.certificate, two, None)
 
     assert "Two synthetic tables of 2 columns" in facts._columns
-    assert "its rows of persons, at most 3" in facts._unit
+    assert "A record is a row with its rows of persons, at most 3." in facts._unit
     assert [name for one in dossier._tables(two) for name, *_ in dossier._columns(one)] == [
         *("region", "job"),
     ]
