@@ -51,7 +51,11 @@ def column_schema(
             type=domain.columns[one.name],
             description=literal(one.described),
         )
-    own = [dg.TableColumn(key, "int64", "Number of the root, from 1.")] if key else []
+    whole = dg.TableColumnConstraints(nullable=False)
+    said = (
+        f"whole numbers from 1: rows of the two tables with the same {literal(key)} belong together"
+    )
+    own = [dg.TableColumn(key, "int64", said, whole)] if key else []
     return dg.TableSchema(columns=[*own, *(columns[name] for name in domain.columns)])
 
 
