@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ import yaml
 
 import jam_dagster
 from jam_dagster.privacy import Ledger
+from jam_dagster.tables import Domain
 from tests.cli_bench import PEOPLE, RELEASE, RESEARCH, Run, lines, synthesize
 
 # --- help and version
@@ -323,6 +325,27 @@ def test_a_draft_says_at_once_what_it_leaves_out(run: Run) -> None:
     result = run(*draft, "--columns", "age, job")
     assert "left out" not in result.stderr
     assert "did you mean age?" in run(*draft, "--columns", "aged").stderr
+
+
+def test_the_domain_of_two_tables_is_drafted_at_once(run: Run) -> None:
+    Path("homes.csv").write_text("home,region,year\n1,n,2013\n2,s,2013\n3,n,2013\n")
+    Path("people.csv").write_text("home,age,job,note\n1,3,x,\n1,40,y,\n3,50,x,\n")
+    persons = {"source": "people.csv", "key": "home", "max": 4}
+    table = json.dumps({"roots": "homes.csv", "children": {"persons": persons}})
+    draft = ("domain", "draft", "--public", table, "--out", "d.yaml")
+
+    result = run(*draft, "--exclude", "job")
+    assert "Table persons:" in result.stderr
+    written = Path("d.yaml").read_text()
+    assert "# left out of persons: note: is missing in every row" in written
+    drafted = Domain.load("d.yaml")
+    assert drafted.children is not None
+    assert drafted.children.link.maximum == 4
+    assert (drafted.roots.names, drafted.children.domain.names) == (("region",), ("age",))
+
+    research = run(*draft, "--private", table, "--research")
+    assert "drafts the domain of one table" in research.stderr
+    assert "no column 'wealth'" in run(*draft, "--columns", "wealth").stderr
 
 
 @pytest.mark.slow

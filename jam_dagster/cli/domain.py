@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,9 @@ def draft(
         typer.Option(
             metavar="TABLE",
             help="The public table, a .csv or .parquet file, or a source in JSON, such as "
-            """'{"csv": "people.csv", "separator": ";"}'.""",
+            """'{"csv": "people.csv", "separator": ";"}', or of two tables """
+            """'{"roots": "households.csv", "children": {"persons": {"source": "persons.csv", """
+            """"key": "household_id", "max": 6}}}'.""",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The domain file, .yaml or .json.")],
@@ -110,6 +112,7 @@ def draft(
     from jam_dagster.tables import DraftedDomain, draft_domain, draft_table, wide_attributes
     from jam_dagster.tables.drafting.draft import chosen_columns, names_in
     from jam_dagster.tables.sources.csv import unnamed_columns
+    from jam_dagster.tables.sources.public import draft_with_children
     from jam_dagster.tables.sources.sniffing import drafted_source
 
     if private is not None and not research:
@@ -127,15 +130,22 @@ def draft(
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
     public_source, found = drafted_source(public)
     public_records = public_source.read(private=False)
-    chosen = chosen_columns(public_records.columns, names_in(columns), names_in(exclude) or ())
-    if private is None:
-        draft = draft_table(
-            public_records,
-            columns=chosen,
-            bins=bins,
-            other=None if no_other else other,
-            infer=infer,
+    names, without = names_in(columns), names_in(exclude) or ()
+    link = public_source.linked
+    if link is not None and private is not None:
+        raise InputError("--research drafts the domain of one table: draft each by itself.")
+    chosen = None if link is not None else chosen_columns(public_records.columns, names, without)
+    options: dict[str, Any] = {
+        "bins": bins,
+        "other": None if no_other else other,
+        "infer": infer,
+    }
+    if link is not None:
+        draft = draft_with_children(
+            {"": public_records}, link, columns=names, exclude=without, **options
         )
+    elif private is None:
+        draft = draft_table(public_records, columns=chosen, **options)
     else:
         with redacted("reading the private table"):
             private_records = source(private).read(private=True)

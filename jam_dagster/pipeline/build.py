@@ -130,7 +130,8 @@ def release_definitions(
 
 def _warn_of_missing_tables(spec: ReleaseSpec) -> None:
     """Log which files of public tables are not there: they may come, or are on other machines."""
-    for name, source in spec.public_tables.items():
+    parts = ((name, one) for name, table in spec.public_tables.items() for one in table.parts)
+    for name, source in parts:
         path = getattr(source, "path", "")
         # The values of variables and partitions are known when it runs.
         if not path or any(part in str(path) for part in ("$", "{", "://", "*")):

@@ -91,8 +91,7 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
     try:
         spec.workload.build(draft.domain)
     except InputError as error:
-        notes = [f"{name}: {note}" for name, note in draft.notes.items()]
-        reasons = "; ".join([*map(str, draft.left_out), *notes])
+        reasons = "; ".join([*draft.said_left_out, *draft.said_notes])
         if len(draft.domain.names) >= (spec.workload.degree or 0) or not reasons:
             raise
         raise InputError(

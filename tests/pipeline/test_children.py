@@ -103,6 +103,16 @@ def test_a_table_that_is_an_asset_has_no_children_yet(two: Bench, side: str) -> 
         two.definitions(**changes)
 
 
+def test_a_public_table_of_children_that_is_not_there_is_logged(
+    two: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing = two.home / "public_persons.csv"
+    missing.unlink()
+    two.definitions(**given(two))
+    (said,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert f"there is no {missing}" in said
+
+
 def test_children_cannot_have_the_name_of_the_roots_asset(two: Bench) -> None:
     with pytest.raises(SpecificationError, match="would be the asset synthetic_records"):
         two.definitions(**given(two, table="records"))

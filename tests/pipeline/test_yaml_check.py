@@ -78,6 +78,7 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
         {"partitions": {"static": ["wave1", "wave2"]}},
         {"partitions": None, "start": None, "group": None, "workload": {"degree": None}},
         {"domain": {"identify": "public", "bins": 8}},
+        {"children": {"persons": {"private": "p.csv", "key": "household", "max": "{{ most }}"}}},
         {"mechanism": "aim"},
         {"mechanism": {"name": "aim", "rounds": None, "alpha": "9e-1"}},
         {"mechanism": {"name": "{{ env.HOW }}", "anything": 1}},

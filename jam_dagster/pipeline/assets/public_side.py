@@ -93,8 +93,7 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
     def domain_from_public(context: dg.AssetExecutionContext, **records: pd.DataFrame) -> Domain:
         draft = draft_of(graph.spec, _tables(graph, records))
-        noted = [f"{name}: {note}" for name, note in draft.notes.items()]
-        for name, said in (("left_out", [*map(str, draft.left_out)]), ("to_look_at", noted)):
+        for name, said in (("left_out", draft.said_left_out), ("to_look_at", draft.said_notes)):
             if said:
                 listed = "\n".join(f"- {literal(one)}" for one in said)
                 context.add_output_metadata({name: dg.MetadataValue.md(listed)})

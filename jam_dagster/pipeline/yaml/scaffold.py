@@ -19,12 +19,16 @@ from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.keys import PLAIN_NAME
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.release.sections import ChildrenSpec
 from jam_dagster.tables import draft_table, source_from_config, wide_attributes
+from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.drafting.draft import names_in
 from jam_dagster.tables.sources.base import COMPOSED, SOURCES, config_from_text
 from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
+from jam_dagster.tables.sources.public import draft_with_children
 from jam_dagster.tables.sources.shifted import ShiftedSource, shift_to, within_period
 from jam_dagster.tables.sources.sniffing import SNIFFED, drafted_source
+from jam_dagster.tables.sources.with_children import WithChildren
 
 if TYPE_CHECKING:
     from jam_dagster.tables import DraftedDomain, Source
@@ -54,6 +58,12 @@ class ReleaseParams(BaseModel):
         default=None,
         description="The table to protect, as for `public`; it is not opened, and a path is"
         " declared to be in the public file's dialect.",
+    )
+    children: str | None = Field(
+        default=None,
+        description="The table of children of both, in JSON, such as"
+        """ '{"persons": {"private": "persons.csv", "public": "old_persons.csv", "key":"""
+        """ "household_id", "max": 6}}': one domain is drafted of both tables.""",
     )
     columns: str | None = Field(
         default=None, description="Only these columns of the public table, such as age,sex."
@@ -120,6 +130,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 "private": _shown(draft.private),
                 "public": _shown(draft.public),
                 "domain": _shown({"identify": "public"} if draft.drafted is None else DOMAIN_FILE),
+                **({} if draft.children is None else {"children": _shown(draft.children)}),
                 "privacy.neighbours": "replace_one" if params.records_public else "add_remove",
                 "mechanism": "{name: tilt}",
                 "privacy.epsilon": repr(params.epsilon),
@@ -167,6 +178,7 @@ class _Draft:
     drafted: "DraftedDomain | None"
     note: str
     remarks: tuple[str, ...] = ()
+    children: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, params: ReleaseParams, folder: Path, root: Path | None) -> "_Draft":
@@ -174,7 +186,7 @@ class _Draft:
         name = name if name[:1].isalpha() else f"release_{name}"
         private: str | dict[str, Any] = {"demo": "health_survey", "part": "private"}
         public: str | dict[str, Any] = {"demo": "health_survey", "part": "public"}
-        if params.public is None and params.private is None:
+        if params.public is None and params.private is None and params.children is None:
             return cls(name, private, public, None, templates.DEMO_NOTE)
         note = templates.OWN_NOTE
         if params.private is None:
@@ -185,13 +197,24 @@ class _Draft:
             private = _from(private, folder, root)
         if params.public is None:
             raise InputError(
-                "--private needs --public: a related table that needs no protection, by which the"
-                " domain is drafted. It must not be drafted from the private one."
+                "--private and --children need --public: a related table that needs no protection,"
+                " by which the domain is drafted. It must not be drafted from the private one."
             )
         public = config_from_text(params.public)
         source, found = drafted_source(params.public)
         table = source.read(private=False)
         columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
+        if params.children is not None:
+            child = _Child.of(params)
+            flat = WithChildren(source, child.source, child.link).read(private=False)
+            drafted = draft_with_children(
+                *({"": flat}, child.link), columns=columns, exclude=exclude, infer=params.infer
+            )
+            private, public, remark = _in_dialect(private, public, source, found, drafted)
+            children, more = child.placed(drafted, folder, root)
+            remarks = (found, remark, unnamed_columns(source), *more)
+            public = _from(public, folder, root)
+            return cls(name, private, public, drafted, note, remarks, children)
         period = _period(params.period)
         by = shift_to(table, *period) if period else ""
         moved = ShiftedSource(source, by) if by else None
@@ -201,27 +224,83 @@ class _Draft:
         if period:
             domain = within_period(drafted.domain, *period)
             drafted = replace(drafted, domain=domain).without_shift_advice()
-        remarks = [found, "" if moved is None else f"{moved.describe()}, to the private period."]
-        alike = _dialect_of(source)
-        if found:
-            public = (public if isinstance(public, dict) else {"csv": public}) | alike
-        if isinstance(private, str) and source_from_config(private) == CsvSource(private):
-            options = alike | ({"multiline": True} if drafted.multiline else {})
-            private = {"csv": private, **options} if options else private
-            if alike:
-                remarks.append(
-                    "The private table, which is not opened, is declared to be in the same"
-                    f" dialect: {_shown(private)}."
-                )
-        remarks.append(unnamed_columns(source))
+        shifted = "" if moved is None else f"{moved.describe()}, to the private period."
+        private, public, remark = _in_dialect(private, public, source, found, drafted)
         public = _from(public, folder, root)
         if moved is not None:
             public = {"shift": public, "by": moved.by}
-        return cls(name, private, public, drafted, note, tuple(remarks))
+        remarks = (found, shifted, remark, unnamed_columns(source))
+        return cls(name, private, public, drafted, note, remarks)
 
     @property
     def degree(self) -> int:
         return 3 if self.drafted is None else min(3, len(self.drafted.domain.names))
+
+
+@dataclass(frozen=True)
+class _Child:
+    """The children's table that a release is scaffolded with."""
+
+    link: Link
+    private: str | dict[str, Any]
+    public: str | dict[str, Any]
+    source: "Source"
+    found: str
+
+    @classmethod
+    def of(cls, params: ReleaseParams) -> "_Child":
+        name, spec = ChildrenSpec.named(params.children)
+        if spec.public is None or spec.domain is not None:
+            raise InputError(
+                f"--children needs public below {name}, and no domain: both domains are drafted"
+                " from the public tables."
+            )
+        if params.records_public or params.period is not None:
+            raise InputError(
+                "--children goes with neither --records-public nor --period: the number of roots is"
+                " measured, and the dates of two tables are not shifted."
+            )
+        source_from_config(spec.private)
+        text = spec.public if isinstance(spec.public, str) else json.dumps(spec.public)
+        source, found = drafted_source(text)
+        return cls(Link(name, spec.key, spec.max), spec.private, spec.public, source, found)
+
+    def placed(
+        self, drafted: "DraftedDomain", folder: Path, root: Path | None
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the key of a release in `folder`, and remarks."""
+        private = _from(self.private, folder, root)
+        private, public, remark = _in_dialect(
+            *(private, self.public, self.source, self.found, drafted)
+        )
+        public = _from(public, folder, root)
+        remarks = [self.found, remark, unnamed_columns(self.source)]
+        return {
+            self.link.table: {"private": private, "public": public, **self.link.to_dict()}
+        }, remarks
+
+
+def _in_dialect(
+    private: str | dict[str, Any],
+    public: str | dict[str, Any],
+    source: "Source",
+    found: str,
+    drafted: "DraftedDomain",
+) -> tuple[str | dict[str, Any], str | dict[str, Any], str]:
+    """Return a private and a public table with the public one's dialect, and a remark."""
+    alike = _dialect_of(source)
+    if found:
+        public = (public if isinstance(public, dict) else {"csv": public}) | alike
+    if isinstance(private, str) and source_from_config(private) == CsvSource(private):
+        options = alike | ({"multiline": True} if drafted.multiline else {})
+        private = {"csv": private, **options} if options else private
+        if alike:
+            return (
+                *(private, public),
+                "The private table, which is not opened, is declared to be in the same"
+                f" dialect: {_shown(private)}.",
+            )
+    return private, public, ""
 
 
 def _from(config: str | dict[str, Any], folder: Path, root: Path | None) -> str | dict[str, Any]:

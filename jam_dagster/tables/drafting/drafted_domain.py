@@ -59,6 +59,8 @@ class DraftedDomain:
         What a person should look at, by column.
     multiline
         Whether cells hold line breaks, which a private CSV file must be declared to have.
+    children
+        The draft of the children's table, if the domain has one; the rest is of the root table.
     """
 
     domain: Domain
@@ -66,11 +68,38 @@ class DraftedDomain:
     proposed: Mapping[str, Entry] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     multiline: bool = False
+    children: DraftedDomain | None = None
+
+    @property
+    def said_left_out(self) -> list[str]:
+        """A line for each column that is left out, also of the children's table."""
+        return [*map(str, self.left_out), *self._of_children("said_left_out")]
+
+    @property
+    def said_notes(self) -> list[str]:
+        """A line for each column to look at, also of the children's table."""
+        own = [_printable(f"{name}: {note}") for name, note in self.notes.items()]
+        return [*own, *self._of_children("said_notes")]
+
+    def _of_children(self, lines: str) -> list[str]:
+        if self.children is None or self.domain.children is None:
+            return []
+        table = self.domain.children.link.table
+        return [f"{table}: {line}" for line in getattr(self.children, lines)]
 
     @property
     def remark(self) -> str:
         """Lines on what is left out, noted, derived or repaired, or ""."""
-        found = [one for one in self.domain.derived if one.expression is not None]
+        own = self._own_remark
+        if self.children is None or self.domain.children is None or not self.children.remark:
+            return own
+        head = f"Table {self.domain.children.link.table}:"
+        return "\n".join(filter(None, [own, head, self.children.remark]))
+
+    @property
+    def _own_remark(self) -> str:
+        domain = self.domain.roots
+        found = [one for one in domain.derived if one.expression is not None]
         derived: dict[str, Entry | None] = {}
         for one in found:
             by_table = bool(one.values) or isinstance(one.expression, Lookup)
@@ -83,7 +112,7 @@ class DraftedDomain:
             "Columns that are derived, as in every row of the public table, and measured nowhere"
             " (--no-infer models them):": _lines(derived),
             "Rules that synthetic rows keep, as all public ones do:": [
-                *map(_printable, described(self.domain, self.domain.repairs))
+                *map(_printable, described(domain, domain.repairs))
             ],
         }
         return "\n".join("\n  ".join([head, *rows]) for head, rows in parts.items() if rows)
@@ -100,27 +129,31 @@ class DraftedDomain:
     def without_shift_advice(self) -> DraftedDomain:
         """Return the draft of a public table that is in the private period already."""
         notes = {name: note.replace(SHIFT_ADVICE, "") for name, note in self.notes.items()}
-        return replace(self, notes=notes)
+        children = self.children and self.children.without_shift_advice()
+        return replace(self, notes=notes, children=children)
 
     def save(self, path: str | Path) -> None:
         """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""
         left_out = {one.index: one for one in self.left_out}
-        names = iter(self.domain.names)
+        attributes = self.domain.roots.names
+        names = iter(attributes)
         comments: list[tuple[int, str]] = []
         notes = 0
-        for index in range(len(left_out) + len(self.domain.names)):
+        for index in range(len(left_out) + len(attributes)):
             if index in left_out:
                 comments.append((index + notes, f"left out: {left_out[index]}"))
             elif note := self.notes.get(next(names, "")):
                 comments.append((index + notes, _printable(note)))
                 notes += 1
-        end = ["Rules that hold in every row of the public table, to be written below `derived`:"]
-        save_domain(
-            self.domain.to_dict(),
-            path,
-            comments,
-            [*end, *_lines(self.proposed)] if self.proposed else (),
-        )
+        end = []
+        if self.proposed:
+            head = (
+                "Rules that hold in every row of the public table, to be written below `derived`:"
+            )
+            end += [head, *_lines(self.proposed)]
+        end += [f"left out of {one}" for one in self._of_children("said_left_out")]
+        end += self._of_children("said_notes")
+        save_domain(self.domain.to_dict(), path, comments, end)
 
 
 def _in_short(entry: Entry) -> Entry:

@@ -258,9 +258,13 @@ def draft_with_children(
     link: Link,
     *,
     columns: Sequence[str] | None = None,
-    bins: int | None = None,
+    exclude: Sequence[str] = (),
+    **options: Any,
 ) -> DraftedDomain:
     """Draft a domain of a public table of roots with two children, from the rows of both.
+
+    Columns are of either table; one of which none is named keeps all. Further options are those of
+    `draft_table`.
 
     Raises
     ------
@@ -270,15 +274,18 @@ def draft_with_children(
     if list(frames) != [""]:
         raise InputError("the domain of roots with children is drafted from one public table")
     roots, children = children_apart(frames[""], link)
-    own = None if columns is None else [one for one in columns if one in roots.columns]
-    drafts = (draft_table(roots, columns=own, bins=bins), draft_table(children, bins=bins))
-    merged = drafts[0]
+    chosen_columns([*roots.columns, *children.columns], columns, exclude)
+
+    def drafted_of(frame: pd.DataFrame) -> DraftedDomain:
+        own, without = (
+            [one for one in names if one in frame.columns] for names in (columns or (), exclude)
+        )
+        return draft_table(frame, columns=own or None, exclude=without, **options)
+
+    merged, child = drafted_of(roots), drafted_of(children)
     return replace(
         merged,
-        domain=merged.domain.with_children(link, drafts[1].domain),
-        left_out=(*merged.left_out, *drafts[1].left_out),
-        notes={
-            **merged.notes,
-            **{f"{link.table}: {name}": note for name, note in drafts[1].notes.items()},
-        },
+        domain=merged.domain.with_children(link, child.domain),
+        multiline=merged.multiline or child.multiline,
+        children=child,
     )

@@ -20,6 +20,7 @@ from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget
 from jam_dagster.tables import Domain, TimeAttribute
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, people
+from tests.release.test_children import two_tables
 
 pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.slow]
 
@@ -87,6 +88,47 @@ def test_with_a_public_table_its_domain_is_drafted(project: Path, loaded: Loaded
     made, definitions = loaded(path)
     assert (made.release, made.dataset, made.mechanism) == ("mine", "mine", {"name": "tilt"})
     assert definitions.resolve_job_def("mine_release")
+
+
+def test_two_tables_are_scaffolded_at_once(project: Path, loaded: Loaded) -> None:
+    for name, seed in (("people", 1), ("survey", 2)):
+        households, persons = two_tables(200, seed)
+        households.to_csv(project / f"{name}.csv", index=False)
+        persons.assign(bmi=20.5).to_csv(
+            project / f"{name}_of.csv", index=False, sep=";", decimal=","
+        )
+    (project / "people.csv").unlink()
+    persons = {"private": "people_of.csv", "public": "survey_of.csv", "key": "household", "max": 3}
+    children = json.dumps({"persons": persons})
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv", children=children)
+    german = {"separator": ";", "decimal": ","}
+    written = attributes(path)["children"]["persons"]
+    assert written["private"] == {"csv": "../../people_of.csv", **german}
+    assert (written["key"], written["max"]) == ("household", 3)
+    drafted = Domain.load(path / "domain.yaml")
+    assert drafted.children is not None
+    assert drafted.children.domain.columns.keys() == {"job", "sex", "bmi"}
+    _, definitions = loaded(path)
+    keys = {spec.key.path[-1] for spec in definitions.resolve_all_asset_specs()}
+    assert {"synthetic_records", "synthetic_persons"} <= keys
+
+
+@pytest.mark.parametrize(
+    ("changes", "params", "said"),
+    [
+        ({"public": None}, {}, "--children needs public below persons"),
+        ({}, {"records_public": True}, "goes with neither --records-public"),
+        ({"max": 99}, {}, "max must be a whole number"),
+    ],
+)
+def test_children_that_cannot_be_scaffolded(
+    project: Path, changes: dict[str, Any], params: dict[str, Any], said: str
+) -> None:
+    persons = {"private": "a.csv", "public": "survey.csv", "key": "town", "max": 3, **changes}
+    given = {"children": json.dumps({"persons": persons}), "public": "survey.csv", **params}
+    with pytest.raises(click.ClickException, match=said):
+        scaffold(project, "mine", **given)
+    assert not (project / "defs" / "mine").exists()
 
 
 def test_what_a_public_file_shows_is_declared_of_the_private_one(
@@ -222,7 +264,7 @@ def test_resources_of_ones_own_are_left_alone(project: Path, own: str | None) ->
     [
         ({"public": "none.csv"}, "none.csv"),
         ({"public": "survey.xlsx"}, "survey.xlsx"),
-        ({"private": "people.csv"}, "--private needs --public"),
+        ({"private": "people.csv"}, "--private and --children need --public"),
         ({"dataset": "two words"}, "--dataset"),
         ({"public": "survey.csv", "period": "2025"}, "--period must be FIRST/LAST"),
         ({"public": "survey.csv", "period": "2025-01-01/2025-12-31"}, "no column of dates"),

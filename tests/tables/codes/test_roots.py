@@ -6,7 +6,12 @@ import pytest
 
 from jam_dagster.errors import InputError, PrivateValuesError
 from jam_dagster.tables import Domain, Workload, encode
-from jam_dagster.tables.codes.roots import decode_two, exchanged, roots_with_children
+from jam_dagster.tables.codes.roots import (
+    decode_two,
+    encode_two,
+    exchanged,
+    roots_with_children,
+)
 from jam_dagster.tables.domain.children import Link
 
 KEY = bytes(32)
@@ -155,3 +160,13 @@ def test_no_marginal_is_of_both_children_but_their_pairs() -> None:
     both = [one for one in cliques if any(".1." in a for a in one) and any(".2." in a for a in one)]
     assert both == [("persons.1.job", "persons.2.job"), ("persons.1.sex", "persons.2.sex")]
     assert all(len(one) == 1 for one in Workload.all_k_way(DOMAIN, 1).cliques)
+
+
+@pytest.mark.parametrize("number", [1, 80])
+def test_two_tables_are_encoded_as_the_rows_that_they_are_of(number: int) -> None:
+    roots, persons = households(80, 6)
+    flat = roots_with_children(roots.head(number), persons, LINK, KEY)
+    codes = encode(flat, DOMAIN, private=False)
+    again = encode_two(*decode_two(codes, np.random.default_rng(0)), DOMAIN)
+    for one, other in zip(codes.columns, again.columns, strict=True):
+        np.testing.assert_array_equal(one, other)
