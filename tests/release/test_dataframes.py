@@ -458,20 +458,6 @@ def test_a_file_and_a_table_in_memory_are_two_sources() -> None:
         exact("priv.csv", evaluate="off", edition="2")
 
 
-@pytest.mark.slow
-def test_a_person_may_have_several_rows() -> None:
-    rows = PRIVATE.assign(person=np.arange(200) % 150)
-    given: dict[str, Any] = {"privacy_unit": "person", "max_rows": 2, "evaluate": "off"}
-    made = exact(rows, **given)
-
-    pd.testing.assert_frame_equal(exact(rows, **given).table, made.table)
-    # The key that chose the rows is not needed again, nor made.
-    (key,) = (made.folder / "restricted/row_limit").iterdir()
-    key.unlink()
-    pd.testing.assert_frame_equal(exact(rows, **given).table, made.table)
-    assert not key.exists()
-
-
 def test_whether_the_number_of_rows_changed_is_no_question_of_research() -> None:
     given: dict[str, Any] = {**RESEARCH, "folder": "research"}
     jam.synthesize(PRIVATE, PUBLIC, **given)
@@ -538,14 +524,6 @@ def test_verification_finds_and_never_raises() -> None:
     (finding,) = made.verify()
     assert not finding.passed
     assert made.verify(public=7)[0].passed is False
-
-
-@pytest.mark.slow
-def test_without_a_public_table_the_mechanism_is_one_that_needs_none() -> None:
-    made = jam.synthesize(PRIVATE, epsilon=1.0, noise="numpy", degree=2, domain=DOMAIN)
-
-    assert made.transcript.mechanism == "aim"
-    assert len(made.table) == len(PRIVATE)
 
 
 def test_without_a_public_table_and_a_domain_nothing_is_opened(

@@ -15,7 +15,6 @@ from jam_dagster.errors import (
     BudgetError,
     BudgetExceededError,
     DomainError,
-    PrivateStepError,
     PrivateValuesError,
 )
 from jam_dagster.mechanisms.loops.rows import release_rows
@@ -264,19 +263,6 @@ def test_a_failure_within_counts_as_an_attempt_and_quotes_nothing(ledger: Ledger
 
     assert "SECRET" not in str(caught.value)
     assert len(ledger.open_attempts("people")) == 1
-
-
-def test_a_library_s_error_is_replaced() -> None:
-    engine = research(specification())
-
-    with (
-        pytest.raises(PrivateStepError, match="reading failed") as caught,
-        engine.opened("reading"),
-    ):
-        raise KeyError("SECRET")
-
-    assert "SECRET" not in str(caught.value)
-    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_an_older_copy_of_the_ledger_pays_for_nothing(ledger: Ledger) -> None:

@@ -215,14 +215,6 @@ def test_a_repeat_that_is_refused_for_its_number_of_records_binds_nothing(
     assert ledger.events()[-1].source
 
 
-def test_another_public_table_is_refused(tmp_path: Path, ledger: Ledger) -> None:
-    draw(engine(tmp_path, ledger), tmp_path)
-    other = engine(tmp_path, ledger, public=FrameSource(table(51, 2), "survey"))
-    with pytest.raises(InputError, match="with another public table"):
-        draw(other, tmp_path)
-    assert attempts(ledger) == (1, 0)
-
-
 @pytest.mark.parametrize("name", ["epsilon", "rho_spent", "model"])
 def test_a_run_that_somebody_changed_is_made_again(
     tmp_path: Path, ledger: Ledger, name: str
