@@ -33,7 +33,6 @@ from tests.pipeline.conftest import (
 )
 
 GROUPS = {"schema", "values", "constraints", "rules", "measured_marginals", "domain_fits"}
-NUMPY = PrivacySpec(epsilon=2.0, noise="numpy", seed=7)
 OFF = EvaluationSpec(mode="off")
 
 

@@ -203,17 +203,6 @@ def public_of(spec: ReleaseSpec) -> Any:
     return public_codes(spec, public_records(spec), DOMAIN)
 
 
-def test_a_run_that_ended_is_found_again() -> None:
-    engine = research(specification())
-    private, public = engine.encode(DOMAIN), public_of(engine.spec)
-
-    first, again = engine.run(private, public)
-    second, free = engine.run(private, public)
-
-    assert (again, free) == (False, True)
-    assert second is first
-
-
 def test_the_release_is_reserved_before_the_table_is_opened_and_drawn_after(
     ledger: Ledger,
 ) -> None:
