@@ -12,14 +12,15 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.yaml.resources import home_of
 
 # What may ever be spent on each protected dataset, all its releases together. The ledger grants
-# it on first use; `jam-dagster ledger grant` is the way to change it afterwards. Their numbers of
-# records are no secret, since the people are simulated or published.
+# it on first use; `jam-dagster ledger grant` is the way to change it afterwards. Numbers of records
+# are no secret, since the people are simulated or published; that of households is measured.
 BUDGETS = {
     "health_survey": DatasetBudget(epsilon=1.0, delta=1e-9, records="public"),
     # Fifty-four months of it, of other people each.
     "health_survey_monthly": DatasetBudget(
         epsilon=2.0, delta=1e-9, ground="membership public and fixed", records="public"
     ),
+    "households": DatasetBudget(epsilon=1.0, delta=1e-9),
     "uci_adult": DatasetBudget(epsilon=5.0, delta=1e-9, records="public"),
 }
 

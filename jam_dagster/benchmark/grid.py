@@ -379,8 +379,8 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
         _check_splits([one.name for one in keys.splits], contenders)
         # Any epsilon serves to check delta.
         Budget(1.0, keys.delta)
-        about: dict[str, Any] = {"name": name, "preset": preset, "missing": missing}
-        return Grid(**{**dict(keys), "mechanisms": contenders}, **about)
+        own = {**dict(keys), "mechanisms": contenders}
+        return Grid(**own, name=name, preset=preset, missing=missing)
 
 
 def _contender(entry: object) -> Contender:

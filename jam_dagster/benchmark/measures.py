@@ -278,9 +278,10 @@ def ratios(runs: pd.DataFrame, to: str = "aim") -> pd.DataFrame:
     plain = runs.loc[runs["mechanism"] == to, "label"].unique()
     if len(plain) == 0:
         return means.iloc[:0]
-    logs = means.div(means[plain[0]], axis="index").map(np.log)
-    made = logs.groupby("epsilon").mean().map(np.exp).T
-    return made.assign(all=np.exp(logs.mean()), of=logs.count()).query("of > 0").sort_values("all")
+    logs = means.div(means[plain[0]], axis="index").transform(np.log)
+    made = logs.groupby("epsilon").mean().transform(np.exp).T
+    made = made.assign(all=logs.mean().transform(np.exp), of=logs.count())
+    return made[made["of"] > 0].sort_values("all")
 
 
 def _or_none(value: float) -> float | None:

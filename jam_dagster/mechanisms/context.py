@@ -168,6 +168,7 @@ class Context(ABC):
         scores: Callable[[], np.ndarray],
         named: Callable[[int], str],
         index_of: IndexOf | None,
+        distinct: bool,
     ) -> list[int] | None:
         """Return the chosen indices; None for a lost draw or an ended run."""
 
@@ -294,11 +295,13 @@ class Context(ABC):
         sensitivity: float,
         named: Callable[[Any], str] = subject_of,
         index_of: IndexOf | None = None,
+        distinct: bool = False,
     ) -> list[Choice]:
-        """Choose several candidates from the same scores, independently, in one draw.
+        """Choose several candidates from the same scores in one draw.
 
-        They may be the same. Each costs an equal part of `rho`; there are none for a lost draw or
-        an ended run. If candidates are many, `index_of` returns the index of a name among them,
+        They are independent, and may be the same; if they are to be `distinct`, each is chosen
+        among those that are left. Each costs an equal part of `rho`; there are none for a lost draw
+        or an ended run. If candidates are many, `index_of` returns the index of a name among them,
         or None, so that a replay looks for no name.
         """
         if self.has_ended():
@@ -307,7 +310,7 @@ class Context(ABC):
         self.round.candidates = self.round.candidates or len(candidates)
         step, size = self.round.step("select"), len(candidates)
         call = NoiseCall(step, SELECTION, rho, sensitivity, None, size, choices=choices)
-        indices = self._select(call, scores, lambda at: named(candidates[at]), index_of)
+        indices = self._select(call, scores, lambda at: named(candidates[at]), index_of, distinct)
         return [candidates[index] for index in indices or []]
 
     def solve(self, name: str, programs: Programs) -> np.ndarray | None:

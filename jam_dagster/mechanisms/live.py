@@ -104,6 +104,7 @@ class Live(Context):
         scores: Callable[[], np.ndarray],
         named: Callable[[int], str],
         index_of: IndexOf | None,
+        distinct: bool,
     ) -> list[int] | None:
         def held() -> np.ndarray:
             return representable(self._on_private(scores), call.sensitivity)
@@ -117,6 +118,7 @@ class Live(Context):
                 rho=call.rho,
                 sensitivity=call.sensitivity,
                 named=named,
+                distinct=distinct,
             ),
         )
 

@@ -59,9 +59,8 @@ class Rap(Mechanism):
     -----
     - The queries are the cells of the workload's marginals. Each of T rounds has an equal part of
       rho: half of it selects, half measures.
-    - A round's K choices are independent ones from the same scores, and those that are the same are
-      measured once; the authors leave out what was chosen, and pay alike. A cell that was measured
-      is no candidate in later rounds.
+    - A round's K choices are from the same scores, each among the cells that are left. A cell that
+      was measured is no candidate in later rounds.
     - The choice has the exponential mechanism with the sensitivity of an absolute error; the
       authors' noise for it is made for half of that. Their code draws the noise of every round with
       one key, so that it is the same in each.
@@ -139,15 +138,16 @@ class Rap(Mechanism):
             chosen = ctx.select_many(
                 left,
                 lambda: cell_errors(ctx, cells, trainer)[left],
-                choices=self.k,
+                choices=min(self.k, len(left)),
                 rho=half,
                 sensitivity=ctx.neighbours.cell,
+                distinct=True,
                 named=cells.named,
                 index_of=partial(index_among, left, cells),
             )
             if not chosen:
                 continue
-            asked = sorted(set(chosen))
+            asked = sorted(chosen)
             noisy = ctx.values(
                 "cells",
                 lambda: cells.counts(ctx, asked),

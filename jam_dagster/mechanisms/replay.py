@@ -232,6 +232,7 @@ class Replay(Context):
         scores: Callable[[], np.ndarray],
         named: Callable[[int], str],
         index_of: IndexOf | None,
+        distinct: bool,
     ) -> list[int] | None:
         if self._is_closed():
             return None
@@ -256,6 +257,8 @@ class Replay(Context):
                     break
         if len(names) != call.choices or indices.keys() != set(names):
             raise ReplayError(f"{call.step} chose what was no candidate: {made.subject}")
+        if distinct and len(indices) < len(names):
+            raise ReplayError(f"{call.step} chose a candidate twice: {made.subject}")
         return [indices[name] for name in names]
 
     def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:

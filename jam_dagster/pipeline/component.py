@@ -71,6 +71,9 @@ class SyntheticRelease(dg.Component, Configured):
     ]
     privacy: Annotated[Privacy, section(PrivacySpec)]
     public: str | dict[str, Any] | None = None
+    children: Annotated[
+        dict[str, Any] | None, dg.Resolver(as_written, model_field_type=dict[str, Any] | None)
+    ] = None
     mechanism: Annotated[
         MechanismSpec | str | dict[str, Any] | None,
         dg.Resolver(

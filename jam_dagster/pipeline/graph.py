@@ -11,6 +11,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.pipeline.assets.descriptions import (
     ASSETS,
+    CHILDREN,
     MECHANISM_RUN,
     PUBLIC_CODES,
     PUBLIC_RECORDS,
@@ -56,6 +57,11 @@ class ReleaseGraph:
 
     def __post_init__(self) -> None:
         check_names(self.spec)
+        if self._own_key(CHILDREN) == self._own_key("synthetic_records"):
+            raise SpecificationError(
+                "children: a table named 'records' would be the asset synthetic_records, which has"
+                " their roots: give it another name."
+            )
         # Annotations say so already, but nobody checks what a template in YAML gives.
         for name, kind, wanted in (
             ("owners", list | tuple, "a list of texts"),
@@ -85,6 +91,11 @@ class ReleaseGraph:
         return [PUBLIC_CODES] if self.public_records else []
 
     @property
+    def children(self) -> list[str]:
+        """The asset of the synthetic children; none if the release has one table."""
+        return [] if self.spec.private.linked is None else [CHILDREN]
+
+    @property
     def public_records(self) -> dict[str, str]:
         """The assets of the given public tables, each with the name of its table, if it has one."""
         tables = self.spec.public_tables
@@ -98,18 +109,24 @@ class ReleaseGraph:
             for role in {
                 PUBLIC_RECORDS: list(self.public_records),
                 PUBLIC_CODES: self.public_codes,
+                CHILDREN: self.children,
             }.get(name, [name])
         )
 
     def key(self, name: str) -> dg.AssetKey:
         """Return the key of an asset: the release's name and its own, unless it is translated.
 
-        The run of the mechanism is called by the mechanism's name.
+        The run of the mechanism is called by the mechanism's name, and the synthetic children by
+        that of their table.
         """
         return self._keys[name]
 
     def _own_key(self, name: str) -> dg.AssetKey:
-        own = self.spec.mechanism.name if name == MECHANISM_RUN else name
+        own, link = name, self.spec.private.linked
+        if name == MECHANISM_RUN:
+            own = self.spec.mechanism.name
+        elif name == CHILDREN and link is not None:
+            own = f"synthetic_{link.table}"
         return dg.AssetKey([self.spec.release, own])
 
     @cached_property
@@ -240,6 +257,7 @@ class ReleaseGraph:
             "public_discretized": known,
             MECHANISM_RUN: made,
             "synthetic_records": made,
+            CHILDREN: made,
             "workload_error": PrivacyLabel.RESTRICTED if exact else made,
             "release_certificate": made,
             "release_report": made,

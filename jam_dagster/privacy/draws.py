@@ -239,10 +239,12 @@ class Draws:
         rho: float,
         sensitivity: float,
         named: Callable[[int], str] = str,
+        distinct: bool = False,
     ) -> list[int]:
         """Choose several indices from the same scores, each as `select` does, and charge them once.
 
-        They are independent, and may be the same. Each costs an equal part of `rho`.
+        They are independent, and may be the same; if they are to be `distinct`, each is chosen
+        among those that are left. Each costs an equal part of `rho`.
         """
         check_sensitivity(sensitivity)
         call = NoiseCall(step, SELECTION, rho, sensitivity, None, size, choices=choices)
@@ -254,11 +256,19 @@ class Draws:
             # One choice keeps the name of its draw, and so its seed.
             steps = [step] if choices == 1 else [f"{step}/{at + 1}" for at in range(choices)]
             part = equal_part(rho, choices)
-            made = [self._noise.select(values, part, sensitivity, one) for one in steps]
-            stored = {"index": [int(index) for index in made], "rho": rho}
+            made: list[int] = []
+            for one in steps:
+                index = int(self._noise.select(values, part, sensitivity, one))
+                if distinct:
+                    values = np.delete(values, index)
+                    for before in sorted(made):
+                        index += index >= before
+                made.append(index)
+            stored = {"index": made, "rho": rho}
             self._store.put(step, stored)
         chosen = [int(index) for index in stored["index"]]
-        if len(chosen) != choices or not all(0 <= index < size for index in chosen):
+        valid = len(chosen) == choices and all(0 <= index < size for index in chosen)
+        if not valid or (distinct and len(set(chosen)) < choices):
             raise LedgerIntegrityError(
                 f"the stored outcome of {step} chooses a candidate that does not exist: it was "
                 "changed after it was drawn. Restore the stored outcomes from a copy"

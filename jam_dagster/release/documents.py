@@ -19,6 +19,7 @@ from jam_dagster.tables import Clique, EncodedTable, MarginalSource
 from jam_dagster.tables.codes.block_counts import can_be_counted
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.marginals import PackedCounts
+from jam_dagster.tables.codes.roots import encode_two
 from jam_dagster.tables.codes.table import counts_or_codes
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import TableFile
@@ -58,9 +59,19 @@ def counts_in(
 
 
 def counts_of(
-    spec: ReleaseSpec, run: ReleaseRun, table: TableFile, *, evaluated: bool
+    spec: ReleaseSpec,
+    run: ReleaseRun,
+    table: TableFile,
+    children: pd.DataFrame | None = None,
+    *,
+    evaluated: bool,
 ) -> MarginalSource:
-    """Return the counts of a stored synthetic table (`counts_in`), from memory if there."""
+    """Return the counts of a stored synthetic table (`counts_in`), from memory if there.
+
+    If it has children, they are of both tables.
+    """
+    if children is not None:
+        return encode_two(table.read(), children, run.model.domain)
     key = run.digest, sha256_of(table.path)
     if key not in _LAST_COUNTS:
         codes = each_encoded(table.chunks(), run.model.domain, private=False)
@@ -149,12 +160,13 @@ def checks_of(
         validate,
     )
 
-    if isinstance(table, TableFile):
-        key = run.digest, sha256_of(table.path).encode()
-    elif children is None:
-        key = run.digest, contents_of(table)
-    else:
+    if children is not None:
+        table = table.read() if isinstance(table, TableFile) else table
         key = run.digest, contents_of_two(table, children)
+    elif isinstance(table, TableFile):
+        key = run.digest, sha256_of(table.path).encode()
+    else:
+        key = run.digest, contents_of(table)
     if None in key or key not in _LAST_CHECKS:
         try:
             made = validate(

@@ -89,7 +89,11 @@ def croissant(
     sets = _record_sets(held.domain, [path.name for path in paths])
     proof = folder / FILE_NAME
     files = {
-        path.name: (path, _FORMATS[path.suffix], certificate.files[name].sha256)
+        path.name: (
+            path,
+            _FORMATS.get(path.suffix, "application/octet-stream"),
+            certificate.files[name].sha256,
+        )
         for name, path in zip(tables, paths, strict=True)
     } | {FILE_NAME: (proof, "application/json", sha256_of(proof))}
     edition = certificate.key.edition
@@ -137,7 +141,7 @@ def _record_sets(domain: Domain, files: Sequence[str]) -> list[dict[str, Any]]:
     table, key = domain.children.link.table, domain.children.link.key
     owners = _record_set("rows", {key: "int64", **roots.columns}, files[0])
     owned = _record_set(table, {key: "int64", **children.columns}, files[1])
-    owned["field"][0]["references"] = {"@id": owners["field"][0]["@id"]}
+    owned["field"][0]["references"] = {"field": {"@id": owners["field"][0]["@id"]}}
     return [owners, owned]
 
 

@@ -21,7 +21,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.evaluation.workload_error import CONFIDENCE, TableErrors, WorkloadErrors
 from jam_dagster.privacy import Budget, describe_advantage, epsilon_from_rho, rho_within
-from jam_dagster.privacy.noise.calls import COUNTS
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS
 from jam_dagster.privacy.shares import EVALUATION
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _errors(content: Mapping[str, Any] | None) -> WorkloadErrors | None:
     if content is None:
         return None
     ours, others = (
-        TableErrors(content[name]["mean"]) if content[name] else None
+        TableErrors(content[name]["mean"]) if content.get(name) else None
         for name in ("synthetic", "public")
     )
     return WorkloadErrors(
@@ -130,7 +130,7 @@ def _errors(content: Mapping[str, Any] | None) -> WorkloadErrors | None:
         ours,
         others,
         sigma=content["sigma"],
-        sample_equivalent=content["sample_equivalent"],
+        sample_equivalent=content.get("sample_equivalent"),
     )
 
 
@@ -191,7 +191,7 @@ class _Facts:
             rows = f"A person has at most {one.max_rows} rows in what was counted."
         if self.domain.children is not None:
             link = self.domain.children.link
-            rows += f" A record includes its rows of {link.table}, at most {link.maximum}."
+            rows = f"A record is a row with its rows of {link.table}, at most {link.maximum}."
         return f"{one.describe().capitalize()} ({kind}). {rows}"
 
     @property
@@ -204,7 +204,10 @@ class _Facts:
         sigmas = [
             draw.call.scale
             for draw in self.certificate.draws
-            if draw.call.kind == COUNTS and draw.share != EVALUATION and draw.call.scale is not None
+            if draw.call.kind == COUNTS
+            and draw.share != EVALUATION
+            and draw.call.subject != RECORDS
+            and draw.call.scale is not None
         ]
         if not sigmas:
             return "No count was measured with noise."
@@ -221,7 +224,7 @@ class _Facts:
         if errors is None or errors.synthetic is None:
             return "The certificate holds no measured error."
         said = (
-            "The mean error over the marginals of the workload, from 0 to 2, was measured with"
+            f"The mean error over the workload{self._workload}, from 0 to 2, was measured with"
             f" noise that the budget paid for: {mean_text(errors.synthetic, errors.margin)}"
             f" (confidence {CONFIDENCE:.0%})."
         )
@@ -233,6 +236,11 @@ class _Facts:
                 " much."
             )
         return said
+
+    @property
+    def _workload(self) -> str:
+        degree = self.certificate.specification["workload"].get("degree")
+        return "" if degree is None else f" of all marginals of {degree} columns"
 
     @property
     def _budget(self) -> str:

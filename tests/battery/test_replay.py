@@ -18,10 +18,9 @@ import pytest
 
 from jam_dagster.errors import DomainError
 from jam_dagster.mechanisms import Mechanism, MechanismResult, mechanism_class
-from jam_dagster.mechanisms.loops.rows import sample_rows, with_search
-from jam_dagster.mechanisms.loops.transcript import sampling_generator
+from jam_dagster.mechanisms.loops.rows import release_rows, with_search
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, Workload, decode
+from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.listening import Listening
 from tests.battery.mechanisms import FITTED_BY_MBI, Case, every_mechanism, every_relation
 from tests.privacy.neighbours import neighbours
@@ -59,7 +58,7 @@ def recorded(
     store = MemoryStore() if store is None else store
     account = UnledgeredAccount(RHO)
     draws = Draws(noise, account, store, neighbours=relation)
-    workload = Workload.all_k_way(DOMAIN, 2)
+    workload = Workload.all_k_way(private.domain, 2)
     return Recorded(mechanism.run(private, public, workload, draws), noise, account, store)
 
 
@@ -80,18 +79,18 @@ def released(result: MechanismResult, folder: Path) -> dict[str, object]:
     result.transcript.save(folder / "transcript")
     result.model.save(folder / "model")
     described = json.loads((folder / "transcript" / "transcript.json").read_text())
-    rng = sampling_generator(result.transcript)
-    synthetic = ""
+    domain, synthetic = result.model.domain, []
     if mechanism_class(result.transcript.mechanism).samples:
         transcript = with_search(result.transcript, {"degree": 2})
-        synthetic = decode(sample_rows(result.model, transcript, rng), rng).to_csv()
+        (made,) = release_rows(result.model, transcript)
+        synthetic = [one.to_csv() for one in (made.table, made.children) if one is not None]
     return {
         "transcript": described,
-        "domain": result.model.domain,
+        "domain": domain,
         "values": [m.values.tobytes() for m in result.transcript.measurements],
         "sigma": [m.sigma for m in result.transcript.measurements],
         "model": [
-            result.model.marginal(q).tobytes() for q in Workload.all_k_way(DOMAIN, 2).cliques
+            result.model.marginal(q).tobytes() for q in Workload.all_k_way(domain, 2).cliques
         ],
         "files": sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*")),
         "potentials": {p.name: p.read_bytes() for p in (folder / "model").rglob("*.npz")},

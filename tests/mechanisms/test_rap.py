@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.mechanisms import MechanismResult, make_mechanism
+from jam_dagster.mechanisms import MechanismResult, make_mechanism, refit
 from jam_dagster.mechanisms.loops.cells import Cells
 from jam_dagster.mechanisms.rap import Rap, cell_targets, index_among
+from jam_dagster.mechanisms.replay import ReplayError
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.models.mixture.adam_step import free_rows
 from jam_dagster.models.mixture.training import MixtureTrainer
@@ -51,15 +53,19 @@ def test_cells_are_those_of_the_workload_one_marginal_after_another(domain: Doma
 
 def test_a_score_is_the_error_of_a_cell(private: EncodedTable) -> None:
     workload = Workload.all_k_way(private.domain, 2)
-    result, noise = run(private, workload, [0, 3], 0.9, rounds=1, k=2)
+    result, noise = run(private, workload, [0, 2], 0.9, rounds=1, k=2)
     start = free_rows(private.domain.shape, 6, 0)
     trainer = MixtureTrainer(private.domain, start, "l2")
-    wanted = [
-        np.abs(private.marginal(one) - private.records * trainer.answer(one)).ravel()
-        for one in workload.cliques
-    ]
-    for asked in noise.selections:
-        assert asked["scores"] == pytest.approx(np.concatenate(wanted), rel=1e-5)
+    wanted = np.concatenate(
+        [
+            np.abs(private.marginal(one) - private.records * trainer.answer(one)).ravel()
+            for one in workload.cliques
+        ]
+    )
+    first, second = noise.selections
+    assert first["scores"] == pytest.approx(wanted, rel=1e-5)
+    # The second choice is among the cells that the first one left.
+    assert second["scores"] == pytest.approx(wanted[1:], rel=1e-5)
     # Two of the cells of ab, exact for there is no noise.
     (noisy,) = result.transcript.values.values()
     assert noisy.tolist() == private.marginal(("a", "b")).ravel()[[0, 3]].tolist()
@@ -67,17 +73,17 @@ def test_a_score_is_the_error_of_a_cell(private: EncodedTable) -> None:
 
 def test_half_of_a_round_selects_and_half_measures(private: EncodedTable) -> None:
     workload = Workload.all_k_way(private.domain, 2)
-    # The same cell twice is measured once; in the second round it is no candidate.
+    # A cell that is chosen is no candidate again, in its round and in the next one.
     result, noise = run(private, workload, [4, 4, 0, 4], 0.8, rounds=2, k=2)
     assert [one["rho"] for one in noise.selections] == pytest.approx([0.1] * 4)
-    assert [len(one["scores"]) for one in noise.selections] == [16, 16, 15, 15]
+    assert [len(one["scores"]) for one in noise.selections] == [16, 15, 14, 13]
     measured = [call for call in result.transcript.calls if call.kind == "Gaussian"]
-    assert [call.cells for call in measured] == [1, 2]
+    assert [call.cells for call in measured] == [2, 2]
     assert [call.rho for call in measured] == pytest.approx([0.2, 0.2])
-    assert [call.sensitivity for call in measured] == pytest.approx([1.0, math.sqrt(2)])
+    assert [call.sensitivity for call in measured] == pytest.approx([math.sqrt(2)] * 2)
     first, second = result.transcript.values.values()
     counts = np.concatenate([private.marginal(one).ravel() for one in workload.cliques])
-    assert (first.tolist(), second.tolist()) == ([counts[4]], [counts[0], counts[5]])
+    assert (first.tolist(), second.tolist()) == (counts[[4, 5]].tolist(), counts[[0, 7]].tolist())
     several = run(private, workload, [0], 0.8, Neighbours("add_remove", 3), rounds=1, k=1)[0]
     assert several.transcript.calls[-1].sensitivity == pytest.approx(3.0)
 
@@ -85,9 +91,27 @@ def test_half_of_a_round_selects_and_half_measures(private: EncodedTable) -> Non
 def test_a_run_ends_where_every_cell_is_measured() -> None:
     domain = Domain.from_sizes({"a": 2})
     private = EncodedTable(domain, (np.array([0, 1, 1]),))
-    made, noise = run(private, Workload.all_k_way(domain, 1), [0, 0], 0.9, rounds=5, k=1)
+    made, noise = run(private, Workload.all_k_way(domain, 1), [0, 0], 0.9, rounds=5, k=3)
     assert len(noise.selections) == 2
     assert made.transcript.ended == "every cell is measured"
+
+
+def test_a_round_measures_as_many_cells_with_any_budget(private: EncodedTable) -> None:
+    workload = Workload.all_k_way(private.domain, 2)
+    for rho in (1e-3, 1e3):
+        draws = Draws(SeededNoise(1), UnledgeredAccount(rho))
+        made = Rap(**SMALL, rounds=1, k=5).run(private, None, workload, draws)
+        assert [one.size for one in made.transcript.values.values()] == [5]
+
+
+def test_a_cell_that_was_chosen_twice_is_found(private: EncodedTable) -> None:
+    workload = Workload.all_k_way(private.domain, 2)
+    made = run(private, workload, [0, 0], 0.9, rounds=1, k=2)[0].transcript
+    choice, values = made.calls
+    name = json.loads(choice.subject)[0]
+    twice = replace(choice, subject=json.dumps([name, name]))
+    with pytest.raises(ReplayError, match="chose a candidate twice"):
+        refit(replace(made, calls=(twice, values)), private.domain, workload)
 
 
 def test_the_noise_of_rounds_differs(private: EncodedTable) -> None:

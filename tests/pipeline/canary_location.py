@@ -13,7 +13,13 @@ import pandas as pd
 from jam_dagster.pipeline import BudgetAlert, DatasetBudget, build_budget_sensor, check_definitions
 from jam_dagster.privacy import Budget, DirectoryStore, epsilon_from_rho
 from jam_dagster.release import EvaluationSpec, PrivacySpec, UnitSpec, WorkloadSpec
-from jam_dagster.tables import AssetSource, PreviousRelease, draft_domain, source_from_config
+from jam_dagster.tables import (
+    AssetSource,
+    Domain,
+    PreviousRelease,
+    draft_domain,
+    source_from_config,
+)
 from tests.budgets import FIXED
 from tests.pipeline.conftest import DOMAIN, Bench
 from tests.torture.points import die
@@ -34,6 +40,17 @@ def _persons(neighbours: Any, **privacy: Any) -> dict[str, Any]:
         ),
         "evaluation": EvaluationSpec(mode="private", share=0.2),
     }
+
+
+HOUSEHOLDS = Domain.from_dict({"attributes": {"region": {"values": ["n", "s"], "other": "s"}}})
+
+
+def _households(home: Path) -> dict[str, Any]:
+    """The people as persons of households, two tables."""
+    sides = {side: str(home / f"{side}_persons.csv") for side in ("private", "public")}
+    persons = {**sides, "key": "household", "max": 3, "domain": DOMAIN}
+    evaluation = EvaluationSpec(mode="private", share=0.2)
+    return {"domain": HOUSEHOLDS, "children": {"persons": persons}, "evaluation": evaluation}
 
 
 SNAPSHOTS = ("first", "second", "third")
@@ -96,6 +113,8 @@ def defs() -> dg.Definitions:
         CASES[case]["domain"] = draft_domain(
             pd.read_csv(bench.public), private=pd.read_csv(bench.private), bins=4
         )
+    if case == "households":
+        CASES[case] = _households(home)
     if not case.startswith("snapshots"):
         return dg.Definitions.merge(bench.definitions(**CASES[case]), more)
     # The third does not fit.

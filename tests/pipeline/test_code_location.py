@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 
 import dagster as dg
+import pandas as pd
 import pytest
 import yaml
 from dagster_shared.libraries import DagsterLibraryRegistry
@@ -17,6 +18,7 @@ from resources import BUDGETS, build_resources
 from tests.pipeline.conftest import Bench
 
 ROOT = Path(__file__).parents[2]
+TWO = ("records", "persons")
 RELEASES = ROOT / "assets" / "releases"
 
 
@@ -45,9 +47,9 @@ def test_workspace_file_says_the_same_as_pyproject() -> None:
 def test_code_location_loads_without_data(code_location: dg.Definitions) -> None:
     dg.Definitions.validate_loadable(code_location)
     groups = {spec.group_name for spec in code_location.resolve_all_asset_specs()}
-    assert groups == {"health_survey", "health_survey_monthly", "adult"}
-    for name in ("health_survey_release", "health_survey_monthly_release", "adult_release"):
-        assert code_location.resolve_job_def(name)
+    assert groups == {"health_survey", "health_survey_monthly", "households", "adult"}
+    for name in groups:
+        assert code_location.resolve_job_def(f"{name}_release")
 
 
 @pytest.mark.parametrize("found", [False, True])
@@ -84,6 +86,21 @@ def test_a_ledger_that_cannot_be_read_here_is_no_missing_budget(
     assets = bench.definitions().assets
     check_definitions(dg.Definitions(assets=assets, resources=resources))
     assert not caplog.records
+
+
+@pytest.mark.slow
+def test_households_and_their_persons_are_made(
+    code_location: dg.Definitions, tmp_path: Path
+) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        made = code_location.resolve_job_def("households_release")
+        result = made.execute_in_process(instance=instance)
+    checks = [one for one in result.get_asset_check_evaluations() if one.blocking]
+    assert [one.check_name for one in checks if not one.passed] == []
+    tables = (tmp_path / "releases" / "households" / f"synthetic_{one}.csv" for one in TWO)
+    households, persons = (pd.read_csv(table)["household_id"] for table in tables)
+    assert households.is_unique
+    assert set(persons) <= set(households)
 
 
 def test_protected_datasets_of_the_releases_have_budgets() -> None:

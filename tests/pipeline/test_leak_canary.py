@@ -41,9 +41,29 @@ def plant(home: Path, *, fatal: dict[str, object] | None = None) -> None:
     table["notes"] = f"{TEXT} likes tea"
     table["wealth"] = NUMBER
     for column, value in (fatal or {}).items():
+        if column not in table:
+            continue
         table[column] = table[column].astype("object")
         table.loc[20, column] = value
     table.to_csv(home / "private.csv", index=False)
+
+
+def plant_households(home: Path, fatal: dict[str, object]) -> None:
+    """Plant values in two tables, and in the keys by which persons belong to households."""
+    plant(home, fatal=fatal)
+    for side in ("private", "public"):
+        persons = pd.read_csv(home / f"{side}.csv")
+        keys = [f"{TEXT if side == 'private' else 'key'}-{place // 3}" for place in persons.index]
+        # Whichever two of a household are drawn.
+        persons.loc[18:20, "sex"] = persons.loc[20, "sex"]
+        persons.assign(household=keys).to_csv(home / f"{side}_persons.csv", index=False)
+        households = pd.DataFrame({"household": [*dict.fromkeys(keys)]}).assign(region="n")
+        if side == "private":
+            households = households.assign(notes=f"{TEXT} at home", wealth=NUMBER)
+            households.loc[4:6, "region"] = TEXT
+            if "household" in fatal:
+                households.loc[7, "household"] = None
+        households.to_csv(home / f"{side}.csv", index=False)
 
 
 def run(
@@ -211,6 +231,32 @@ def test_success_leaks_nothing_in_other_modes(tmp_path: Path, case: str) -> None
 def test_failure_leaks_nothing(tmp_path: Path, fatal: dict[str, object]) -> None:
     plant(tmp_path, fatal=fatal)
     done = run(tmp_path, "private")
+    assert done.returncode != 0
+    assert "PrivateValuesError" in done.stderr
+    assert_no_leak(tmp_path)
+
+
+@pytest.mark.slow
+def test_two_tables_leak_nothing(tmp_path: Path) -> None:
+    plant_households(tmp_path, {})
+    killed = run(tmp_path, "households", CANARY_STORES="3")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-3000:]
+    assert_no_leak(tmp_path)
+    done = run(tmp_path, "households")
+    assert done.returncode == 0, done.stderr[-3000:]
+    persons = pd.read_parquet(tmp_path / "releases" / "people" / "synthetic_persons.parquet")
+    assert set(persons["town"]) <= {"Aix", "Bern", "Cork", "elsewhere"}
+    assert not any(planted_in(path) for path in files(tmp_path / "closed"))
+    assert_no_leak(tmp_path)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("fatal", [{"sex": TEXT}, {"household": None}], ids=["value", "key"])
+def test_two_tables_that_cannot_be_read_leak_nothing(
+    tmp_path: Path, fatal: dict[str, object]
+) -> None:
+    plant_households(tmp_path, fatal)
+    done = run(tmp_path, "households")
     assert done.returncode != 0
     assert "PrivateValuesError" in done.stderr
     assert_no_leak(tmp_path)

@@ -7,7 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from jam_dagster.errors import BudgetExceededError, LostDrawError, PrivateValuesError
+from jam_dagster.errors import (
+    BudgetExceededError,
+    LedgerIntegrityError,
+    LostDrawError,
+    PrivateValuesError,
+)
 from jam_dagster.privacy import (
     DirectoryStore,
     Draws,
@@ -321,3 +326,29 @@ def test_several_choices_cost_no_more_than_was_charged(choices: int) -> None:
         )
         assert len(costs) == choices
         assert Fraction(rho) * (1 - Fraction(1, 2**50)) <= sum(costs) <= Fraction(rho)
+
+
+def test_distinct_choices_are_among_those_that_are_left() -> None:
+    scores, store = np.array([50.0, 90.0, 70.0, 10.0]), MemoryStore()
+
+    def chosen(distinct: bool) -> list[int]:
+        draws = Draws(SeededNoise(0), UnledgeredAccount(1e3), store)
+        return draws.select_many(
+            "s",
+            lambda: scores,
+            size=4,
+            choices=3,
+            rho=900.0,
+            sensitivity=1.0,
+            distinct=distinct,
+        )
+
+    # With so much budget the largest one is chosen: any other has odds below e^-400.
+    assert chosen(True) == [1, 2, 0]
+    assert scores.tolist() == [50.0, 90.0, 70.0, 10.0]
+    assert chosen(True) == [1, 2, 0]
+    store.put("s", {"index": [1, 2, 1], "rho": 900.0})
+    with pytest.raises(LedgerIntegrityError, match="changed after it was drawn"):
+        chosen(True)
+    store = MemoryStore()
+    assert chosen(False) == [1, 1, 1]

@@ -71,7 +71,7 @@ def test_children_refer_to_the_rows_that_they_belong_to() -> None:
 
     assert [one["name"] for one in owners["field"]] == ["household", "region"]
     assert [one["name"] for one in owned["field"]] == ["household", "job"]
-    assert owned["field"][0]["references"] == {"@id": owners["field"][0]["@id"]}
+    assert owned["field"][0]["references"] == {"field": {"@id": owners["field"][0]["@id"]}}
     assert owned["field"][1]["source"]["fileObject"] == {"@id": "children.csv"}
 
 

@@ -13,6 +13,7 @@ import pytest
 from jam_dagster.certificates import Certificate
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import Neighbours
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS
 from jam_dagster.reports import dossier
 from jam_dagster.reports.dossier import Row, render_dossier
 from jam_dagster.tables import Domain
@@ -71,6 +72,14 @@ def test_sentences_follow_the_certificate(made: Released) -> None:
     many = replace(certificate, records=10**6)
     assert "Delta is above 1 / n² = 1e-12" in rows(made, many)["Top: privacy parameters"].holds
     assert "not signed" in rows(made)["Bottom: security and access control"].holds
+    assert "of all marginals of 2 columns" in rows(made)["Middle: utility"].holds
+    draw = certificate.draws[0]
+    counted = replace(draw, call=replace(draw.call, kind=COUNTS, subject="job", scale=7.5))
+    only = replace(certificate, draws=(counted,))
+    assert "deviation of 7.5 records" in rows(made, only)["Middle: bias"].holds
+    of_n = replace(counted, call=replace(counted.call, subject=RECORDS))
+    none = replace(certificate, draws=(of_n,))
+    assert "No count was measured" in rows(made, none)["Middle: bias"].holds
 
 
 def test_both_of_two_tables_are_described(made: Released) -> None:
@@ -79,7 +88,7 @@ def test_both_of_two_tables_are_described(made: Released) -> None:
     facts = dossier._Facts(made.certificate, two, None)
 
     assert "Two synthetic tables of 2 columns" in facts._columns
-    assert "its rows of persons, at most 3" in facts._unit
+    assert "A record is a row with its rows of persons, at most 3." in facts._unit
     assert [name for one in dossier._tables(two) for name, *_ in dossier._columns(one)] == [
         *("region", "job"),
     ]

@@ -43,11 +43,14 @@ def main() -> None:
             total += torture("SQLite", released(), home / "sqlite", given.sqlite, given.seed)
         if given.dagster:
             # Dagster, and what its steps import, take seconds: here once, not in each run.
-            from tests.torture.pipeline_victim import PipelineRelease
+            from tests.torture.pipeline_victim import PipelineRelease, TwoTables
 
             for name in ("altair", "great_expectations", "vl_convert"):
                 import_module(name)
-            made = {"Dagster": lambda place: PipelineRelease(home=place)}
+            made: dict[str, Made] = {
+                "one table": lambda place: PipelineRelease(home=place),
+                "two tables": lambda place: TwoTables(home=place),
+            }
             total += torture("Dagster", made, home / "dagster", given.dagster, given.seed)
         if given.steps:
             from tests.torture.step_victim import torture_steps

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
 from jam_dagster.privacy import Budget, make_noise
 from jam_dagster.release import EvaluationSpec, funding
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, write_tables
+from tests.pipeline.test_children import given as two_given
+from tests.pipeline.test_children import write_two
 from tests.torture.points import Points, install
 from tests.torture.tally import TalliedNoise
 from tests.torture.victims import Victim
@@ -67,7 +70,30 @@ class PipelineRelease(Victim):
     def run(self, points: Points) -> None:
         self.arm(points)
         with dg.DagsterInstance.ephemeral() as instance:
-            result = Bench(self.home, instance).run(
-                [*UP_TO_SYNTHETIC, "workload_error"], evaluation=EVALUATION
+            bench = Bench(self.home, instance)
+            result = bench.run(
+                [*UP_TO_SYNTHETIC, "workload_error"], evaluation=EVALUATION, **self.changes(bench)
             )
             assert result.success, failure(result)
+
+    def changes(self, bench: Bench) -> dict[str, Any]:
+        """Return the keys of the release that differ from those of others."""
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoTables(PipelineRelease):
+    """The same of households and their persons."""
+
+    def prepare(self) -> None:
+        self.home.mkdir(parents=True)
+        write_two(self.home)
+
+    @property
+    def published(self) -> tuple[Path, ...]:
+        made = self.home / "releases" / "people"
+        table, errors = super().published
+        return table, errors, made / "synthetic_persons.csv"
+
+    def changes(self, bench: Bench) -> dict[str, Any]:
+        return two_given(bench)

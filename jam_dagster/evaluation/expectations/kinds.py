@@ -44,7 +44,7 @@ _VALUES = CheckGroup("values", "Every value is one that the domain allows.", Tru
 _CONSTRAINTS = CheckGroup(
     "constraints", "No row holds an impossible combination or breaks a constraint.", True
 )
-_MEASURED_MARGINALS = CheckGroup(
+MEASURED_MARGINALS = CheckGroup(
     "measured_marginals",
     "Every one-way marginal agrees with its released measurement.",
     False,
@@ -57,7 +57,7 @@ DOMAIN_FITS = CheckGroup(
     "The domain holds the private table's values, by released measurements.",
     False,
 )
-GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, RULES, _MEASURED_MARGINALS, DOMAIN_FITS)
+GROUPS = (_SCHEMA, _VALUES, _CONSTRAINTS, RULES, MEASURED_MARGINALS, DOMAIN_FITS)
 
 
 _PERCENT = ("unexpected_percent", "unexpected_percent_nonmissing")
@@ -348,7 +348,7 @@ class _Marginal(Expectation):
     """The distribution of an attribute agrees with its released measurement."""
 
     name, heading = "marginal", "Distributions against their measurements"
-    group, suite = _MEASURED_MARGINALS, "measured_marginals"
+    group, suite = MEASURED_MARGINALS, "measured_marginals"
 
     @classmethod
     def of_column(cls, column: Attribute | DerivedColumn) -> str | None:

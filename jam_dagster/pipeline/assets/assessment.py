@@ -1,7 +1,7 @@
 """The reports on a release, and what Dagster's UI shows of its error."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -10,7 +10,7 @@ from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError, SourceError
 from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.metadata import pictures
 from jam_dagster.pipeline.assets.previous_release import drawn_on, run_of
 from jam_dagster.pipeline.assets.step import ReleaseStep, ledger_funding
@@ -25,6 +25,9 @@ from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.plot_style import png
 from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESTRICTED = "restricted: exact statistics of private data"
 
@@ -69,10 +72,11 @@ def verdict_on(
     table: TableFile,
     public: MarginalSource | None,
     errors: WorkloadErrors,
+    children: "pd.DataFrame | None" = None,
 ) -> Verdict:
     """Return the verdict by errors that may be exact, and by checks where these may be shown."""
     shown = graph.tells_data("synthetic_records")
-    checks = checks_of(run, table, public).results if shown else ()
+    checks = checks_of(run, table, public, children).results if shown else ()
     return judged(graph.spec, run, counts, public, errors, checks=checks, restricted=True)
 
 
@@ -84,7 +88,9 @@ def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
     @release_asset(
         graph,
         name,
-        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *graph.public_codes, *shown),
+        ins=graph.ins(
+            MECHANISM_RUN, "synthetic_records", *graph.children, *graph.public_codes, *shown
+        ),
         resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
     )
     def report(
@@ -98,6 +104,7 @@ def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
             context,
             mechanism_run,
             synthetic_records,
+            inputs.get(CHILDREN),
             inputs.get(PUBLIC_CODES),
             error=inputs.get("workload_error"),
             restricted=restricted,
@@ -111,20 +118,27 @@ def _page(
     context: dg.AssetExecutionContext,
     run: ReleaseRun,
     synthetic: TableFile,
+    children: "pd.DataFrame | None",
     public: MarginalSource | None,
     *,
     error: WorkloadErrors | None,
     restricted: bool,
 ) -> str:
     step = ReleaseStep(graph, context)
-    check_tables(graph, run, step.partition, synthetic=synthetic, public=public, error=error)
+    check_tables(
+        *(graph, run, step.partition),
+        synthetic=synthetic,
+        children=children,
+        public=public,
+        error=error,
+    )
     domain = run.model.domain
     engine = step.engine(domain)
     public_source, public_released = drawn_on(step, domain)
     # Not as Dagster's events have them: who may launch runs can report those.
-    checks = checks_of(run, synthetic, public).results
+    checks = checks_of(run, synthetic, public, children).results
     # Without a public table, the error is compared with a uniform one's.
-    counts = counts_of(graph.spec, run, synthetic, evaluated=public is None)
+    counts = counts_of(graph.spec, run, synthetic, children, evaluated=public is None)
     verdict = judged(graph.spec, run, counts, public, error, checks=checks, restricted=restricted)
     page = engine.report(
         run,

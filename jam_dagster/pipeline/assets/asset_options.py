@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.pipeline.assets.descriptions import (
+    CHILDREN,
     MECHANISM_RUN,
     about_asset,
     describe_asset,
@@ -28,6 +29,7 @@ from jam_dagster.pipeline.budget.labels import (
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.tables import Domain
+from jam_dagster.tables.domain.children import SLOTS
 
 # Raise it when a step computes something else from the same inputs.
 CODE_VERSION = "1"
@@ -37,6 +39,7 @@ PRIVATE_STEP = (
     "private_discretized",
     MECHANISM_RUN,
     "synthetic_records",
+    CHILDREN,
     "workload_error",
 )
 """The assets of the one step that opens the private table."""
@@ -151,6 +154,11 @@ def table_metadata(graph: ReleaseGraph, name: str, domain: Domain) -> dict[str, 
     name where the mechanism reads values, and from the public one where it learns from that table.
     """
     coded = name.endswith("_discretized")
+    sampled = name in ("synthetic_records", CHILDREN)
+    of_sampled = [
+        *([graph.key("private_discretized")] if graph.spec.reads_values else []),
+        *([graph.key("public_discretized")] if graph.learns_from_public else []),
+    ]
     upstream = {
         "private_records": graph.source_deps("private_records"),
         "private_discretized": [graph.key("private_records")],
@@ -158,19 +166,25 @@ def table_metadata(graph: ReleaseGraph, name: str, domain: Domain) -> dict[str, 
         "public_discretized": [
             graph.key(name) for name, table in graph.public_records.items() if not table
         ],
-        "synthetic_records": [
-            *([graph.key("private_discretized")] if graph.spec.reads_values else []),
-            *([graph.key("public_discretized")] if graph.learns_from_public else []),
-        ],
+        "synthetic_records": of_sampled,
+        CHILDREN: of_sampled,
     }.get(name, [])
-    if name not in ("private_records", "synthetic_records") and not coded:
+    if name != "private_records" and not sampled and not coded:
         return {}
-    schema = column_schema(domain, coded=coded, derived=name == "synthetic_records")
+    sources, key = {column: [column] for column in domain.names}, ""
+    if sampled and domain.children is not None:
+        link, child = domain.children.link, domain.children.domain
+        key, domain = link.key, child if name == CHILDREN else domain.roots
+        sources = {
+            one: [link.name(slot, one) for slot in SLOTS] if name == CHILDREN else [one]
+            for one in domain.names
+        }
+    schema = column_schema(domain, coded=coded, derived=sampled, key=key)
     metadata: dict[str, Any] = {"dagster/column_schema": schema}
     if name == "public_discretized" and graph.spec.previous is not None:
         upstream = [*upstream, graph.key(PREVIOUS)]
     if upstream:
-        metadata["dagster/column_lineage"] = column_lineage(domain.names, upstream)
+        metadata["dagster/column_lineage"] = column_lineage(sources, upstream)
     return metadata
 
 

@@ -1,7 +1,7 @@
 """The asset that says what a release promises and what it cost, and the check of what it says."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -10,7 +10,7 @@ from jam_dagster.common.shown_text import one_line
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import ancestors
 from jam_dagster.pipeline.assets.step import ReleaseStep, ledger_funding
@@ -33,6 +33,9 @@ from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 NAME = "release_certificate"
 
 
@@ -44,7 +47,9 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     @release_asset(
         graph,
         NAME,
-        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid, *graph.public_codes),
+        ins=graph.ins(
+            *(MECHANISM_RUN, "synthetic_records", *graph.children, *paid, *graph.public_codes)
+        ),
         # The page is made first, and sealed where it is there.
         deps=[graph.key("release_report")],
         resources={*graph.spending_resources, graph.store(NAME)},
@@ -58,11 +63,13 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         step = ReleaseStep(graph, context)
         error: WorkloadErrors | None = inputs.get("workload_error")
         public: MarginalSource | None = inputs.get(PUBLIC_CODES)
+        children: pd.DataFrame | None = inputs.get(CHILDREN)
         check_tables(
             graph,
             mechanism_run,
             step.partition,
             synthetic=synthetic_records,
+            children=children,
             public=public,
             error=error,
         )
@@ -79,6 +86,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         store.write(kept, write_yaml(domain.to_dict()).encode())
         files = released_files(
             table=step.beside("synthetic_records", table),
+            children=None if children is None else step.beside(CHILDREN, ".csv"),
             domain=kept,
             transcript=run / "transcript",
             model=run / "model",
@@ -90,6 +98,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             role: step.store(name).kept_hash(graph.key(name), step.partition, suffix)
             for role, name, suffix in (
                 ("table", "synthetic_records", table),
+                ("children", CHILDREN, ".csv"),
                 ("report", "release_report", PageFormat.suffix),
                 ("errors", "workload_error", ErrorFormat.suffix),
             )
@@ -115,7 +124,10 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             metadata |= graph.withheld_note()
         context.add_output_metadata(tidy(metadata))
         context.log.info(
-            run_summary(step, engine, mechanism_run, synthetic_records, certificate, error, public)
+            run_summary(
+                *(step, engine, mechanism_run, synthetic_records, children),
+                *(certificate, error, public),
+            )
         )
         return certificate
 
@@ -160,6 +172,7 @@ def run_summary(
     engine: Engine,
     run: ReleaseRun,
     table: TableFile,
+    children: "pd.DataFrame | None",
     certificate: Certificate,
     error: WorkloadErrors | None,
     public: MarginalSource | None,
@@ -174,13 +187,14 @@ def run_summary(
     may = "may leave" if certificate.releasable else "may not leave"
     lines = {}
     if graph.tells_data("release_certificate"):
-        counts = counts_of(graph.spec, run, table, evaluated=public is None)
-        checks = checks_of(run, table, public).results
+        counts = counts_of(graph.spec, run, table, children, evaluated=public is None)
+        checks = checks_of(run, table, public, children).results
         verdict = judged(graph.spec, run, counts, public, error, checks=checks)
         lines["Verdict"] = one_line(" ".join((verdict.headline, *verdict.notes[:1])))
     csv = run.transcript.chunk_rows is None
     paths = {
         "Synthetic table": ("synthetic_records", ".csv" if csv else TableFormat.suffix),
+        "Its children": (CHILDREN, ".csv"),
         "Report": ("release_report", PageFormat.suffix),
         "Restricted report": ("release_report_restricted", PageFormat.suffix),
     }

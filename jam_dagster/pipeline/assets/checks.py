@@ -19,12 +19,13 @@ from jam_dagster.evaluation.expectations.kinds import (
     DOMAIN_FITS,
     EXPECTATION_KINDS,
     GROUPS,
+    MEASURED_MARGINALS,
     RULES,
 )
 from jam_dagster.evaluation.sentences import TABLES, said
 from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
@@ -35,6 +36,7 @@ from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
+    import pandas as pd
     from upath import UPath
 
     from jam_dagster.evaluation.expectations.validation import TableChecks
@@ -45,24 +47,38 @@ def release_checks(
     graph: ReleaseGraph, *, each: bool = False, misfit: Misfit = "warn"
 ) -> list[dg.AssetChecksDefinition]:
     """Build the asset checks of a release, one for each expectation if so asked."""
-    checks = [_expectations(graph, each=each, misfit=misfit), _releasable(graph)]
+    tables = ("synthetic_records", *graph.children)
+    checks = [_expectations(graph, each=each, misfit=misfit)]
+    checks += [_releasable(graph, name) for name in tables]
     if "workload_error" in graph.names:
         checks.append(_verdict(graph))
     return checks
 
 
-def _checks_of(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> Sequence[CheckGroup]:
-    """Return the checks that stand for expectations."""
+def _checks_of(
+    graph: ReleaseGraph, name: str, *, each: bool, misfit: Misfit
+) -> Sequence[CheckGroup]:
+    """Return the checks of a synthetic table that stand for expectations."""
     domain, blocks = graph.spec.domain, misfit == "error"
     # A domain that is not known before the run, or must not be shown, has no expectations to name.
     known = None if domain.restricted else domain.declared
     if not each or known is None:
-        groups = GROUPS if known is None or known.rules else [one for one in GROUPS if one != RULES]
+        own = None if known is None else known.roots
+        if known is not None and known.children is not None and name == CHILDREN:
+            own = known.children.domain
+        groups = [one for one in GROUPS if one != RULES or own is None or own.rules]
+        if name == CHILDREN:
+            groups.remove(MEASURED_MARGINALS)
         return [replace(one, blocking=blocks) if one == DOMAIN_FITS else one for one in groups]
     return [
         CheckGroup(one.name, literal(one.description), one.blocking or (blocks and _of_fit(one)))
         for one in expectation_names(known)
+        if _asset_of(one) == name
     ]
+
+
+def _asset_of(one: ExpectationSpec) -> str:
+    return CHILDREN if one.table else "synthetic_records"
 
 
 def _of_fit(one: ExpectationSpec) -> bool:
@@ -71,8 +87,8 @@ def _of_fit(one: ExpectationSpec) -> bool:
 
 def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.AssetChecksDefinition:
     spec = graph.spec
-    synthetic = graph.key("synthetic_records")
-    checks = _checks_of(graph, each=each, misfit=misfit)
+    tables = ("synthetic_records", *graph.children)
+    checks = {name: _checks_of(graph, name, each=each, misfit=misfit) for name in tables}
     store_key = graph.store("synthetic_records")
 
     @dg.multi_asset_check(
@@ -82,16 +98,21 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         specs=[
             dg.AssetCheckSpec(
                 check.name,
-                asset=synthetic,
+                asset=graph.key(name),
                 description=check.description,
                 blocking=check.blocking,
-                additional_deps=[*map(graph.key, (MECHANISM_RUN, *graph.public_codes))],
+                additional_deps=[
+                    graph.key(one)
+                    for one in (*tables, MECHANISM_RUN, *graph.public_codes)
+                    if one != name
+                ],
                 partitions_def=graph.partitions_def,
             )
-            for check in checks
+            for name in tables
+            for check in checks[name]
         ],
         can_subset=True,
-        ins=graph.ins("synthetic_records", MECHANISM_RUN, *graph.public_codes),
+        ins=graph.ins(*tables, MECHANISM_RUN, *graph.public_codes),
         required_resource_keys={store_key},
     )
     def expectations(
@@ -101,11 +122,17 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         **inputs: Any,
     ) -> Iterator[dg.AssetCheckResult]:
         public: MarginalSource | None = inputs.get(PUBLIC_CODES)
+        children: pd.DataFrame | None = inputs.get(CHILDREN)
         store: ReleaseStore = getattr(context.resources, store_key)
         domain = mechanism_run.model.domain
         partition = graph.partition_of(context)
-        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
-        validated = checks_of(mechanism_run, synthetic_records, public)
+        check_tables(
+            *(graph, mechanism_run, partition),
+            synthetic=synthetic_records,
+            children=children,
+            public=public,
+        )
+        validated = checks_of(mechanism_run, synthetic_records, public, children)
         if misfit == "error":
             validated = validated.with_blocking_misfits()
         path = _stored(graph, store, partition, mechanism_run, validated)
@@ -113,16 +140,17 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         fits = fits_of(mechanism_run, public)
         if (sentence := misfit_sentence(fits)) and graph.tells_data("synthetic_records"):
             context.log.warning(one_line(f"{sentence} {remedy_sentence(fits)}"))
-        selected = {key.name for key in context.selected_asset_check_keys}
-        for check in checks:
-            if check.name in selected:
+        selected = context.selected_asset_check_keys
+        for name, check in ((table, one) for table in tables for one in checks[table]):
+            if dg.AssetCheckKey(graph.key(name), check.name) in selected:
                 behind = [
                     found[one.name]
                     for one in expectation_names(domain)
-                    if check.name in (one.name, EXPECTATION_KINDS[one.kind].group.name)
+                    if _asset_of(one) == name
+                    and check.name in (one.name, EXPECTATION_KINDS[one.kind].group.name)
                 ]
                 yield _result(
-                    synthetic,
+                    graph.key(name),
                     check,
                     behind,
                     store.shown(path),
@@ -232,10 +260,10 @@ def _reasons(graph: ReleaseGraph, run: ReleaseRun) -> list[str]:
     return reasons
 
 
-def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+def _releasable(graph: ReleaseGraph, name: str) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         name="releasable",
-        asset=graph.key("synthetic_records"),
+        asset=graph.key(name),
         description="The table may leave: exact noise, and a domain from public data.",
         additional_ins=graph.ins(MECHANISM_RUN),
         config_schema=NO_CONFIG,
@@ -243,10 +271,14 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     )
     def releasable(
         context: dg.AssetCheckExecutionContext,
-        synthetic_records: TableFile,
+        table: TableFile,
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
-        check_tables(graph, mechanism_run, graph.partition_of(context), synthetic=synthetic_records)
+        partition = graph.partition_of(context)
+        if name == CHILDREN:
+            check_tables(graph, mechanism_run, partition, children=table)
+        else:
+            check_tables(graph, mechanism_run, partition, synthetic=table)
         reasons = _reasons(graph, mechanism_run)
         return dg.AssetCheckResult(
             passed=not reasons,
@@ -264,7 +296,7 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     other = "public" if graph.public_codes else "uniform"
     key, better = graph.key("workload_error"), f"better_than_{other}"
     store_key = graph.store("synthetic_records")
-    needed = (MECHANISM_RUN, "synthetic_records", *graph.public_codes)
+    needed = (MECHANISM_RUN, "synthetic_records", *graph.children, *graph.public_codes)
     descriptions = {
         "error_known": said("error_known"),
         better: said("better_than", table=TABLES[other]),
@@ -296,19 +328,21 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         **inputs: Any,
     ) -> Iterator[dg.AssetCheckResult]:
         public: MarginalSource | None = inputs.get(PUBLIC_CODES)
+        children: pd.DataFrame | None = inputs.get(CHILDREN)
         check_tables(
             graph,
             mechanism_run,
             graph.partition_of(context),
             synthetic=synthetic_records,
+            children=children,
             public=public,
             error=workload_error,
         )
         counts = counts_of(
-            graph.spec, mechanism_run, synthetic_records, evaluated=other != "public"
+            graph.spec, mechanism_run, synthetic_records, children, evaluated=other != "public"
         )
         verdict = verdict_on(
-            graph, mechanism_run, counts, synthetic_records, public, workload_error
+            graph, mechanism_run, counts, synthetic_records, public, workload_error, children
         )
         told = not workload_error.restricted and graph.tells_data("workload_error")
         if told:

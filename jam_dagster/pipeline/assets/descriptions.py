@@ -28,6 +28,9 @@ class Described:
 MECHANISM_RUN = "mechanism_run"
 """The asset that runs the mechanism, by its role: its key has the mechanism's name."""
 
+CHILDREN = "synthetic_children"
+"""The synthetic children of a release of two tables, by their role: the key has their name."""
+
 ASSETS = {
     "public_records": Described(
         "The public table.",
@@ -85,6 +88,16 @@ ASSETS = {
         " {pictured} pictures some attributes. Its checks are Great Expectations; the"
         " path to the page of all of them is in each. Every column comes from {columns} table,"
         " through the mechanism.",
+    ),
+    CHILDREN: Described(
+        "The synthetic {children}.",
+        "Each row belongs to the row of `synthetic_records` that has its {key}. Both tables are of"
+        " one sample: the first two rows of a root are of the model, and each further one is drawn"
+        " from roots that are like it.",
+        ("pandas", "parquet"),
+        "`preview` shows its first rows, `csv` and `path` say where the files are. Its checks are"
+        " Great Expectations; the check `constraints` finds rows without a root. Every column"
+        " comes from the columns of both {children} of a row, through the mechanism.",
     ),
     "workload_error": Described(
         "Errors on the workload.",
@@ -164,6 +177,8 @@ def about_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str) -
             text += f" Not releasable: {'; '.join(reasons)}."
     if name == "privacy_budget" and price:
         text += f" {price}"
+    if name in (PUBLIC_RECORDS, "private_records") and words["one_row"]:
+        text += f" {words['one_row']}"
     if name == "public_discretized" and spec.previous is not None:
         text += (
             " From the second partition on the public table is the synthetic table of the partition"
@@ -196,6 +211,12 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         measures, columns = "counted", "that of its name in the public"
         codes = "No value of the private table is looked at."
         draws = "counts the records of"
+    link, one_row = spec.private.linked, ""
+    if link is not None:
+        one_row = (
+            f"It has one row for each {link.key}: the columns of its own table, the number of its"
+            f" {link.table}, and two of them, which are drawn at random."
+        )
     compared = "The synthetic table is compared with it. The mechanism does not use it."
     return {
         "mechanism": mechanism.name,
@@ -211,12 +232,15 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         "judged": "synthetic" if spec.public is None else "synthetic and the public",
         "finding": f"`verdict` says whether it is better than {TABLES[other]}, and the check"
         f" `better_than_{other}` warns. ",
+        "one_row": one_row,
+        "children": "" if link is None else link.table,
+        "key": "" if link is None else link.key,
         "shares": " and how much came from public data" if mechanism.uses_public else "",
     }
 
 
 def _cost(name: str, spec: ReleaseSpec) -> str:
-    if name in ("synthetic_records", "release_certificate", "release_report"):
+    if name in ("synthetic_records", CHILDREN, "release_certificate", "release_report"):
         return _PAID
     if name not in ("privacy_budget", "private_records", MECHANISM_RUN, "workload_error"):
         return f"{_FREE}."

@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 PREVIEW_ROWS = 8
 
 
-def column_schema(domain: Domain, *, coded: bool = False, derived: bool = False) -> dg.TableSchema:
-    """Describe the columns of a table over `domain`, as values or as integer codes."""
+def column_schema(
+    domain: Domain, *, coded: bool = False, derived: bool = False, key: str = ""
+) -> dg.TableSchema:
+    """Describe the columns of a table over `domain`, as values or as integer codes.
+
+    One of two synthetic tables has a `key`, too.
+    """
     columns = {
         attribute.name: dg.TableColumn(
             name=attribute.name,
@@ -46,7 +51,12 @@ def column_schema(domain: Domain, *, coded: bool = False, derived: bool = False)
             type=domain.columns[one.name],
             description=literal(one.described),
         )
-    return dg.TableSchema(columns=[columns[name] for name in domain.columns])
+    whole = dg.TableColumnConstraints(nullable=False)
+    said = (
+        f"whole numbers from 1: rows of the two tables with the same {literal(key)} belong together"
+    )
+    own = [dg.TableColumn(key, "int64", said, whole)] if key else []
+    return dg.TableSchema(columns=[*own, *(columns[name] for name in domain.columns)])
 
 
 def observed_schema(table: pd.DataFrame) -> dg.TableSchema:
@@ -63,12 +73,14 @@ def observed_schema(table: pd.DataFrame) -> dg.TableSchema:
     )
 
 
-def column_lineage(names: Iterable[str], upstream: Sequence[dg.AssetKey]) -> dg.TableColumnLineage:
-    """Say that each column comes from the column of the same name in every upstream table."""
+def column_lineage(
+    columns: Mapping[str, Iterable[str]], upstream: Sequence[dg.AssetKey]
+) -> dg.TableColumnLineage:
+    """Say which columns of every upstream table each column comes from."""
     return dg.TableColumnLineage(
         deps_by_column={
-            name: [dg.TableColumnDep(asset_key=key, column_name=name) for key in upstream]
-            for name in names
+            name: [dg.TableColumnDep(key, one) for key in upstream for one in sources]
+            for name, sources in columns.items()
         }
     )
 

@@ -14,7 +14,12 @@ from jam_dagster.mechanisms import Round
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.pipeline.assets.assessment import error_metadata, verdict_on
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES, PUBLIC_RECORDS
+from jam_dagster.pipeline.assets.descriptions import (
+    CHILDREN,
+    MECHANISM_RUN,
+    PUBLIC_CODES,
+    PUBLIC_RECORDS,
+)
 from jam_dagster.pipeline.assets.execution import executed
 from jam_dagster.pipeline.assets.metadata import (
     pictures,
@@ -90,7 +95,11 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             if errors is not None and "workload_error" in graph.names:
                 # The later steps find the same: the checks of a table are made once.
                 table = step.load("synthetic_records", step.partition, TableFile)
-                verdict = verdict_on(graph, drawn.run, drawn.sample.codes, table, public, errors)
+                children = None
+                for name in graph.children:
+                    children = step.load(name, step.partition, pd.DataFrame)
+                counts = drawn.sample.codes
+                verdict = verdict_on(graph, drawn.run, counts, table, public, errors, children)
                 yield dg.MaterializeResult(
                     asset_key=graph.key("workload_error"),
                     value=errors,
@@ -126,6 +135,7 @@ def _deps(graph: ReleaseGraph) -> dict[str, list[dg.AssetKey]]:
             "private_discretized",
         ],
         "synthetic_records": [MECHANISM_RUN, *graph.public_codes],
+        CHILDREN: ["synthetic_records", MECHANISM_RUN, *graph.public_codes],
         "workload_error": [
             *graph.public_codes,
             "synthetic_records",
@@ -168,7 +178,7 @@ def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: D
 
 
 def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) -> Results:
-    """Keep the run and the synthetic table."""
+    """Keep the run and the synthetic tables."""
     graph, run, sample = step.graph, drawn.run, drawn.sample
     for warning in run_warnings(graph, run):
         step.context.log.warning(warning)
@@ -177,24 +187,29 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
         value=run,
         metadata=tidy({**run_metadata(graph, run), "made_again": drawn.repeated}),
     )
-    name = "synthetic_records"
-    store, csv = step.store(name), step.beside(name, ".csv")
-    shown: dict[str, Any] = {}
-    if isinstance(sample.table, TableFile):
-        # The file is of a table with fewer rows that was stored here before.
-        csv.unlink(missing_ok=True)
-    else:
-        mark(run, sample.table)
-        store.write(csv, table_csv(sample.table, run.model.domain, graph.spec.dialect))
-        shown["csv"] = dg.MetadataValue.path(store.shown(csv))
-    yield dg.MaterializeResult(
-        asset_key=graph.key(name),
-        value=sample.table,
-        metadata={
-            **shown,
-            **sample_metadata(graph, run, sample, public),
-        },
-    )
+    domain = run.model.domain
+    tables = [("synthetic_records", sample.table, domain.roots)]
+    if sample.children is not None and domain.children is not None:
+        tables.append((CHILDREN, sample.children, domain.children.domain))
+    for name, table, own in tables:
+        store, csv = step.store(name), step.beside(name, ".csv")
+        shown: dict[str, Any] = {}
+        if isinstance(table, TableFile):
+            # The file is of a table with fewer rows that was stored here before.
+            csv.unlink(missing_ok=True)
+        else:
+            mark(run, table)
+            store.write(csv, table_csv(table, own, graph.spec.dialect))
+            shown["csv"] = dg.MetadataValue.path(store.shown(csv))
+        yield dg.MaterializeResult(
+            asset_key=graph.key(name),
+            value=table,
+            metadata={
+                **shown,
+                **sampled_metadata(graph, name, run, table),
+                **(sample_metadata(graph, run, sample, public) if own is domain.roots else {}),
+            },
+        )
     if graph.spec.previous is not None:
         report_release(step, run)
 
@@ -290,21 +305,31 @@ def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
     }
 
 
-def sample_metadata(
-    graph: ReleaseGraph, run: ReleaseRun, sample: Sample, public: MarginalSource | None
+def sampled_metadata(
+    graph: ReleaseGraph, name: str, run: ReleaseRun, table: pd.DataFrame | TableFile
 ) -> dict[str, Any]:
-    """Return what the UI shows of a synthetic table."""
-    name, domain = "synthetic_records", run.model.domain
+    """Return what the UI shows of each synthetic table."""
+    domain = run.model.domain
     metadata: dict[str, Any] = {"releasable": graph.spec.releasable}
     if not domain.restricted:
         metadata |= table_metadata(graph, name, domain)
     if graph.tells_data(name) or graph.spec.neighbours.records_public:
         # Seeded noise around a private number shows it to everyone who knows the seed.
-        metadata["dagster/row_count"] = sample.codes.records
+        metadata["dagster/row_count"] = len(table)
     if not graph.tells_data(name):
         return metadata | graph.withheld_note()
-    metadata["preview"] = preview(first_rows(sample.table))
-    metadata |= sampling_error_metadata(sampling_distance(run.model, sample.codes))
+    return metadata | {"preview": preview(first_rows(table))}
+
+
+def sample_metadata(
+    graph: ReleaseGraph, run: ReleaseRun, sample: Sample, public: MarginalSource | None
+) -> dict[str, Any]:
+    """Return what the UI shows of a sample, with the synthetic table; of two, with the roots."""
+    if not graph.tells_data("synthetic_records"):
+        return {}
+    metadata: dict[str, Any] = dict(
+        sampling_error_metadata(sampling_distance(run.model, sample.codes))
+    )
     pictured = "distributions" if public is None else "compared_with_public"
     metadata[pictured] = _comparisons(run, sample.codes, public)
     return metadata

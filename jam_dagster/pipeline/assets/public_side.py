@@ -58,7 +58,11 @@ def _public_records(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
                 "preview": preview(table[shown]),
             }
             | (
-                {"dagster/column_lineage": column_lineage(map(str, table.columns), deps)}
+                {
+                    "dagster/column_lineage": column_lineage(
+                        {str(one): [str(one)] for one in table.columns}, deps
+                    )
+                }
                 if deps
                 else {}
             )

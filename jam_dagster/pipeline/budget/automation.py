@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline.assets.descriptions import CHILDREN
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, RESERVES_TAG
 
 if TYPE_CHECKING:
     from jam_dagster.release.partitions import PartitionsSpec
 
 # Others wait for these assets: if they are late, the release is.
-DUE = ("synthetic_records", "release_certificate", "release_report")
+DUE = ("synthetic_records", CHILDREN, "release_certificate", "release_report")
 
 _CRON_TICK = "cron_tick_passed"
 _LAST_SAFE_DAY = 27

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.evaluation import WorkloadErrors
+from jam_dagster.pipeline.assets.descriptions import CHILDREN
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import run_of_page
 from jam_dagster.tables import MarginalSource
@@ -77,6 +78,7 @@ def check_tables(
     partition: str,
     *,
     synthetic: TableFile | None = None,
+    children: pd.DataFrame | TableFile | None = None,
     public: MarginalSource | None = None,
     error: WorkloadErrors | None = None,
 ) -> None:
@@ -91,6 +93,8 @@ def check_tables(
     stale = []
     if synthetic is not None and synthetic.attrs.get(RUN_ATTRIBUTE) != run.digest:
         stale.append("synthetic_records")
+    if children is not None and children.attrs.get(RUN_ATTRIBUTE) != run.digest:
+        stale.append(graph.key(CHILDREN).path[-1])
     if isinstance(error, ReleaseErrors) and error.run != run.digest:
         stale.append("workload_error")
     if stale:

@@ -7,6 +7,8 @@ and two tables that differ in one root differ in one row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.tables.codes.alike import alike_rows, most_dependent
 from jam_dagster.tables.codes.decode import decode
+from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, tickets
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.children import SLOTS
@@ -25,9 +28,12 @@ from jam_dagster.tables.domain.values import text_of
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.children import Link
-    from jam_dagster.tables.domain.domain import Children
+    from jam_dagster.tables.domain.domain import Children, Domain
 
 _MOST_ALIKE = 6
+_CANDIDATES = 8
+_POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_LARGEST_TABLE = 2**20
 _LEAST_DONORS = 10
 
 
@@ -68,13 +74,24 @@ def roots_with_children(
         roots = unit.limit(roots.assign(**{_ROOT: np.arange(len(roots))}), key)
         kept = identifiers[roots.pop(_ROOT).to_numpy()]
         owners = _owners(kept, children[link.key])
-        first, second, number = _two_children(kept, owners, key)
+        chosen, number = _two_children(kept, owners, key)
+    return _flat(roots, children, link, chosen, number)
+
+
+def _flat(
+    roots: pd.DataFrame,
+    children: pd.DataFrame,
+    link: Link,
+    chosen: npt.NDArray[np.intp],
+    number: npt.NDArray[np.int64],
+) -> pd.DataFrame:
+    """Return a row a root, of which `chosen` has the rows of its children, a row a slot."""
     flat = {str(name): roots[name] for name in roots.columns}
     flat[link.table] = pd.Series(np.minimum(number, link.maximum))
     columns = [name for name in children.columns if name != link.key]
-    for slot, chosen in zip(SLOTS, (first, second), strict=True):
+    for slot, rows in zip(SLOTS, chosen, strict=True):
         for name in columns:
-            flat[link.name(slot, name)] = _taken(children[name], chosen)
+            flat[link.name(slot, name)] = _taken(children[name], rows)
     if len(flat) < len(roots.columns) + 1 + len(SLOTS) * len(columns):
         raise InputError(
             f"the root table and the table {link.table!r} of its children have columns of one name:"
@@ -114,7 +131,7 @@ def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.int
 
 def _two_children(
     roots: npt.NDArray[Any], owners: npt.NDArray[np.intp], key: bytes
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
     """Return the rows of two children of each root, -1 for none, and the number of its children."""
     order = np.argsort(owners, kind="stable")
     order = order[np.searchsorted(owners[order], 0) :]
@@ -126,7 +143,7 @@ def _two_children(
         own = order[starts[root] : starts[root + 1]]
         shuffled = np.argsort(tickets(roots[root], len(own), key), kind="stable")
         chosen[:, root] = own[shuffled[: len(SLOTS)]]
-    return chosen[0], chosen[1], number
+    return chosen, number
 
 
 def _taken(column: pd.Series[Any], rows: npt.NDArray[np.intp]) -> pd.Series[Any]:
@@ -166,7 +183,8 @@ def separated(
 
     The first two children are those of the row. Each further one is the second child of a random
     root that is like this one in what a second child depends on most: columns of the root, the
-    number of its children and its first child.
+    number of its children and its first child. It is one of some
+    candidates, and goes with the other children (see `_further`).
     """
     children = _children_of(encoded)
     link, names = children.link, children.domain.names
@@ -177,18 +195,106 @@ def separated(
     first, second = ([encoded.column(name) for name in link.slot(slot, names)] for slot in SLOTS)
     owners = [np.flatnonzero(number >= 1), np.flatnonzero(number >= 2)]
     blocks = [[column[owners[0]] for column in first], [column[owners[1]] for column in second]]
-    ranked = _ranked(encoded, children) if number.max(initial=0) > 2 else []
-    for ordinal in range(3, int(number.max(initial=0)) + 1):
-        rows = np.flatnonzero(number >= ordinal)
-        donors = alike_rows(
-            [encoded.column(name) for name in ranked], owners[1], rows, rng, least=_LEAST_DONORS
-        )
+    for rows, donors in _further(encoded, children, rng):
         owners.append(rows)
         blocks.append([column[donors] for column in second])
     owner = np.concatenate(owners)
     order = np.argsort(owner, kind="stable")
     columns = (np.concatenate(parts)[order] for parts in zip(*blocks, strict=True))
     return roots, EncodedTable(children.domain, tuple(columns)), owner[order]
+
+
+def _further(
+    encoded: EncodedTable, children: Children, rng: np.random.Generator
+) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+    """Return for each child after the second the roots that have it, and the rows that give it.
+
+    A candidate is like a second child of the first one. It is drawn by how much more often than by
+    chance its values occur with those of the other children, to a power. The power is the one by
+    which the pairs of all children come closest to those of two.
+    """
+    link, names = children.link, children.domain.names
+    number = encoded.column(link.table).astype(np.intp)
+    ordinals = range(len(SLOTS) + 1, int(number.max(initial=0)) + 1)
+    if not ordinals:
+        return []
+    rows = [np.flatnonzero(number >= ordinal) for ordinal in ordinals]
+    donors = np.flatnonzero(number >= len(SLOTS))
+    like = [encoded.column(name) for name in _ranked(encoded, children)]
+    options = [
+        alike_rows(like, donors, np.repeat(one, _CANDIDATES), rng, least=_LEAST_DONORS).reshape(
+            -1, _CANDIDATES
+        )
+        for one in rows
+    ]
+    chance = [rng.gumbel(size=one.shape) for one in options]
+    slots = (link.slot(slot, names) for slot in SLOTS)
+    pairs = [
+        _SiblingPairs(
+            encoded.column(first).astype(np.intp), encoded.column(second).astype(np.intp), size
+        )
+        for first, second, size in zip(*slots, children.domain.shape, strict=True)
+        if size**2 <= _LARGEST_TABLE
+    ]
+    tried = (_chosen(rows, options, chance, pairs, power) for power in _POWERS)
+    return list(zip(rows, min(tried, key=lambda one: one[0])[1], strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _SiblingPairs:
+    """The codes of the first and the second child in one attribute, and their pairs."""
+
+    first: npt.NDArray[np.intp]
+    second: npt.NDArray[np.intp]
+    size: int
+
+    def counts(self, one: npt.NDArray[np.intp], other: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+        """Return how often two codes are siblings', in any order."""
+        found = np.bincount(one * self.size + other, minlength=self.size**2)
+        table = found.reshape(self.size, self.size)
+        return table + table.T
+
+    def lift(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+        """Return the logarithm of how much more often codes are siblings' than by chance."""
+        table = self.counts(self.first[rows], self.second[rows])
+        expected = np.outer(table.sum(axis=0), table.sum(axis=1)) / max(table.sum(), 1)
+        lift: npt.NDArray[np.float64] = np.log((table + 1.0) / (expected + 1.0))
+        return lift
+
+
+def _chosen(
+    rows: Sequence[npt.NDArray[np.intp]],
+    options: Sequence[npt.NDArray[np.intp]],
+    chance: Sequence[npt.NDArray[np.float64]],
+    pairs: Sequence[_SiblingPairs],
+    power: float,
+) -> tuple[float, list[npt.NDArray[np.intp]]]:
+    """Return the distance of all pairs from those of two children, and the chosen rows."""
+    larger = rows[0]
+    wanted = [one.counts(one.first[larger], one.second[larger]) for one in pairs]
+    lifts = [one.lift(larger) for one in pairs]
+    made = [np.zeros_like(one) for one in wanted]
+    chosen: list[npt.NDArray[np.intp]] = []
+    for here, candidates, by_chance in zip(rows, options, chance, strict=True):
+        # Each root of this child has all earlier ones.
+        earlier = [
+            taken[np.searchsorted(those, here)] for those, taken in zip(rows, chosen, strict=False)
+        ]
+        score = by_chance.copy()
+        for one, lift in zip(pairs, lifts, strict=True):
+            for own in (here, *earlier):
+                score += power * lift[one.second[own][:, None], one.second[candidates]]
+        taken = candidates[np.arange(len(here)), score.argmax(axis=1)]
+        chosen.append(taken)
+        for one, counts in zip(pairs, made, strict=True):
+            new = one.second[taken]
+            for others in (one.first[here], *(one.second[own] for own in (here, *earlier))):
+                counts += one.counts(others, new)
+    distance = sum(
+        float(np.abs(got / got.sum() - want / want.sum()).sum())
+        for got, want in zip(made, wanted, strict=True)
+    )
+    return distance, chosen
 
 
 def _ranked(encoded: EncodedTable, children: Children) -> list[str]:
@@ -219,7 +325,25 @@ def decode_two(
     return tables
 
 
+def encode_two(roots: pd.DataFrame, children: pd.DataFrame, domain: Domain) -> EncodedTable:
+    """Encode the two tables of `decode_two` as the table of roots with two children that they are.
+
+    The children are in the order of their roots, and the first two of a root are those of its row.
+    """
+    link = _children_in(domain).link
+    owners = pd.Index(roots[link.key]).get_indexer(children[link.key])
+    number = np.bincount(owners, minlength=len(roots))
+    first = np.cumsum(number) - number
+    chosen = np.stack([np.where(number >= slot, first + slot - 1, -1) for slot in SLOTS])
+    flat = _flat(roots.drop(columns=link.key), children, link, chosen, number)
+    return encode(flat, domain, private=False)
+
+
 def _children_of(encoded: EncodedTable) -> Children:
-    if encoded.domain.children is None:
+    return _children_in(encoded.domain)
+
+
+def _children_in(domain: Domain) -> Children:
+    if domain.children is None:
         raise DomainError("the domain has no children, so its rows are of one table")
-    return encoded.domain.children
+    return domain.children

@@ -144,7 +144,7 @@ class ChildAttribute(Attribute):
         return self.child.values_text(shown)
 
     def _described(self) -> str:
-        return f"{self.child.describe()}, or no child"
+        return f"{self.child._described()}, or no child"
 
     @classmethod
     def from_entry(cls, name: str, entry: Mapping[str, Any]) -> Attribute:

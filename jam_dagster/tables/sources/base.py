@@ -29,7 +29,7 @@ from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.duckdb import DuckDbSource
 from jam_dagster.tables.sources.frame import FrameSource
-from jam_dagster.tables.sources.health_survey import Part, survey_part
+from jam_dagster.tables.sources.health_survey import DemoTable, Part, demo_table
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE, ShiftedSource
@@ -47,25 +47,26 @@ class DemoSource(Source):
     Parameters
     ----------
     table
-        "health_survey", the only one.
+        "health_survey", or its people as two tables: "households", and the "persons" of each by
+        ``household_id``.
     part
         "private" or "public".
     rows
-        Number of rows; None: all, 30,000 private or 3,000 public ones.
+        Number of people; None: all, 30,000 private or 3,000 public ones.
     period
         For the private part: a year, month or day, such as ``2026-03`` or ``{partition}``, whose
         sample of the people is read; later samples are older.
     """
 
-    table: str = "health_survey"
+    table: DemoTable = "health_survey"
     part: Part = "private"
     rows: Annotated[int, Field(ge=1)] | None = None
     period: str = ""
 
     def __post_init__(self) -> None:
-        if self.table != "health_survey":
+        if self.table not in get_args(DemoTable):
             raise SpecificationError(
-                f"there is one demo table, 'health_survey', not {self.table!r}"
+                f"the tables of the demo are {', '.join(get_args(DemoTable))}, not {self.table!r}"
             )
         for name, hint in field_types(type(self), "table").items():
             _checked("demo", name, getattr(self, name), hint)
@@ -74,16 +75,17 @@ class DemoSource(Source):
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the table (see `Source.read`)."""
-        return survey_part(self.part, self.rows, self.period)
+        return demo_table(self.table, self.part, self.rows, self.period)
 
     def describe(self) -> str:
         """Return ``simulated health survey, PART part``."""
         period = f" of {self.period}" if self.period else ""
-        return f"simulated health survey, {self.part} part{period}"
+        table = "" if self.table == "health_survey" else f"{self.table} of the "
+        return f"{table}simulated health survey, {self.part} part{period}"
 
     def identity(self) -> str:
-        """Return the part: all samples of it have the same people (see `Source.identity`)."""
-        return canonical(demo=self.table, part=self.part)
+        """Return the part: all of its tables have the same people (see `Source.identity`)."""
+        return canonical(demo="health_survey", part=self.part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""

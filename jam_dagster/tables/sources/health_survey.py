@@ -18,12 +18,20 @@ from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.sources.parquet import ParquetSource
 
 Part = Literal["private", "public"]
+DemoTable = Literal["health_survey", "households", "persons"]
 
 DEMO_ROWS: dict[Part, int] = {"private": 30_000, "public": 3_000}
 _FILES = Path(__file__).parents[1] / "demo"
 _BEGIN = date(2026, 1, 1)
 _TILT_PER_DAY = 3e-5
 """Change of the log-odds of a sampled person, per year of age and day since 2026 began."""
+
+_OF_HOUSEHOLD = ["region", "settlement", "smoking_at_home"]
+_OF_PERSON = [
+    *("age", "sex", "marital_status", "education", "employment"),
+    *("chronic_condition", "doctor_visits", "health"),
+]
+_ADULT, _GENERATION = 18, 30
 
 
 def health_survey_domain() -> Domain:
@@ -81,6 +89,28 @@ def survey_part(part: Part, rows: int | None = None, period: str = "") -> pd.Dat
     rng = np.random.default_rng(day.toordinal())
     sampled = rng.choice(len(table), rows, replace=False, p=weights / weights.sum())
     return table.iloc[sampled].reset_index(drop=True)
+
+
+def demo_table(
+    table: DemoTable, part: Part, rows: int | None = None, period: str = ""
+) -> pd.DataFrame:
+    """Return people of one part of the survey (`survey_part`), their households, or their persons.
+
+    Those of a region who are as many at home live together if their ages are alike, or a generation
+    apart.
+    """
+    people = survey_part(part, rows, period)
+    if table == "health_survey":
+        return people
+    alike = [*_OF_HOUSEHOLD, "household_size"]
+    parents = people["age"] + _GENERATION * (people["age"] < _ADULT)
+    people = people.assign(parents=parents).sort_values([*alike, "parents"], kind="stable")
+    place = people.groupby(alike).cumcount() // people["household_size"]
+    numbers = people.assign(place=place).groupby([*alike, "place"], sort=False).ngroup() + 1
+    people.insert(0, "household_id", numbers)
+    if table == "persons":
+        return people[["household_id", *_OF_PERSON]].reset_index(drop=True)
+    return people[["household_id", *_OF_HOUSEHOLD]].drop_duplicates(ignore_index=True)
 
 
 def _day(period: str) -> date:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 
@@ -262,6 +263,13 @@ def test_balances_in_epsilon(ledger, key):
     balance = ledger.balance("people")
     assert balance.epsilon_of(balance.granted) == pytest.approx(1.0)
     assert balance.epsilon_of(balance.spent) == pytest.approx(epsilon_from_rho(0.0001, 1e-9))
+
+
+def test_the_smallest_charge_is_not_lost(ledger, key):
+    account = ledger.open_release(key, {"mechanism": 0.001}).account("mechanism")
+    for step in range(3):
+        account.charge(f"step {step}", math.nextafter(0.0, 1.0))
+    assert ledger.balance("people").spent_units == 3
 
 
 def test_objects_travel_to_other_processes(ledger, key):

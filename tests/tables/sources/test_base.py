@@ -342,7 +342,7 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
         ({"sql": "sqlite://"}, "needs the key 'query'"),
         ({"duckdb": "people.duckdb"}, "needs the key 'query'"),
         ({"duckdb": "s3://people.duckdb", "query": "FROM people"}, "not a URL"),
-        ({"demo": "titanic"}, "one demo table"),
+        ({"demo": "titanic"}, "tables of the demo are health_survey, households, persons"),
         ({"demo": "health_survey", "part": "secret"}, "must be one of private, public"),
         ({"demo": "health_survey", "rows": 0}, "at least 1"),
         ({"demo": "health_survey", "rows": "a"}, "rows must be a whole number, at least 1"),

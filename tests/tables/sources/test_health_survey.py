@@ -48,6 +48,23 @@ def test_both_parts_lie_in_the_declared_domain() -> None:
         assert encode(private, domain).marginal((name,)).all()
 
 
+@pytest.mark.parametrize("part", ["private", "public"])
+def test_the_same_people_live_in_households(part: str) -> None:
+    households, persons = (
+        source_from_config({"demo": table, "part": part}).read(private=False)
+        for table in ("households", "persons")
+    )
+    assert households["household_id"].is_unique
+    assert set(persons["household_id"]) == set(households["household_id"])
+    people = source_from_config({"demo": "health_survey", "part": part}).read(private=False)
+    together = persons.merge(households, on="household_id")
+    for column in ("age", "region", "smoking_at_home"):
+        assert sorted(together[column]) == sorted(people[column])
+    # Children live with adults, if anybody else is there.
+    oldest = persons.groupby("household_id")["age"].agg(["max", "size"])
+    assert (oldest["max"] < 18).mean() < 0.04
+
+
 def test_nobody_below_15_is_married() -> None:
     domain = health_survey_domain()
     encoded = encode(health_survey()[0], domain)
