@@ -10,14 +10,13 @@ import sys
 import uuid
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 
 import jam_dagster
 from jam_dagster.privacy import Ledger
 from jam_dagster.tables import Domain
-from tests.cli_bench import PEOPLE, RELEASE, RESEARCH, Run, lines, synthesize
+from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
 
 # --- help and version
 
@@ -365,22 +364,3 @@ def test_private_values_enter_a_domain_for_research_only(run: Run) -> None:
 
 
 # --- demo
-
-
-def test_demo_data_can_be_synthesized(run: Run) -> None:
-    made = run(*("demo", "data", "--out", "demo", "--private-rows", "400", "--public-rows", "100"))
-    assert made.exit_code == 0, made.output
-    assert len(pd.read_csv("demo/private.csv")) == 400
-    assert len(pd.read_csv("demo/public.csv")) == 100
-
-    result = run(
-        *synthesize(
-            *RESEARCH,
-            private="demo/private.csv",
-            public="demo/public.csv",
-            domain="demo/domain.yaml",
-        )
-    )
-
-    assert result.exit_code == 0, result.output
-    assert len(pd.read_csv("out/synthetic.csv")) == 400

@@ -36,18 +36,6 @@ def test_the_measured_marginals_of_a_release(run: Run) -> None:
     assert "tables is a file or holds files: name another folder" in again.stderr
 
 
-def test_a_run_that_may_not_leave_is_not_exported(released: Run) -> None:
-    path = Path("out/transcript/transcript.json")
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps(content | {"releasable": False}))
-
-    result = released("export", "marginals", "out", "--out", "tables")
-
-    assert result.exit_code == 2
-    assert "may not leave" in result.stderr
-    assert not Path("tables").exists()
-
-
 def test_research_is_not_exported(run: Run) -> None:
     assert run(*synthesize(*RESEARCH)).exit_code == 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.privacy import Budget, Ledger, Release, ReleaseKey
-from tests.cli_bench import RELEASE, Run, lines, synthesize
+from tests.cli_bench import Run, lines
 
 # --- ledger
 
@@ -212,22 +212,3 @@ def test_what_is_not_one_open_release_is_not_closed(
     assert all(part in line for part in says), line
     assert "finished" not in line
     assert Ledger("ledger.db").events() == events
-
-
-@pytest.mark.slow
-def test_a_refusal_tells_how_to_free_what_is_reserved(run: Run) -> None:
-    command = "jam-dagster ledger close --ledger"
-    too_much = (*RELEASE, "--epsilon", "1.5")
-    assert command not in run(*synthesize(*too_much)).stderr
-    _opened()
-
-    refused = run(*synthesize(*too_much))
-    lowered = run(
-        *("ledger", "grant", "--ledger", "ledger.db", "--dataset", "people"),
-        *("--epsilon", "0.1", "--delta", "1e-9"),
-    )
-
-    assert refused.exit_code == 3
-    assert command in refused.stderr
-    assert lowered.exit_code == 2
-    assert command in lowered.stderr

@@ -57,13 +57,6 @@ def test_a_release_goes_on_in_postgresql_and_back(
     assert released("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
 
 
-@pytest.mark.slow
-def test_the_certificate_of_before_holds_at_the_new_place(released: Run) -> None:
-    assert released(*MOVE, "--to", "new.db").exit_code == 0
-    verified = released("certificate", "verify", "out", "--ledger", "new.db")
-    assert verified.exit_code == 0, verified.output
-
-
 def test_a_move_needs_a_reason_and_one_destination(run: Run) -> None:
     blank = run("ledger", "move", "--ledger", "ledger.db", "--to", "new.db", "--reason", " ")
     assert blank.exit_code == 2

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from jam_dagster.mechanisms import Transcript
-from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.planning import planner
 from tests.cli_bench import NOISY, Run
 from tests.small_runs import SYNTHESIZING, small
@@ -25,23 +22,6 @@ OTHERS = sorted(set(SYNTHESIZING) - set(FAMILIES))
 def chosen(name: str) -> list[str]:
     settings = [f"--setting={key}={value}" for key, value in small(name).items()]
     return ["--mechanism", name, *settings]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*FAMILIES, *gate(*OTHERS)])
-def test_a_release_of_every_mechanism_is_certified(run: Run, name: str) -> None:
-    made = run(
-        *("synthesize", "--private", "priv.csv", *TABLES, *chosen(name), *NOISY, *LEDGER),
-        *("--out", "out", "--no-checks"),
-    )
-    assert made.exit_code == 0, made.stderr
-    assert Transcript.load(Path("out/transcript")).mechanism == name
-    assert f"the mechanism ({title_of(name)})" in Path("out/report.html").read_text()
-
-    found = run("certificate", "verify", "out", "--ledger", "ledger.db", "--public", "pub.csv")
-    assert found.exit_code == 0, found.stdout
-    assert "The certificate is true, and the table may leave." in found.stdout
-    assert "----" not in found.stdout
 
 
 @pytest.mark.slow

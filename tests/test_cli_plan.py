@@ -15,10 +15,9 @@ from xml.etree import ElementTree
 import pytest
 
 from jam_dagster.errors import InputError
-from jam_dagster.planning import PlanRequest, planner
-from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
-from jam_dagster.tables import CsvSource, Domain
-from tests.cli_bench import PEOPLE, RELEASE, Run, definition, lines, synthesize
+from jam_dagster.planning import planner
+from jam_dagster.privacy import Budget, Ledger, ReleaseKey
+from tests.cli_bench import RELEASE, Run, definition, lines, synthesize
 
 PLAN = ("--public", "pub.csv", "--domain", "domain.json", "--epsilon", "1")
 SMALL = (
@@ -173,18 +172,6 @@ def test_a_quick_plan_simulates_nothing(run: Run, monkeypatch: pytest.MonkeyPatc
     assert "drop one of them" in drawn.stderr
 
 
-def test_json_is_one_object_on_standard_output(run: Run) -> None:
-    result = run("plan", *PLAN, *SMALL, *PAID, *ONCE, "--json")
-
-    assert result.exit_code == 0, result.output
-    made = json.loads(result.stdout)
-    assert result.stdout.count("\n") == 1
-    assert made["size"]["candidates"] == len(PEOPLE) + 6
-    assert made["records"] == {"private": 200, "assumed": False}
-    assert [point["epsilon"] for point in made["simulation"]["curve"]] == [1.0]
-    assert made["ledger"]["fits"] is True
-
-
 # --- what would be left
 
 
@@ -229,30 +216,6 @@ def test_a_release_that_was_made_costs_nothing_again(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run) -> None:
-    asked = ("plan", *PLAN, *SMALL, *PAID, *ONCE, "--json")
-    new = json.loads(run(*asked).stdout)["ledger"]
-    request = PlanRequest.of(
-        public=CsvSource("pub.csv"),
-        epsilon=1.0,
-        mechanism="jam_pgm",
-        settings={"rounds": 2, "iterations": 20},
-        degree=2,
-        dataset="people",
-    )
-    key = request.key(Domain.load(Path("domain.json")))
-    release = Ledger("ledger.db").open_release(key, request.spec.shares, run_id="test")
-
-    reserved = json.loads(run(*asked).stdout)["ledger"]
-    release.close("by hand")
-    closed = json.loads(run(*asked).stdout)["ledger"]
-
-    assert "reserved already" in reserved["note"]
-    assert reserved["remaining_epsilon"] == reserved["after_epsilon"] == new["after_epsilon"]
-    assert closed == new
-
-
-@pytest.mark.slow
 def test_a_dataset_without_a_budget_is_told(run: Run) -> None:
     result = run("plan", *PLAN, *SMALL, *ONCE, "--ledger", "new.db", "--dataset", "people")
 
@@ -270,59 +233,6 @@ def test_a_ledger_may_be_configured_by_the_environment(
     result = run("plan", *PLAN, *SMALL, *ONCE, "--dataset", "people", "--json")
 
     assert json.loads(result.stdout)["ledger"]["dataset"] == "people"
-
-
-@pytest.mark.slow
-def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
-    ledger = Ledger("ledger.db")
-    ledger.grant(
-        "people",
-        epsilon=1.0,
-        delta=1e-9,
-        policy=Policy(
-            partitions="disjoint", ground="membership public and fixed", records="public"
-        ),
-    )
-    taken = ReleaseKey("people", "another", "0" * 64, partition="may")
-    ledger.open_release(taken, {"mechanism": _rho(0.9)}, run_id="test")
-    Path("june-pub.csv").write_bytes(Path("raw-pub.csv").read_bytes())
-    Path("may-pub.csv").write_bytes(Path("raw-pub.csv").read_bytes())
-    months = {"partitions": "monthly", "start": "2026-01"}
-    tables = {"private": "priv-{partition}.csv", "public": "{partition}-pub.csv"}
-    path = definition(**DRAFTED | tables | months)
-
-    may, june = (
-        json.loads(
-            run("plan", path, *ONCE, *PAID, "--partition", name, "--records", "99", "--json").stdout
-        )["ledger"]
-        for name in ("may", "june")
-    )
-
-    assert not may["fits"]
-    assert june["fits"]
-    assert june["remaining_epsilon"] == pytest.approx(1.0, rel=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("attributes", "options", "expected"),
-    [
-        ({"partitions": "monthly", "start": "2026-01"}, (), "--partition NAME"),
-        ({}, ("--partition", "may"), "drop --partition"),
-        (
-            {"partitions": "monthly", "start": "2026-01"},
-            ("--partition", "../x"),
-            "a partition must be",
-        ),
-    ],
-)
-def test_a_partition_is_named_where_there_are_some(
-    run: Run, attributes: dict[str, object], options: tuple[str, ...], expected: str
-) -> None:
-    result = run("plan", definition(**DRAFTED | attributes), *options)
-
-    assert result.exit_code == 2
-    assert expected in lines(result)[0]
 
 
 # --- the plot

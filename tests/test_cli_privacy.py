@@ -13,7 +13,6 @@ import pytest
 
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.ledger import sqlite as ledger_file
 from jam_dagster.release import engine as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
 from tests.cli_bench import NOISY, QUICK, RELEASE, RESEARCH, Run, lines, run_process, synthesize
@@ -39,20 +38,6 @@ def test_a_release_takes_nothing_from_research(run: Run) -> None:
     assert (transcript["noise"], transcript["releasable"]) == ("exact", True)
     # Exact errors of the research would be taken for those of the release.
     assert not Path("out/restricted").exists()
-
-
-@pytest.mark.slow
-def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None:
-    for path in Path("out/draws").iterdir():
-        path.unlink()
-
-    new = ("--ledger", "new.db", "--records-public")
-    result = released(*synthesize(*RELEASE, *NOISY, *new, "--json"))
-
-    assert result.exit_code == 0, result.output
-    spent = json.loads(result.stdout)["rho"]["spent"]
-    assert spent > 0
-    assert Ledger("new.db").balance("people").spent == pytest.approx(spent)
 
 
 # --- sentinels: private values are looked for wherever a run leaves something
@@ -177,32 +162,4 @@ def test_a_faulty_table_leaks_no_value(run: Run, fault: str) -> None:
     _assert_nothing_leaked(result.stdout, result.stderr)
 
 
-@pytest.mark.slow
-def test_two_runs_of_one_release_at_once_do_not_meet(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger_file, "CLAIM_SECONDS", 0.1)
-    assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
-    ledger = Ledger("ledger.db")
-    (release,) = ledger.releases()
-    spent, events = release.spent, len(ledger.events())
-
-    with ledger.claim(release.key):
-        refused = run(*synthesize(*RELEASE, *NOISY))
-
-    assert refused.exit_code == 2
-    assert "another run is drawing" in refused.stderr
-    assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
-    assert (release.spent, len(ledger.events())) == (spent, events)
-
-
 # --- what is allowed and yet deserves a second look
-
-
-def test_a_doubtful_configuration_is_warned_of(run: Run) -> None:
-    result = run(*synthesize(*RESEARCH, "--delta", "0.01"))
-    assert result.exit_code == 0, result.output
-    (warning,) = (line for line in lines(result) if line.startswith("Warning: "))
-    assert "delta = 0.01 is not below 1 / n" in warning
-    quiet = run(*synthesize(*RESEARCH))
-    assert not any(line.startswith("Warning: ") for line in lines(quiet))

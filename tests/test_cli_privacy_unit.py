@@ -17,7 +17,7 @@ import pytest
 
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.privacy import Kind, Ledger
+from jam_dagster.privacy import Ledger
 from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, Run, synthesize
 from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling, tells_rows
@@ -69,42 +69,6 @@ def test_a_release_ofpersons(run: Run, neighbours: str) -> None:
     assert again.exit_code == 0, again.output
     assert Path("out/synthetic.csv").read_bytes() == table
     assert Ledger("ledger.db").events() == events
-
-
-@pytest.mark.slow
-def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
-    given = ("--neighbours", "add_remove", "--records-share", "0.2")
-    assert run(*synthesize(*RELEASE, *NOISY, *given)).exit_code == 0
-    transcript = _transcript()
-    assert transcript["calls"][0]["step"] == "records"
-    assert transcript["calls"][0]["rho"] == pytest.approx(0.2 * transcript["rho_budget"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--max-rows", "3"), "--privacy-unit COLUMN"),
-        (("--privacy-unit", "person", "--max-rows", "2"), "no column 'person'"),
-        (("--privacy-unit", "gaps", "--max-rows", "2"), "this message is always the same"),
-    ],
-)
-def test_what_cannot_be_is_refused_for_nothing(
-    run: Run, options: tuple[str, ...], said: str
-) -> None:
-    table = persons()
-    table.assign(gaps=table["who"].where(table.index != 5)).to_csv("priv.csv", index=False)
-
-    result = run(*synthesize(*RELEASE, *NOISY, *options))
-
-    assert result.exit_code == 2, result.output
-    assert said in " ".join(result.stderr.split())
-    assert "zq-" not in result.output
-    assert not any(event.kind == Kind.CHARGED for event in Ledger("ledger.db").events())
-    # Why values do not fit is told to their owner alone.
-    left = [path for path in Path("out").rglob("*") if path.is_file()]
-    assert [path.parent.as_posix() for path in left] == ["out/restricted/failures"] * len(left)
-    assert len(left) == ("always the same" in said)
 
 
 def _stop_in_the_last_round(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import signal
 import sqlite3
 import stat
@@ -19,8 +18,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from jam_dagster.privacy import Kind, Ledger, Policy
-from tests.budgets import FIXED, PUBLIC_N, grant_as_refused
+from jam_dagster.privacy import Ledger, Policy
+from tests.budgets import FIXED, PUBLIC_N
 from tests.cli_bench import RELEASE, Run, definition, synthesize
 from tests.postgres import PostgresServer
 
@@ -110,33 +109,6 @@ def write_database() -> None:
         frame.to_sql("people", connection, index=False)
 
 
-def test_another_where_is_refused_under_one_reservation(run: Run) -> None:
-    """The number of rows of any slice was told under one reservation, with nothing spent."""
-    write_database()
-    Path("domain.json").write_text(json.dumps({"age": 3, "sex": 2, "job": 3, "income": 2}))
-    pd.read_csv("pub.csv").query("age < 3").to_csv("pub.csv", index=False)
-    unvouched = run(*synthesize(*RELEASE, *OFF, private=query("")))
-    assert "its query or asset selects" in unvouched.stderr
-    grant_as_refused(Ledger("ledger.db"), unvouched.stderr.strip())
-    # The domain lacks an age that occurs, so the release stays reserved and nothing is drawn.
-    assert run(*synthesize(*RELEASE, *OFF, private=query(""))).exit_code == 2
-    before = Ledger("ledger.db").events()
-    assert [one.kind for one in before[2:]] == [Kind.RESERVED]
-    refused = run(*synthesize(*RELEASE, *OFF, private=query("where sex = 1 and age < 2")))
-    assert refused.exit_code == 2
-    assert "was reserved for another source" in refused.stderr
-    assert "age < 2" not in refused.stderr
-    assert Ledger("ledger.db").events() == before
-    # It was refused before anything was opened.
-    assert len(Ledger("ledger.db").open_attempts("people")) == 1
-    assert len(failures()) == 1
-    assert run(*REBIND, "the slice is meant").exit_code == 0
-    unvouched = run(*synthesize(*RELEASE, *OFF, private=query("where sex = 1 and age < 2")))
-    grant_as_refused(Ledger("ledger.db"), unvouched.stderr.strip())
-    made = run(*synthesize(*RELEASE, *OFF, private=query("where sex = 1 and age < 2")))
-    assert made.exit_code == 0, made.output
-
-
 def monthly(private: object) -> tuple[object, ...]:
     """Return the beginning of a command that makes a month's release of a source."""
     path = definition(
@@ -174,23 +146,6 @@ def test_disjoint_partitions_of_a_query_wait_for_the_officer(run: Run) -> None:
     assert run(*other, "--partition", "2026-03", "--out", "march").exit_code == 2
     assert spent() > 0
     Ledger("ledger.db").verify()
-
-
-def test_disjoint_partitions_do_not_read_a_file_with_two_names(run: Run) -> None:
-    grant_disjoint()
-    Path("2026-01.csv").hardlink_to("priv.csv")
-    Path("2026-02.csv").symlink_to("priv.csv")
-    command = monthly("{partition}.csv")
-    for month in ("2026-01", "2026-02"):
-        refused = run(*command, "--partition", month, "--out", month)
-        assert refused.exit_code == 2, refused.output
-        assert f"CSV file {month}.csv has another name, by a hard link" in refused.stderr
-        assert "Copy the file, and name the copy" in refused.stderr
-    Path("2026-01.csv").unlink()
-    shutil.copy("priv.csv", "2026-01.csv")
-    for month in ("2026-01", "2026-02"):
-        made = run(*command, "--partition", month, "--out", month)
-        assert made.exit_code == 0, made.output
 
 
 def test_the_number_of_rows_is_not_shown_before_a_draw_is_paid(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from jam_dagster.mechanisms import Transcript
 from tests.cli_bench import QUICK, RELEASE, RESEARCH, Run, synthesize, without
 
 SEVERAL = ("--public", "census=part.csv", "--public", "survey=pub.csv")
@@ -19,36 +18,6 @@ def several(*options: object) -> list[object]:
     frame = pd.read_csv("pub.csv")
     frame.drop(columns="income").to_csv("part.csv", index=False)
     return [*without(synthesize(*options), "--public"), *SEVERAL]
-
-
-@pytest.mark.slow
-def test_a_release_from_two_public_tables(run: Run) -> None:
-    # So little budget that public measurements are the better ones.
-    arguments = several(
-        *RELEASE, "--epsilon", "0.02", "--setting", "rounds=4", "--report", "--json"
-    )
-    result = run(*arguments)
-
-    assert result.exit_code == 0, result.output
-    made = json.loads(result.stdout)
-    assert set(made["workload_error"]) == {"synthetic", "public", "independent"}
-    transcript = Transcript.load(Path("out/transcript"))
-    assert {one.table for one in transcript.rounds} & {"census", "survey"}
-    page = Path("out/report.html").read_text()
-    assert "census: CSV file part.csv; survey: CSV file pub.csv" in page
-    assert "public census" in page or "public survey" in page
-
-    verified = run("certificate", "verify", "out", "--ledger", "ledger.db")
-    assert verified.exit_code == 0, verified.output
-
-    # The same once more is the same release; with one table changed, its draws are not used.
-    assert run(*arguments).exit_code == 0
-    pd.read_csv("part.csv")[:-1].to_csv("part.csv", index=False)
-    changed = run(*[one if one != "out" else "out2" for one in arguments])
-    assert changed.exit_code == 0
-    again = run(*arguments)
-    assert again.exit_code != 0
-    assert "another public table" in again.stderr
 
 
 @pytest.mark.slow
@@ -133,19 +102,3 @@ def test_a_model_made_of_several_tables_is_refitted_with_them(run: Run) -> None:
 
     assert found.exit_code == 0, found.output
     assert "pass  the model, refitted" in found.stdout
-
-
-@pytest.mark.slow
-def test_a_release_without_a_public_table(run: Run) -> None:
-    options = ("--mechanism", "aim", "--setting", "rounds=8", "--evaluate", "exact", "--report")
-    arguments = without(synthesize(*RELEASE, *options, "--json"), "--public", "rounds=2")
-
-    result = run(*arguments)
-
-    assert result.exit_code == 0, result.output
-    made = json.loads(result.stdout)
-    assert made["workload_error"]["public"] is None
-    assert made["workload_error"]["independent"] is not None
-    assert "public table" not in Path("out/report.html").read_text()
-    assert run("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
-    assert run(*arguments).exit_code == 0

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.mechanisms import MECHANISMS
@@ -24,7 +23,6 @@ from tests.cli_bench import (
     KEYS,
     NOISY,
     PEOPLE,
-    QUICK,
     RELEASE,
     RESEARCH,
     Run,
@@ -74,31 +72,6 @@ def test_research_prints_one_object_with_the_promised_keys(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_research_may_use_its_folder_again(run: Run) -> None:
-    run(*synthesize(*RESEARCH))
-
-    result = run(*synthesize(*RESEARCH, "--evaluate", "off", "--seed", "1"))
-
-    assert result.exit_code == 0
-    # What the first run left would be taken for the errors of the second.
-    assert not Path("out/restricted").exists()
-
-
-@pytest.mark.slow
-def test_a_seed_makes_the_same_table_in_another_process(run: Run) -> None:
-    tables = []
-    for number in ("1", "2"):
-        arguments = synthesize(*RESEARCH, "--seed", "3", "--json", "--out", number)
-        ran = run_process(*arguments, PYTHONHASHSEED=number)
-        assert ran.returncode == 0, ran.stderr
-        # One object, whatever the libraries below have to say.
-        assert list(json.loads(ran.stdout)) == [*KEYS, "output"]
-        assert ran.stdout.count("\n") == 1
-        tables.append(Path(number, "synthetic.csv").read_bytes())
-    assert tables[0] == tables[1]
-
-
-@pytest.mark.slow
 def test_research_loads_nothing_that_it_does_not_use(run: Run) -> None:
     # Every run is a process of its own, and each of these takes from a tenth of a second to
     # several: a whole small run takes less than one.
@@ -112,20 +85,6 @@ def test_research_loads_nothing_that_it_does_not_use(run: Run) -> None:
 
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == "[]"
-
-
-@pytest.mark.slow
-def test_without_a_domain_it_is_drafted_from_the_public_table(run: Run) -> None:
-    raw = ["--private", "raw-priv.csv", "--public", "raw-pub.csv"]
-
-    result = run(
-        *("synthesize", *raw, "--epsilon", "1", "--out", "out", *QUICK, *RESEARCH, "--json")
-    )
-
-    assert result.exit_code == 0, result.output
-    table = pd.read_csv("out/synthetic.csv")
-    assert set(table["job"]) <= {"baker", "pilot", "other"}
-    assert yaml.safe_load(Path("out/domain.yaml").read_text())["identified_from"] == "public"
 
 
 def test_the_summary_is_for_people(run: Run) -> None:
@@ -255,28 +214,6 @@ def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     assert Path("out/restricted/report.html").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.slow
-def test_what_was_changed_before_it_was_certified_is_refused(
-    released: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever may write to the folder, while the model is fitted again."""
-    certify = Engine.certify
-    for name in ("report", "errors", "table"):
-
-        def changed(*given: Any, name: str = name, **more: Any) -> Any:
-            path = given[3][name]
-            path.write_bytes(path.read_bytes() + b" ")
-            return certify(*given, **more)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Engine, "certify", changed)
-            result = released(*synthesize(*RELEASE, *NOISY, "--report"))
-        assert result.exit_code != 0
-        assert "is not the file that was made" in " ".join(result.output.split())
-    assert released(*synthesize(*RELEASE, *NOISY, "--report")).exit_code == 0
-    assert all(one.passed for one in verify(Path("out"), ledger=Ledger("ledger.db")))
-
-
 def test_a_table_in_chunks_that_was_changed_is_not_certified(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,15 +323,6 @@ def test_a_release_that_died_before_its_first_outcome_goes_on(
     )
 
 
-@pytest.mark.slow
-def test_an_outcome_that_was_removed_is_not_certified_as_lost(released: Run) -> None:
-    Path("out/draws/evaluation-means.npz").unlink()
-    result = released(*synthesize(*RELEASE, *NOISY))
-    assert result.exit_code
-    message = " ".join(result.stderr.split())
-    assert "evaluation/means is listed as lost, but its outcome was stored" in message
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -412,20 +340,6 @@ def test_a_charged_folder_is_not_overwritten(released: Run, other: tuple[str, ..
     assert "--out" in result.stderr
     assert Path("out/synthetic.csv").read_bytes() == table
     assert Ledger("ledger.db").events() == events
-
-
-@pytest.mark.slow
-def test_new_data_are_a_new_release(released: Run) -> None:
-    events, table = Ledger("ledger.db").events(), Path("out/synthetic.csv").read_bytes()
-    pd.read_csv("priv.csv").head(150).to_csv("priv.csv", index=False)
-
-    result = released(*synthesize(*RELEASE, *NOISY))
-
-    assert result.exit_code == 0, result.output
-    said = " ".join(result.stderr.split())
-    assert "If the private table has changed since, raise privacy.edition (--edition)" in said
-    assert Ledger("ledger.db").events() == events
-    assert Path("out/synthetic.csv").read_bytes() == table
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -364,13 +363,3 @@ def test_partitions_before_are_looked_back_on(
     assert not scrolls_sideways(page)
     assert accessibility_faults(page) == []
     assert clipped_on_paper(page) == []
-
-
-def test_what_the_page_holds_is_what_may_leave(pages: Pages) -> None:
-    """Data for the script are marginals of tables that leave with the page."""
-    blocks = re.findall(
-        r'<script type="application/json" class="pairs">(.*?)</script>', pages.report.read_text()
-    )
-    (pairs,) = map(json.loads, blocks)
-    assert set(pairs["records"]) == {"synthetic", "public", "released"}
-    assert {title for one in pairs["pairs"] for title in one["counts"]} == set(pairs["records"])

@@ -290,14 +290,6 @@ def test_a_round_that_the_mechanism_does_not_make(
         certified_again(made)
 
 
-def test_a_public_round_in_place_of_what_was_drawn(made: Released) -> None:
-    """What was chosen in a round was the private marginal."""
-    *others, last = rounds_of(made)
-    put_rounds(made, *others, public_copy(last, last.index))
-    with pytest.raises(LedgerIntegrityError, match="records public data that no draw chose"):
-        certified_again(made)
-
-
 def test_a_round_without_a_measurement_that_nothing_lost(made: Released) -> None:
     rounds = rounds_of(made)
     put_rounds(made, *rounds, replace(rounds[-1], index=len(rounds), measurement=None))

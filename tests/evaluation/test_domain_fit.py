@@ -201,22 +201,6 @@ def test_without_a_public_column_only_a_column_that_is_lost_is_a_misfit() -> Non
         assert "public" not in lost["club"].sentence(misfit)
 
 
-def test_many_misfits_are_cut_short() -> None:
-    names = [f"club{place}" for place in range(5)]
-    domain = Domain(tuple(replace(CLUB, name=name) for name in names))
-    rounds = [
-        measured_round(place, (name,), "private", np.array([0, 0, 1.0]) * RECORDS, 1.0)
-        for place, name in enumerate(names)
-    ]
-    found = column_fits(transcript_of(domain, rounds), domain, None)
-    sentence = misfit_sentence(found)
-    assert sentence.startswith(
-        "The domain does not fit club2 and 4 other columns. In club2, 100.0%"
-    )
-    # What mends several columns is said once, of each of them.
-    assert remedy_sentence(found).endswith(f" edition. List the values of {', '.join(names)}.")
-
-
 def test_of_several_misfits_the_worst_is_named() -> None:
     found = fits(measured(year=[0, 0, 0, 0, 1], kg=[0, 0, 1]))
     # The last year is 20% of the public table.

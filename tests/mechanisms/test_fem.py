@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.mechanisms import MechanismResult, refit
+from jam_dagster.mechanisms import MechanismResult
 from jam_dagster.mechanisms.fem import Fem
 from jam_dagster.models.weighted.oracle import BestRecords, CellQuery
 from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
@@ -78,12 +78,6 @@ def test_noise_differs_from_record_to_record() -> None:
     made, _ = run([0], 0.5, rounds=2, s=40, scale=1000.0)
     for found in made.transcript.solutions.values():
         assert len(np.unique(found, axis=0)) == 4
-
-
-def test_a_run_is_made_again_from_its_transcript() -> None:
-    made, _ = run([0, 7, 3], 0.9, rounds=4, s=3)
-    again = refit(made.transcript, DOMAIN, PAIRS)
-    assert np.array_equal(again.marginal(("a", "b")), made.model.marginal(("a", "b")))
 
 
 def test_what_cannot_run_is_refused_before_a_draw(domain: Domain) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.independent import Independent
-from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
+from jam_dagster.privacy import Draws, UnledgeredAccount
+from jam_dagster.tables import Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 
@@ -37,18 +37,6 @@ def test_what_the_workload_does_not_name_is_not_paid_for(domain, private):
     result = run(private, Workload.of(domain, [("c", "a")]), 0.9, noise)
     assert [m["rho"] for m in noise.measurements] == pytest.approx([0.45, 0.45])
     np.testing.assert_allclose(result.model.marginal(("b",)), [4, 4, 4])
-
-
-def test_impossible_combinations_hold_nothing():
-    never = ImpossibleCombination(("a", "b"), ((0,), (1,)))
-    domain = Domain(Domain.from_sizes({"a": 2, "b": 2}).attributes, (never,))
-    columns = np.repeat([[0, 0], [1, 0], [1, 1]], [30, 20, 50], axis=0).T
-    result = run(
-        EncodedTable(domain, tuple(columns)), Workload.all_k_way(domain, 2), 9000.0, SeededNoise(0)
-    )
-    # The single attributes leave no choice: a = 0 with b = 0 only.
-    np.testing.assert_allclose(result.model.marginal(("a", "b")), [[30, 0], [20, 50]], atol=0.05)
-    assert result.model.marginal(("a", "b"))[0, 1] == 0
 
 
 def test_too_little_is_refused(domain, workload):

@@ -18,7 +18,6 @@ from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
 from tests.mechanisms.conftest import ScriptedNoise, table
-from tests.tiers import slow
 
 CLOSURE = [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]
 PUBLIC = len(CLOSURE)
@@ -189,37 +188,6 @@ def test_a_marginal_too_large_to_count_is_refused_before_any_charge():
     with pytest.raises(SpecificationError, match="a x b x c"):
         JamPgm().check(wide, Workload.all_k_way(wide, 3), 1.0)
     JamPgm(size_limit_mb=100).check(wide, Workload.all_k_way(wide, 2), 1.0)
-
-
-def test_a_budget_too_small_for_the_rounds_is_refused(domain, private, public, workload):
-    _, account, draws = scripted([0], rho=1e-12)
-    with pytest.raises(SpecificationError, match="Raise epsilon"):
-        run(domain, private, public, workload, draws)
-    assert account.spent == 0
-
-
-def test_candidates_do_not_depend_on_the_private_table(domain, public, workload):
-    """A table in which everybody is alike has the candidates of any other."""
-    for rows in ([(0, 0, 0)] * 12, [(1, 2, 1)] * 12, [(i % 2, i % 3, i % 2) for i in range(12)]):
-        noise, _, draws = scripted([3])
-        result = run(domain, table(domain, rows), public, workload, draws, rounds=1)
-        assert result.transcript.rounds[0].candidates == len(CLOSURE)
-        assert noise.selections[0]["scores"].shape == (2 * len(CLOSURE),)
-
-
-@pytest.mark.parametrize("estimator", ["accelerated", *slow("mbi")])
-def test_refit_from_the_transcript_equals_the_model(
-    domain, private, public, workload, tmp_path, estimator
-):
-    draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
-    result = run(domain, private, public, workload, draws, estimator=estimator)
-    result.transcript.save(tmp_path)
-    taken = [r.iterations for r in result.transcript.rounds]
-    assert min(taken) > 0
-    assert Transcript.load(tmp_path).to_frame()["iterations"].tolist() == taken
-    again = refit(Transcript.load(tmp_path), domain, workload)
-    for q in CLOSURE:
-        np.testing.assert_array_equal(again.marginal(q), result.model.marginal(q))
 
 
 def test_how_long_a_round_took_is_not_kept(domain, private, public, workload, tmp_path):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.errors import DomainError
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
@@ -64,14 +63,3 @@ def test_one_row_answers_what_one_row_can() -> None:
     most = EncodedTable(domain, (np.array([1] * 8 + [0] * 2), np.zeros(10, int)))
     made, _ = run(most, Workload.of(domain, [("a",)]), [0], 9e3, **settings)
     np.testing.assert_allclose(made.model.marginal(("a",)) / 10, [0.2, 0.8], atol=1e-3)
-
-
-def test_impossible_combinations_are_refused_before_a_draw() -> None:
-    domain = Domain.from_dict(
-        {
-            "attributes": {"a": {"values": [0, 1]}, "b": {"values": [0, 1]}},
-            "impossible": [{"a": [0], "b": [0]}],
-        }
-    )
-    with pytest.raises(DomainError, match="such as jam_pgm or aim"):
-        make_mechanism("mwem_rp").check(domain, Workload.all_k_way(domain, 2), 1.0)

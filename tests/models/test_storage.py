@@ -87,6 +87,18 @@ def test_labels_are_those_of_charts_in_the_order_of_the_domain() -> None:
 
 
 @every_kind
+def test_a_model_is_loaded_as_it_was_saved(kind: str, tmp_path: Path) -> None:
+    made = EXAMPLES[kind]
+    made.save(tmp_path)
+    read = load_model(tmp_path)
+    assert type(read) is type(made)
+    assert repr(read) == repr(made)
+    assert (read.total, read.cliques, read.size_mb) == (made.total, made.cliques, made.size_mb)
+    for clique in (("a",), ("b",), ("b", "a")):
+        np.testing.assert_array_equal(read.marginal(clique), made.marginal(clique))
+
+
+@every_kind
 def test_arrays_that_are_cut_off_are_refused(kind: str, tmp_path: Path) -> None:
     arrays = stored(kind, tmp_path)
     whole = arrays.read_bytes()

@@ -13,18 +13,15 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import expectation_names
-from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import DatasetBudget
 from jam_dagster.pipeline.assets.metadata import column_schema
 from jam_dagster.pipeline.storage.store_place import stored_draws
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.privacy.ledger.key import command_line_run
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.release import DomainSpec, EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables import Domain, encode
 from tests.budgets import FIXED, PUBLIC_N
-from tests.moved import bind_again
 from tests.pipeline.conftest import (
     DOMAIN,
     UP_TO_SYNTHETIC,
@@ -34,10 +31,8 @@ from tests.pipeline.conftest import (
     labels_of,
     told,
 )
-from tests.tiers import slow_rows
 
 GROUPS = {"schema", "values", "constraints", "rules", "measured_marginals", "domain_fits"}
-NUMPY = PrivacySpec(epsilon=2.0, noise="numpy", seed=7)
 OFF = EvaluationSpec(mode="off")
 
 
@@ -134,46 +129,6 @@ def test_private_assets_tell_nothing_not_even_their_number_of_rows(full: Full) -
 
 
 @pytest.mark.slow
-def test_making_a_release_again_is_free_and_the_same(drawn: Bench) -> None:
-    bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
-    events, table = drawn.events(), synthetic(drawn)
-    again = drawn.run(UP_TO_SYNTHETIC)
-    assert again.success, failure(again)
-    assert drawn.events() == events
-    pd.testing.assert_frame_equal(synthetic(drawn), table)
-
-
-@pytest.mark.slow
-def test_new_edition_is_drawn_and_paid_anew(drawn: Bench) -> None:
-    spent, kinds = drawn.ledger.balance("people").spent, drawn.kinds()
-    assert drawn.run(UP_TO_SYNTHETIC, privacy=PrivacySpec(epsilon=2.0, edition="2")).success
-    assert drawn.ledger.balance("people").spent > spent
-    anew = drawn.kinds()[len(kinds) :]
-    assert anew[0] == "reserved"
-    # What was measured publicly costs its selection alone.
-    assert anew.count("charged") >= 3
-
-
-@pytest.mark.slow
-def test_private_evaluation_is_charged_once_and_stored(bench: Bench) -> None:
-    evaluation = EvaluationSpec(mode="private", share=0.2)
-    result = bench.run(evaluation=evaluation)
-    assert result.success, failure(result)
-    first = told(result)["workload_error"]
-    assert "error_by_marginal" not in first
-    assert first["rho_spent"] == pytest.approx(0.2 * 0.0561305, rel=1e-4)
-    events = bench.events()
-    assert {event.share for event in events} >= {"mechanism", "evaluation"}
-
-    again = bench.run(["workload_error"], evaluation=evaluation)
-    assert again.success, failure(again)
-    assert bench.events() == events
-    second = told(again)["workload_error"]
-    assert second["synthetic_mean"] == first["synthetic_mean"]
-    assert (bench.releases / "people" / "workload_error.json").exists()
-
-
-@pytest.mark.slow
 def test_exact_errors_reach_the_restricted_report_only(bench: Bench) -> None:
     graph = bench.definitions().resolve_asset_graph()
     ancestors = graph.get_ancestor_asset_keys(dg.AssetKey(["people", "release_report"]))
@@ -184,24 +139,6 @@ def test_exact_errors_reach_the_restricted_report_only(bench: Bench) -> None:
 
 
 # What is refused ------------------------------------------------------------------------------
-
-
-def test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened(
-    bench: Bench,
-) -> None:
-    bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED)
-    result = bench.run()
-    message = failure(result)
-    assert "BudgetExceededError" in message
-    # Requested, remaining and the difference, as rho; the remaining budget is epsilon 1.
-    assert "0.0561305" in message
-    assert "0.0149731" in message
-    assert "0.0411574" in message
-    assert bench.kinds() == []
-    started = {event.step_key for event in result.all_events if event.is_step_start}
-    assert "people__release" not in started
-    # Nothing but digests of the public inputs is kept there.
-    assert {path.suffix for path in (bench.closed / "people").rglob("*")} <= {".sha256"}
 
 
 @pytest.mark.parametrize("budget", [DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED), None])
@@ -235,14 +172,6 @@ def test_a_damaged_ledger_fails_its_run(bench: Bench) -> None:
     assert run.status == dg.DagsterRunStatus.FAILURE
 
 
-@pytest.mark.slow
-def test_private_records_alone_look_at_the_budget_too(bench: Bench) -> None:
-    assert bench.run(["public_records", "domain", "public_discretized"]).success
-    bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED)
-    bench.private.unlink()
-    assert "BudgetExceededError" in failure(bench.run(["private_records"]))
-
-
 def change(path: Path, edit: Any) -> None:
     table = pd.read_csv(path)
     edit(table).to_csv(path, index=False)
@@ -253,14 +182,6 @@ def change(path: Path, edit: Any) -> None:
     [
         ("private", lambda t: t.drop(columns="job"), "DomainError", "job"),
         ("public", lambda t: t.drop(columns="job"), "DomainError", "job"),
-        *slow_rows(
-            ("private", lambda t: t.assign(sex="X"), "PrivateValuesError", "always the same"),
-            ("private", lambda t: t.assign(age="old"), "PrivateValuesError", "always the same"),
-            ("private", lambda t: t.head(0), "PrivateValuesError", "always the same"),
-            ("private", lambda t: t.assign(age=3, job="nurse"), "PrivateValuesError", "the same"),
-            ("public", lambda t: t.assign(sex="X"), "OutsideDomainError", "sex"),
-            ("public", lambda t: t.head(0), "InputError", "rows"),
-        ),
     ],
 )
 def test_bad_table_is_refused_and_nothing_is_charged(
@@ -270,17 +191,6 @@ def test_bad_table_is_refused_and_nothing_is_charged(
     message = failure(bench.run())
     assert error in message
     assert named in message
-    assert set(bench.kinds()) <= {"reserved"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("side", ["private", "public"])
-def test_missing_table_is_refused_and_nothing_is_charged(bench: Bench, side: str) -> None:
-    path = getattr(bench, side)
-    path.unlink()
-    message = failure(bench.run())
-    assert "SourceError" in message
-    assert path.name in message
     assert set(bench.kinds()) <= {"reserved"}
 
 
@@ -306,41 +216,6 @@ def test_what_another_release_would_leave_is_told(bench: Bench) -> None:
     left = Budget(5.0, 1e-9).rho - 2 * Budget(2.0, 1e-9).rho
     assert outlook(2.0) == pytest.approx(epsilon_from_rho(left, 1e-9))
     assert outlook(4.0) == "another does not fit"
-
-
-def test_dataset_without_a_budget_is_refused(bench: Bench) -> None:
-    bench.budget = None
-    message = failure(bench.run())
-    assert "'people' has no privacy budget" in message
-    assert "jam-dagster ledger grant" in message
-    assert not bench.ledger.exists
-
-
-def test_configuration_does_not_change_a_granted_budget(bench: Bench) -> None:
-    assert bench.run(["domain", "privacy_budget"]).success
-    bench.budget = DatasetBudget(epsilon=50.0, delta=1e-9, **FIXED)
-    message = failure(bench.run(["privacy_budget"]))
-    assert "granted it epsilon 5" in message
-    assert "jam-dagster ledger grant" in message
-    assert bench.ledger.balance("people").epsilon == 5.0
-
-
-@pytest.mark.slow
-def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
-    bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
-    events = drawn.events()
-    change(drawn.public, lambda table: table.assign(sex="F"))
-    message = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "draws of release people, edition 1, with another public table" in message
-    assert "privacy.edition" in message
-    assert drawn.events() == events
-
-
-def test_store_without_the_draws_that_were_charged_is_refused(drawn: Bench) -> None:
-    events = drawn.events()
-    (drawn.releases / "people" / "archive").rename(drawn.home / "elsewhere")
-    assert "its draws are not in the store" in failure(drawn.run(UP_TO_SYNTHETIC))
-    assert drawn.events() == events
 
 
 @pytest.mark.slow
@@ -407,27 +282,6 @@ def test_ledger_that_was_lost_grants_no_second_budget(drawn: Bench, edition: str
 
 
 @pytest.mark.slow
-def test_research_repeats_itself_charges_nothing_and_may_not_leave(
-    bench: Bench, tmp_path: Path
-) -> None:
-    result = bench.run(privacy=NUMPY, evaluation=OFF)
-    assert result.success, failure(result)
-    assert not bench.ledger.exists
-    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
-    assert not checks["releasable"].passed
-    assert "numpy" in (checks["releasable"].description or "")
-    first = synthetic(bench, restricted=True)
-    assert not list(bench.releases.rglob("synthetic_records*"))
-
-    other = Bench(tmp_path / "other", bench.instance)
-    other.home.mkdir()
-    for name in ("private.csv", "public.csv"):
-        (other.home / name).write_bytes((bench.home / name).read_bytes())
-    assert other.run(UP_TO_SYNTHETIC, privacy=NUMPY, evaluation=OFF).success
-    pd.testing.assert_frame_equal(synthetic(other, restricted=True), first)
-
-
-@pytest.mark.slow
 def test_domain_identified_from_public_data(bench: Bench) -> None:
     for path in (bench.private, bench.public):
         table = pd.read_csv(path).assign(year=2013)
@@ -473,24 +327,6 @@ def test_a_domain_drafted_from_private_data_is_restricted(bench: Bench) -> None:
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
     assert {path.suffix for path in modes} >= {".npz", ".html", ".parquet", ".csv", ".yaml"}
-
-
-@pytest.mark.slow
-def test_checks_that_cannot_run_cost_no_release(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*given: object) -> None:
-        raise RuntimeError("a broken library")
-
-    monkeypatch.setattr(CheckedTable, "of", broken)
-    result = bench.run()
-    assert result.success
-    assert {"release_report", "release_certificate"} <= told(result).keys()
-    found = [one for one in result.get_asset_check_evaluations() if one.check_name in GROUPS]
-    assert not any(one.passed for one in found)
-    assert {one.severity for one in found} == {dg.AssetCheckSeverity.WARN}
-    listed = found[0].metadata["expectations"].value.records
-    assert "could not be checked: RuntimeError" in listed[0].data["finding"]
 
 
 @pytest.mark.slow

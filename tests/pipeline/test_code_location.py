@@ -89,19 +89,6 @@ def test_a_ledger_that_cannot_be_read_here_is_no_missing_budget(
 
 
 @pytest.mark.slow
-def test_adult_without_data_says_what_to_do(code_location: dg.Definitions) -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = code_location.resolve_job_def("adult_release").execute_in_process(
-            instance=instance, raise_on_error=False
-        )
-    shown = "\n".join(
-        str(event.step_failure_data.error) for event in result.all_events if event.is_step_failure
-    )
-    assert "JAM_DATA" in shown
-    assert "SourceError" in shown
-
-
-@pytest.mark.slow
 def test_households_and_their_persons_are_made(
     code_location: dg.Definitions, tmp_path: Path
 ) -> None:

@@ -12,11 +12,9 @@ import yaml
 from dagster.components.testing import create_defs_folder_sandbox
 
 import jam_dagster
-from jam_dagster.errors import PrivacyLabelError, SpecificationError
+from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
-from jam_dagster.privacy import Protection
 from jam_dagster.release import DomainSpec
-from jam_dagster.tables import PrivacyUnit
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
 pytestmark = AS_DAGSTER_WARNS
@@ -132,18 +130,6 @@ def test_bad_yaml_is_refused_with_what_is_wrong(bench: Bench, case: str) -> None
     assert not bench.ledger.exists
 
 
-def test_whom_it_protects_is_read_from_yaml(bench: Bench) -> None:
-    attributes = copy.deepcopy(ATTRIBUTES)
-    attributes["privacy"] |= {
-        "neighbours": "add_remove",
-        "unit": {"column": "who", "max_rows": 3},
-        "records_share": "0.1",
-    }
-    with loaded(bench, attributes) as (component, _):
-        wanted = Protection("add_remove", PrivacyUnit("who", 3), 0.1)
-        assert component.privacy.protection == wanted
-
-
 TRANSLATION = {
     "key_prefix": ["office"],
     "group_name": "official",
@@ -160,74 +146,6 @@ def test_translation_is_read_from_yaml(bench: Bench) -> None:
         assert (spec.group_name, spec.tags["cost_centre"]) == ("official", "42")
         assert spec.metadata["form"] == spec.key.path[-1]
         assert all(dep.asset_key.path[0] == "office" for dep in spec.deps)
-
-
-@pytest.mark.parametrize(
-    "translation",
-    [
-        {"tags": {"jam/privacy": "public"}},
-        {"kinds": ["public"]},
-        {"metadata": {"jam/built": "public"}},
-        {"metadata": {"dagster/io_manager_key": "releasable_io_manager"}},
-        {"partitions_def": {"type": "static", "partition_keys": ["a"]}},
-    ],
-)
-def test_translation_changes_no_label_store_or_dependency(
-    bench: Bench, translation: dict[str, Any]
-) -> None:
-    with (
-        pytest.raises(Exception) as caught,  # noqa: PT011
-        loaded(bench, {**ATTRIBUTES, "translation": translation}) as (_, definitions),
-    ):
-        definitions.resolve_all_asset_specs()
-    assert "Labels follow from what an asset holds" in messages(caught.value)
-
-
-class Noting(SyntheticRelease):
-    """Notes what came of a step on each of its assets."""
-
-    def execute(
-        self, context: dg.AssetExecutionContext, results: Iterator[dg.MaterializeResult[Any]]
-    ) -> Iterator[dg.MaterializeResult[Any]]:
-        for one in super().execute(context, results):
-            noted = {**(one.metadata or {}), "run": context.run.run_id}
-            yield dg.MaterializeResult(asset_key=one.asset_key, metadata=noted)
-
-
-@pytest.mark.slow
-def test_a_subclass_runs_the_step_by_an_execute_of_its_own(bench: Bench) -> None:
-    tables = {"private": str(bench.private), "public": str(bench.public)}
-    attributes = {**ATTRIBUTES, **tables, "domain": DOMAIN.to_dict()}
-    made = Noting.from_attributes_dict(attributes=attributes)
-    definitions = dg.Definitions.merge(
-        made.build_defs(dg.ComponentTree.for_test().load_context),
-        dg.Definitions(resources=bench.resources()),
-    )
-    result = bench.launch(definitions, [*UP_TO_SYNTHETIC, "workload_error"])
-    assert result.success, failure(result)
-    noted = {
-        one.materialization.asset_key.path[-1]: one.materialization.metadata["run"].value
-        for one in result.get_asset_materialization_events()
-        if "run" in one.materialization.metadata
-    }
-    assert set(noted) == {
-        *("private_records", "private_discretized", "jam_pgm", "synthetic_records"),
-        "workload_error",
-    }
-    assert set(noted.values()) == {result.run_id}
-
-
-class Careless(SyntheticRelease):
-    def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
-        return spec.replace_attributes(tags={**spec.tags, "jam/privacy": "public"})
-
-
-def test_label_check_looks_at_what_a_subclass_made(bench: Bench) -> None:
-    tables = {"private": str(bench.private), "public": str(bench.public)}
-    attributes = {**ATTRIBUTES, **tables, "domain": DOMAIN.to_dict()}
-    made = Careless.from_attributes_dict(attributes=attributes)
-    with pytest.raises(PrivacyLabelError):
-        made.build_defs(dg.ComponentTree.for_test().load_context)
 
 
 def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:

@@ -116,30 +116,14 @@ def by_materialize(bench: Bench, config: dict[str, Any]) -> None:
     )
 
 
-def as_asked(bench: Bench, job: dg.JobDefinition, tick: Any) -> None:
-    """Run what a tick asks for."""
-    (asked,) = tick.run_requests or ()
-    job.execute_in_process(instance=bench.instance, run_config=dict(asked.run_config) | QUIET)
-
-
 def by_a_schedule(bench: Bench, config: dict[str, Any]) -> None:
     job = bench.definitions().resolve_job_def("people_release")
     schedule = dg.ScheduleDefinition(
         name="monthly", job=job, cron_schedule="0 0 1 * *", run_config=config
     )
     tick = schedule.evaluate_tick(dg.build_schedule_context(instance=bench.instance))
-    as_asked(bench, job, tick)
-
-
-def by_a_sensor(bench: Bench, config: dict[str, Any]) -> None:
-    job = bench.definitions().resolve_job_def("people_release")
-
-    @dg.sensor(job=job)
-    def asking() -> dg.RunRequest:
-        return dg.RunRequest(run_config=config)
-
-    tick = asking.evaluate_tick(dg.build_sensor_context(instance=bench.instance))
-    as_asked(bench, job, tick)
+    (asked,) = tick.run_requests or ()
+    execute(bench, job, dict(asked.run_config))
 
 
 def of_resources_in_yaml(bench: Bench, config: dict[str, Any]) -> None:
@@ -168,7 +152,6 @@ def of_resources_in_yaml(bench: Bench, config: dict[str, Any]) -> None:
         from_the_asset_graph,
         by_materialize,
         by_a_schedule,
-        by_a_sensor,
         of_resources_in_yaml,
     ],
 )

@@ -313,19 +313,6 @@ def test_snapshots_that_follow_each_other_leak_nothing(tmp_path: Path) -> None:
     assert_no_leak(tmp_path)
 
 
-@pytest.mark.gate
-def test_what_an_io_manager_says_when_it_fails_leaks_nothing(tmp_path: Path) -> None:
-    plant(tmp_path)
-    table = pd.read_csv(tmp_path / "private.csv").assign(fatal=TEXT)
-    table.to_csv(tmp_path / "private.csv", index=False)
-    done = run(tmp_path, "snapshots", partition="first")
-    assert (
-        "loading asset vault/people, which must have been materialized before, failed"
-        in done.stderr
-    )
-    assert_no_leak(tmp_path)
-
-
 def tick(home: Path) -> None:
     """Let the budget sensor pass on all that it finds."""
     script = (

@@ -187,17 +187,6 @@ def test_how_many_persons_a_column_names_is_not_public(unit_bench: Bench) -> Non
 
 
 @pytest.mark.slow
-def test_records_that_come_and_go_need_no_column(
-    bench: Bench, opened: list[MarginalSource]
-) -> None:
-    privacy = PrivacySpec(epsilon=2.0, neighbours="add_remove")
-    result = bench.run(UP_TO_SYNTHETIC, privacy=privacy)
-    assert result.success, failure(result)
-    assert opened[0].records == ROWS
-    assert run_of(bench).transcript.neighbours.relation == "add_remove"
-
-
-@pytest.mark.slow
 def test_seeded_noise_chooses_rows_by_its_seed(
     unit_bench: Bench, opened: list[MarginalSource]
 ) -> None:

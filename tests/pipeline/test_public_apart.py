@@ -8,7 +8,6 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
-import sqlalchemy as sa
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.keys import UnitSpec
@@ -55,35 +54,6 @@ def test_it_is_refused_when_it_is_defined(bench: Bench, spelling: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("partitions", "public", "refused"),
-    [
-        ({"partitions": STATIC}, "{partition}.csv", "is the private table"),
-        ({"partitions": STATIC}, "wave2.csv", "is the private table"),
-        ({"partitions": STATIC}, "wave3.csv", None),
-        ({"partitions": "monthly", "start": "2026-01"}, "2026-03.csv", "of partition 2026-03"),
-        ({"partitions": "monthly", "start": "2026-01"}, "2016-03.csv", None),
-        ({"partitions": "weekly", "start": "2026-01-05"}, "2026-01-12.csv", "of partition"),
-        ({"partitions": "weekly", "start": "2026-01-05"}, "2026-01-13.csv", None),
-        ({"partitions": "daily", "start": "2026-01-05"}, "survey.csv", None),
-    ],
-)
-def test_snapshots_of_it_are_refused(
-    bench: Bench, partitions: dict[str, Any], public: str, refused: str | None
-) -> None:
-    changes = {
-        "private": source_from_config(f"{bench.home}/{{partition}}.csv"),
-        "public": source_from_config(f"{bench.home}/{public}"),
-        **partitions,
-    }
-    if refused is None:
-        bench.definitions(**changes)
-        return
-    with pytest.raises(SpecificationError, match=refused):
-        bench.definitions(**changes)
-
-
-@pytest.mark.slow
 def test_a_link_that_was_made_since_is_refused_when_it_runs(bench: Bench) -> None:
     later = source_from_config(str(bench.home / "later.csv"))
     definitions = bench.definitions(public=later)
@@ -127,20 +97,6 @@ def test_a_table_of_persons_is_refused_by_its_header(bench: Bench, kind: str) ->
     assert_nothing_opened(bench, result)
     assert "has the column 'who', which identifies a person" in failure(result)
     assert bench.run(["privacy_budget"], public=public, privacy=UNIT).success is False
-
-
-@pytest.mark.slow
-def test_a_query_of_persons_is_refused_before_anything_is_charged(bench: Bench) -> None:
-    with_persons(bench)
-    url = f"sqlite:///{bench.home}/public.db"
-    engine = sa.create_engine(url)
-    pd.read_csv(bench.public).to_sql("survey", engine, index=False)
-    engine.dispose()
-    public = source_from_config({"sql": url, "query": "select * from survey"})
-    result = bench.run(UP_TO_SYNTHETIC, public=public, privacy=UNIT)
-    assert not result.success
-    assert not made(result) & {"public_records", "jam_pgm"}
-    assert set(bench.kinds()) <= {"reserved"}
 
 
 @pytest.mark.slow

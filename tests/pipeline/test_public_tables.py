@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.release import DomainSpec, MechanismSpec, PrivacySpec
+from jam_dagster.release import MechanismSpec, PrivacySpec
 from jam_dagster.tables import PublicSources, PublicTables, source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, told
+from tests.pipeline.conftest import Bench, failure, told
 
 # So little that what is free is chosen.
 TINY = {
@@ -72,30 +72,6 @@ def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
     spent = bench.ledger.balance("people").spent
     assert bench.run(["jam_pgm", "synthetic_records"], public=several, **TINY).success
     assert bench.ledger.balance("people").spent == spent
-
-
-@pytest.mark.slow
-def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSources) -> None:
-    domain = DomainSpec(identify="public")
-    result = bench.run(
-        ["public_records_census", "public_records_survey", "domain"], public=several, domain=domain
-    )
-    assert result.success, failure(result)
-    found = result.asset_value(dg.AssetKey(["people", "domain"]))
-    assert found.names == ("sex", "town", "age", "job")
-
-
-@pytest.mark.slow
-def test_one_table_may_lack_attributes(bench: Bench, several: PublicSources) -> None:
-    census = PublicSources({"census": several.tables["census"]})
-    made = ["public_records_census", *UP_TO_SYNTHETIC[1:]]
-    result = bench.run(made, public=census, **TINY)
-    assert result.success, failure(result)
-    # By itself a table has all attributes, or something is wrong with it.
-    edition = PrivacySpec(epsilon=0.05, edition="2")
-    refused = bench.run(UP_TO_SYNTHETIC, public=several.tables["census"], privacy=edition)
-    assert "no column 'job'" in failure(refused)
-    assert "public: {tables: {NAME: TABLE}}" in failure(refused)
 
 
 @pytest.mark.parametrize("name", ["pmw_pub", "pep_pub"])

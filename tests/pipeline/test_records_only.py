@@ -10,22 +10,19 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from jam_dagster.certificates import verify
 from jam_dagster.pipeline.storage.formats import RunFormat
 from jam_dagster.privacy import Kind
 from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec
-from jam_dagster.tables import CsvSource, DemoSource, PreviousRelease, source_from_config
+from jam_dagster.tables import CsvSource
 from tests.pipeline.assets.test_opening import attempts, said
 from tests.pipeline.assets.test_source_assets import FROM_ASSETS, PEOPLE, SURVEY, Project
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     Bench,
     failure,
-    told,
     up_to_synthetic,
     write_tables,
 )
-from tests.pipeline.test_partitions import FEBRUARY, JANUARY, Months
 
 pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.slow]
 
@@ -102,19 +99,6 @@ def test_the_number_of_records_is_shown_once_it_was_read_and_only_where_it_is_pu
     assert not [one for one in bench.events() if one.kind == Kind.COUNTED]
 
 
-def test_another_source_is_refused_though_nothing_was_charged(bench: Bench) -> None:
-    assert bench.run(PRIOR, **by_prior()).success
-    assert bench.ledger.balance("people").spent == 0
-    before = bench.events()
-    for changes in ({}, {"privacy": PrivacySpec(epsilon=2.0, edition="2")}):
-        refused = bench.run(PRIOR, **by_prior(private=DemoSource(rows=7), **changes))
-        assert "SourceBindingError" in failure(refused)
-    assert bench.events() == before
-    again = bench.run(PRIOR, **by_prior())
-    assert again.success, failure(again)
-    assert bench.events() == before
-
-
 def test_an_evaluation_is_charged_before_it_fails_on_values(bench: Bench) -> None:
     misfit(bench.private)
     asked = by_prior(evaluation=MEASURED)
@@ -138,25 +122,3 @@ def test_an_asset_is_loaded_to_be_counted_and_once_the_evaluation_is_charged(ben
     assert result.success, failure(result)
     loaded = [kinds for name, kinds in project.warehouse.given if name == "warehouse/people"]
     assert ["charged" in kinds for kinds in loaded] == [False, True]
-
-
-def test_a_release_is_drawn_on_the_one_before(bench: Bench) -> None:
-    months = Months(bench)
-    months.changes |= by_prior(public=PreviousRelease(source_from_config(str(bench.public))))
-    misfit(bench.home / f"private_{FEBRUARY}.csv")
-    for month in (JANUARY, FEBRUARY):
-        result = months.run(month, [*PRIOR, "release_certificate"])
-        assert result.success, failure(result)
-    # Its attributes are those of the table before, in as many rows as the month has.
-    assert len(months.synthetic(FEBRUARY)) == 600
-    before, certificates = months.synthetic(JANUARY), bench.releases / "people/release_certificate"
-    before.to_csv(bench.home / "january.csv", index=False)
-    public = source_from_config(str(bench.home / "january.csv"))
-    found = verify(certificates / FEBRUARY, ledger=bench.ledger, public=public)
-    assert [one for one in found if not (one.passed and one.checked)] == []
-    # What it was drawn on stays, though nothing was drawn.
-    again = months.run(FEBRUARY, PRIOR)
-    assert again.success, failure(again)
-    kept = told(again)["public_discretized"]["public_source"]
-    assert kept == "as this edition was drawn on"
-    assert bench.ledger.balance("people").spent == 0

@@ -78,18 +78,3 @@ def test_an_older_copy_refuses_until_the_officer_has_taken_off_what_it_forgot(
     assert third.success, failure(third)
     # What was lost stays lost: no more fits than before the ledger was.
     assert "asks for" in failure(bench.run(BUDGET, privacy=PrivacySpec(epsilon=3.9, edition="4")))
-
-
-@pytest.mark.gate
-def test_an_older_copy_of_a_ledger_that_moved_refuses_the_same(bench: Bench) -> None:
-    assert bench.run().success
-    backup = bench.home / "backup.sqlite"
-    shutil.copy(bench.home / "ledger.sqlite", backup)
-    bench.ledger.move(bench.home / "new.sqlite", reason="another disk")
-    # Definitions that still name the old place draw nothing.
-    assert "has moved to" in failure(bench.run(BUDGET, privacy=SECOND))
-    shutil.copy(bench.home / "new.sqlite", bench.home / "ledger.sqlite")
-    assert bench.run(privacy=SECOND).success
-    restore(bench, backup)
-
-    refuses_to_draw(bench)

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling
@@ -74,15 +73,3 @@ def test_failure_does_not_tell_how_many_rows_there_are(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "PrivateValuesError" in done.stderr
     assert_told_nowhere(tmp_path)
-
-
-@pytest.mark.gate
-def test_the_search_finds_a_number_that_is_public(tmp_path: Path) -> None:
-    """Where single records are protected, n is told, and the search finds it."""
-    plant(tmp_path)
-    table = pd.read_csv(tmp_path / "private.csv")
-    table.head(KEPT).to_csv(tmp_path / "private.csv", index=False)
-    done = run(tmp_path, "exact")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert files_telling_rows(tmp_path / "dagster") != []
-    assert files_telling_rows(tmp_path / "releases") != []

@@ -6,8 +6,7 @@ import dagster as dg
 import pytest
 
 from jam_dagster.certificates import verify
-from jam_dagster.errors import SpecificationError
-from jam_dagster.release import DomainSpec, EvaluationSpec, MechanismSpec
+from jam_dagster.release import EvaluationSpec, MechanismSpec
 from tests.pipeline.conftest import Bench, failure, told
 
 AIM = {
@@ -57,16 +56,3 @@ def test_a_whole_release(bench: Bench) -> None:
     again = bench.run(["aim", "synthetic_records", "workload_error"], **AIM)
     assert again.success, failure(again)
     assert bench.ledger.balance("people").spent_units == spent
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"mechanism": "jam_pgm"}, "jam_pgm learns from a public table, and there is none"),
-        ({"mechanism": MechanismSpec("gem_pub")}, "gem_pub learns from a public table"),
-        ({"domain": DomainSpec(identify="public")}, "nothing to identify the domain from"),
-    ],
-)
-def test_who_needs_one_says_so(bench: Bench, changes: dict[str, object], expected: str) -> None:
-    with pytest.raises(SpecificationError, match=expected):
-        bench.definitions(**(AIM | changes))

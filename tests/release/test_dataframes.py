@@ -458,20 +458,6 @@ def test_a_file_and_a_table_in_memory_are_two_sources() -> None:
         exact("priv.csv", evaluate="off", edition="2")
 
 
-@pytest.mark.slow
-def test_a_person_may_have_several_rows() -> None:
-    rows = PRIVATE.assign(person=np.arange(200) % 150)
-    given: dict[str, Any] = {"privacy_unit": "person", "max_rows": 2, "evaluate": "off"}
-    made = exact(rows, **given)
-
-    pd.testing.assert_frame_equal(exact(rows, **given).table, made.table)
-    # The key that chose the rows is not needed again, nor made.
-    (key,) = (made.folder / "restricted/row_limit").iterdir()
-    key.unlink()
-    pd.testing.assert_frame_equal(exact(rows, **given).table, made.table)
-    assert not key.exists()
-
-
 def test_whether_the_number_of_rows_changed_is_no_question_of_research() -> None:
     given: dict[str, Any] = {**RESEARCH, "folder": "research"}
     jam.synthesize(PRIVATE, PUBLIC, **given)
@@ -540,14 +526,6 @@ def test_verification_finds_and_never_raises() -> None:
     assert made.verify(public=7)[0].passed is False
 
 
-@pytest.mark.slow
-def test_without_a_public_table_the_mechanism_is_one_that_needs_none() -> None:
-    made = jam.synthesize(PRIVATE, epsilon=1.0, noise="numpy", degree=2, domain=DOMAIN)
-
-    assert made.transcript.mechanism == "aim"
-    assert len(made.table) == len(PRIVATE)
-
-
 def test_without_a_public_table_and_a_domain_nothing_is_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -576,8 +554,6 @@ def test_a_ledger_where_nothing_can_be_written_is_named() -> None:
         ({"ledger": None}, SpecificationError, r"give ledger='ledger.db' .* noise='numpy'"),
         ({"dataset": None}, SpecificationError, r"dataset='...'"),
         ({"epsilon": 2}, BudgetExceededError, "ledger grant --ledger"),
-        ({"private": PUBLIC}, SpecificationError, "The public table is the private table"),
-        ({"private": [1]}, SpecificationError, "is not a table: give a DataFrame"),
         ({"private": PRIVATE.drop(columns="sex")}, DomainError, "no column 'sex'"),
         ({"private": PRIVATE.iloc[:0]}, PrivateValuesError, "number of rows"),
         ({"private": pd.DataFrame()}, InputError, "no column 'age'"),
@@ -585,7 +561,6 @@ def test_a_ledger_where_nothing_can_be_written_is_named() -> None:
         ({"public": None}, SpecificationError, "there is none"),
         ({"public": PUBLIC.drop(columns="sex")}, DomainError, "'sex'"),
         ({"domain": "nothing.yaml"}, InputError, "nothing.yaml"),
-        ({"settings": {"round": 2}}, SpecificationError, "round"),
     ],
 )
 def test_mistakes_are_named_and_cost_nothing(
@@ -607,11 +582,6 @@ def test_types_that_are_mixed_tell_nothing() -> None:
     ]
     # It held the value.
     assert not list(Path("temporary").iterdir())
-
-
-def test_an_unknown_parameter_is_refused_by_python() -> None:
-    with pytest.raises(TypeError, match="epsilonn"):
-        exact(epsilonn=1)
 
 
 def test_every_option_of_a_release_is_one_of_python() -> None:

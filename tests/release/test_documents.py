@@ -64,18 +64,3 @@ def test_a_domain_that_fits_is_not_remarked_upon() -> None:
     made = release(table(2000, seed=0), DOMAIN)
     assert made.verdict.misfits == ()
     assert "does not fit" not in " ".join([*made.messages, *made.verdict.sentences])
-
-
-def test_a_public_table_that_the_domain_clips_is_said_so_in_the_verdict() -> None:
-    lighter = table(500, seed=1).assign(kg=lambda rows: rows["kg"] / 2.0)
-    made = jam.synthesize(
-        table(2000, seed=0),
-        lighter,
-        domain=DOMAIN,
-        epsilon=5.0,
-        degree=1,
-        mechanism="independent",
-        noise="numpy",
-    )
-    assert made.verdict.clipped == ("kg",)
-    assert "by share of the column: kg (" in made.verdict.headline

@@ -15,7 +15,6 @@ from jam_dagster.errors import (
     BudgetError,
     BudgetExceededError,
     DomainError,
-    PrivateStepError,
     PrivateValuesError,
 )
 from jam_dagster.mechanisms.loops.rows import release_rows
@@ -204,17 +203,6 @@ def public_of(spec: ReleaseSpec) -> Any:
     return public_codes(spec, public_records(spec), DOMAIN)
 
 
-def test_a_run_that_ended_is_found_again() -> None:
-    engine = research(specification())
-    private, public = engine.encode(DOMAIN), public_of(engine.spec)
-
-    first, again = engine.run(private, public)
-    second, free = engine.run(private, public)
-
-    assert (again, free) == (False, True)
-    assert second is first
-
-
 def test_the_release_is_reserved_before_the_table_is_opened_and_drawn_after(
     ledger: Ledger,
 ) -> None:
@@ -264,19 +252,6 @@ def test_a_failure_within_counts_as_an_attempt_and_quotes_nothing(ledger: Ledger
 
     assert "SECRET" not in str(caught.value)
     assert len(ledger.open_attempts("people")) == 1
-
-
-def test_a_library_s_error_is_replaced() -> None:
-    engine = research(specification())
-
-    with (
-        pytest.raises(PrivateStepError, match="reading failed") as caught,
-        engine.opened("reading"),
-    ):
-        raise KeyError("SECRET")
-
-    assert "SECRET" not in str(caught.value)
-    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_an_older_copy_of_the_ledger_pays_for_nothing(ledger: Ledger) -> None:

@@ -248,13 +248,6 @@ def test_without_a_public_table_the_default_is_the_one_that_needs_none(tmp_path:
     assert release_spec(file, mechanism="aim").mechanism.settings == {"rounds": 7}
 
 
-def test_a_setting_that_the_default_mechanism_lacks_is_refused_by_name(tmp_path: Path) -> None:
-    file = written(tmp_path, private="people.csv")
-
-    with pytest.raises(InputError, match=r"rounds is no setting of tilt; .* one of jam_pgm, aim"):
-        release_spec(file, settings={"rounds": "7"})
-
-
 def monthly(folder: Path) -> SynthesisRequest:
     path = written(
         folder,
@@ -311,11 +304,6 @@ def test_in_time_the_partitions_that_are_over_are_near() -> None:
 def test_a_day_has_one_spelling(name: str) -> None:
     assert PartitionsSpec.of("daily", "2026-01-01").holds("2026-01-01")
     assert not PartitionsSpec.of("daily", "2026-01-01").holds(name)
-
-
-def test_a_seed_with_exact_noise_is_refused_though_both_are_options(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"privacy\.seed goes with privacy\.noise numpy only"):
-        release_spec(written(tmp_path, private="p.csv"), noise="exact", seed=3)
 
 
 def test_a_release_is_reported_unless_not_wanted() -> None:

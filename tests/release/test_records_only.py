@@ -136,20 +136,6 @@ def test_an_evaluation_is_charged_before_it_says_whether_values_fit(
     assert [event.step for event in ledger.events() if event.kind == Kind.CHARGED] == steps
 
 
-def test_an_evaluation_of_values_that_fit_is_measured(ledger: Ledger) -> None:  # noqa: F811
-    spec = prior(noise="exact", epsilon=0.9, evaluate="private")
-    engine = charged(spec, ledger, RememberingPlace())
-    engine.reserve()
-    public = public_of(spec)
-    counted = engine.private_side(DOMAIN)
-    run, _ = engine.run(counted, public)
-    errors = engine.evaluate(
-        run, counted, next(release_rows(run.model, run.transcript)).codes, public
-    )
-    assert errors.synthetic is not None
-    assert errors.call is not None
-
-
 # A whole release, from files.
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from jam_dagster.errors import InputError, SourceBindingError
 from jam_dagster.evaluation.workload_error import MEANS_STEP
-from jam_dagster.mechanisms.loops import rows
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import EVALUATION
@@ -86,20 +85,6 @@ def test_a_repeat_opens_nothing_and_makes_the_same(
     assert before == (1, 0)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == files
     assert "If the private table has changed since, raise privacy.edition" in said[0]
-
-
-def test_a_repeat_of_a_table_in_chunks_opens_nothing(
-    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows, "MOST_AT_ONCE", 150)
-    monkeypatch.setattr(rows, "CHUNK_ROWS", 150)
-    _, errors = draw(engine(tmp_path, ledger), tmp_path)
-    made = (tmp_path / "table.parquet").read_bytes()
-    drawn, repeated = draw(engine(tmp_path, ledger, private=OUTSIDE), tmp_path)
-    assert drawn.repeated
-    assert repeated == errors
-    assert (tmp_path / "table.parquet").read_bytes() == made
-    assert attempts(ledger) == (1, 0)
 
 
 def lost(release: Engine) -> None:
@@ -213,14 +198,6 @@ def test_a_repeat_that_is_refused_for_its_number_of_records_binds_nothing(
     drawn, _ = draw(reading("moved.csv", 200), tmp_path)
     assert drawn.repeated
     assert ledger.events()[-1].source
-
-
-def test_another_public_table_is_refused(tmp_path: Path, ledger: Ledger) -> None:
-    draw(engine(tmp_path, ledger), tmp_path)
-    other = engine(tmp_path, ledger, public=FrameSource(table(51, 2), "survey"))
-    with pytest.raises(InputError, match="with another public table"):
-        draw(other, tmp_path)
-    assert attempts(ledger) == (1, 0)
 
 
 @pytest.mark.parametrize("name", ["epsilon", "rho_spent", "model"])

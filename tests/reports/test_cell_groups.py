@@ -54,8 +54,3 @@ def test_other_is_in_no_range_of_an_order() -> None:
     assert [one.label for one in groups][-2:] == ["J to Z", "other"]
     assert groups[-1].codes == (0,)
     assert sorted(code for one in groups for code in one.codes) == list(range(21))
-
-
-def test_the_rarest_of_many_categories_without_an_order_are_one_group() -> None:
-    town = CategoricalAttribute("town", GRADES)
-    assert labels(town, list(range(20)), 4) == ["K", "L", "Z", "(17 others)"]

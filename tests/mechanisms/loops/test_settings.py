@@ -5,18 +5,15 @@ from typing import Any
 
 import pytest
 
-from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import (
     MECHANISMS,
     Aim,
-    FittedModel,
     JamPgm,
-    load_model,
     make_mechanism,
     mechanism_class,
 )
 from jam_dagster.mechanisms.loops.settings import settings_of
-from jam_dagster.tables import Domain
 
 
 def test_the_default_is_the_papers() -> None:
@@ -65,18 +62,3 @@ def test_what_is_wrong_is_named(name: str, settings: dict[str, Any], expected: s
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         JamPgm().rounds = 3  # type: ignore[misc]
-
-
-def test_models_are_read_by_their_kind(tmp_path: Any) -> None:
-    domain = Domain.from_sizes({"a": 2, "b": 3})
-    FittedModel.uniform(domain, 6.0).save(tmp_path)
-    read = load_model(tmp_path)
-    assert isinstance(read, FittedModel)
-    assert read.marginal(("a",)).tolist() == [3.0, 3.0]
-    description = tmp_path / "model.json"
-    description.write_text(description.read_text().replace("{", '{"kind": "crystal",', 1))
-    with pytest.raises(InputError, match="or of an unknown kind"):
-        load_model(tmp_path)
-    description.unlink()
-    with pytest.raises(InputError, match=r"no model\.json"):
-        load_model(tmp_path)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from jam_dagster.errors import DomainError, InputError
-from jam_dagster.mechanisms import load_model
+from jam_dagster.errors import InputError
 from jam_dagster.models.bayesian import model as module
 from jam_dagster.models.bayesian.model import BayesianNetwork
 from jam_dagster.tables import Domain
@@ -124,18 +121,6 @@ def test_values_without_probability_are_not_sampled() -> None:
     np.testing.assert_allclose(model.marginal(("a", "b")) * 300.0, found)
 
 
-def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
-    model = network()
-    model.save(tmp_path)
-    loaded = load_model(tmp_path)
-    assert isinstance(loaded, BayesianNetwork)
-    assert list(loaded.conditionals) == list(model.conditionals)
-    np.testing.assert_array_equal(loaded.marginal(("a", "d")), model.marginal(("a", "d")))
-    assert "BayesianNetwork(3 tables" in repr(loaded)
-    assert "Bayesian network" in loaded._repr_html_()
-    assert loaded.size_mb == (3 + 6 + 12) * 8 / 2**20
-
-
 @pytest.mark.parametrize(
     ("conditionals", "why"),
     [
@@ -153,14 +138,3 @@ def test_what_is_no_network_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=why):
         BayesianNetwork(DOMAIN, 1.0, conditionals)
-
-
-def test_impossible_combinations_are_refused() -> None:
-    domain = Domain.from_dict(
-        {
-            "attributes": {"a": {"values": ["x", "y"]}, "b": {"values": ["x", "y"]}},
-            "impossible": [{"a": "x", "b": "y"}],
-        }
-    )
-    with pytest.raises(DomainError, match="impossible combinations of a x b"):
-        BayesianNetwork(domain, 1.0, {})

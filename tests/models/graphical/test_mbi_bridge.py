@@ -21,23 +21,6 @@ def exact(table, *cliques):
     ]
 
 
-def test_no_measurement_gives_the_uniform_model(domain):
-    model = estimate(domain, [], 12, iterations=50)
-    np.testing.assert_allclose(model.marginal(("a", "b")), 2)
-
-
-@pytest.mark.slow
-def test_impossible_combinations_stay_zero_whatever_is_measured(domain, private):
-    constrained = Domain(
-        domain.attributes, impossible=(ImpossibleCombination(("a", "c"), ((0,), (0,))),)
-    )
-    model = estimate(
-        constrained, exact(private, ("a", "b"), ("b", "c")), private.records, iterations=300
-    )
-    assert model.marginal(("a", "c"))[0, 0] == 0
-    assert model.marginal(("a", "c")).sum() == pytest.approx(private.records)
-
-
 @pytest.mark.slow
 def test_warm_start_goes_on_where_the_last_fit_stopped(domain, private):
     measurements = exact(private, ("a", "b"))

@@ -153,23 +153,6 @@ def test_cells_without_records_neither_stall_the_fit_nor_drive_potentials_off(do
     assert np.ptp(model.potentials["a", "b"]) < 100
 
 
-FIT = """
-import numpy as np
-from jam_dagster.mechanisms import Measurement
-from jam_dagster.models.graphical.fit import make_estimator
-from jam_dagster.tables import Domain
-domain = Domain.from_sizes({"income": 3, "age": 4, "sex": 2, "race": 3})
-rng = np.random.default_rng(0)
-estimator = make_estimator("accelerated", domain, 600, iterations=100, tolerance=0.1)
-for i, c in enumerate([("income", "age"), ("age", "sex"), ("sex", "race"), ("income", "sex")]):
-    values = rng.normal(50, 10, [domain.sizes[a] for a in c])
-    estimator.add(Measurement(c, "private", values, 1.0, i))
-print(estimator.model.marginal(domain.names).tobytes().hex())
-import sys
-assert not {"jax", "mbi"} & set(sys.modules)
-"""
-
-
 @pytest.mark.parametrize(
     ("settings_", "named"),
     [

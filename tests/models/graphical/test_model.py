@@ -23,10 +23,6 @@ def test_marginals_sum_to_the_total_and_follow_the_order_asked(model):
     np.testing.assert_allclose(model.marginal(("b",)), joint.sum(axis=(0, 2)))
 
 
-def test_uniform_model_spreads_evenly(domain):
-    np.testing.assert_allclose(FittedModel.uniform(domain, 12).marginal(("a", "b")), 2)
-
-
 @pytest.mark.parametrize("names", [("a", "z"), ("a", "a")])
 def test_bad_attributes_are_named(model, names):
     with pytest.raises(InputError, match=names[1]):

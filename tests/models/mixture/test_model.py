@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jam_dagster.errors import DomainError, InputError
-from jam_dagster.mechanisms import load_model
+from jam_dagster.errors import InputError
 from jam_dagster.models.mixture.answers import expected, pulled_back
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.tables import Domain, Workload
@@ -100,18 +99,6 @@ def test_what_has_no_probability_is_never_sampled() -> None:
     assert set(mixture.sample(5000, np.random.default_rng(0)).columns[0]) == {1, 2}
 
 
-def test_what_is_saved_is_loaded(mixture: ProductMixture, tmp_path) -> None:
-    mixture.save(tmp_path)
-    loaded = load_model(tmp_path)
-    assert isinstance(loaded, ProductMixture)
-    assert (loaded.cliques, loaded.total) == (mixture.cliques, mixture.total)
-    for one, other in zip(loaded.tables, mixture.tables, strict=True):
-        np.testing.assert_array_equal(one, other)
-    (tmp_path / "tables.npz").write_bytes(b"torn")
-    with pytest.raises(InputError, match="damaged"):
-        load_model(tmp_path)
-
-
 def test_what_is_no_mixture_is_refused(mixture: ProductMixture) -> None:
     with pytest.raises(InputError, match="a distribution"):
         ProductMixture(mixture.domain, 1.0, tuple(2 * table for table in mixture.tables))
@@ -123,15 +110,3 @@ def test_what_is_no_mixture_is_refused(mixture: ProductMixture) -> None:
         mixture.marginal(("z",))
     with pytest.raises(InputError, match="at least 1"):
         mixture.sample(0, np.random.default_rng(0))
-
-
-def test_impossible_combinations_are_refused() -> None:
-    domain = Domain.from_dict(
-        {
-            "attributes": {"a": {"values": [0, 1]}, "b": {"values": [0, 1]}},
-            "impossible": [{"a": [0], "b": [0]}],
-        }
-    )
-    even = np.full((1, 2), 0.5)
-    with pytest.raises(DomainError, match="jam_pgm or aim"):
-        ProductMixture(domain, 1.0, (even, even))

@@ -52,17 +52,6 @@ def test_one_row_can_be_sampled():
         model().sample(0, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_a_stored_model_is_the_same(share, tmp_path):
-    made = model(share)
-    made.save(tmp_path)
-    read = load_model(tmp_path)
-    assert isinstance(read, TiltedModel)
-    assert (read.cliques, read.share, read.total) == (made.cliques, share, 500.0)
-    for clique in Workload.all_k_way(DOMAIN, 2).cliques:
-        np.testing.assert_array_equal(read.marginal(clique), made.marginal(clique))
-
-
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_is_a_probability(share):
     with pytest.raises(InputError, match="from 0 to 1"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -129,17 +127,6 @@ def test_a_stored_model_is_the_same_bit_for_bit(domain, weighted, whole, tmp_pat
             assert read.marginal(clique).tobytes() == weighted.marginal(clique).tobytes()
     one, other = (model.sample(50, np.random.default_rng(1)) for model in (read, weighted))
     assert [c.tolist() for c in one.columns] == [c.tolist() for c in other.columns]
-
-
-def rewritten(folder, **changes):
-    path = folder / "model.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def arrays(folder, **changes):
-    with np.load(folder / "potentials.npz") as stored:
-        held = dict(stored) | changes
-    np.savez(folder / "potentials.npz", **{k: v for k, v in held.items() if v is not None})
 
 
 def test_a_domain_that_is_too_large_is_refused_with_the_remedy():

@@ -15,7 +15,6 @@ from tests.budgets import FIXED, PUBLIC_N
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     GIVEN,
-    UP_TO_SYNTHETIC,
     Bench,
     check_of,
     failure,
@@ -125,16 +124,6 @@ def test_a_budget_that_runs_out_warns_and_then_refuses_and_a_sensor_tells_each_o
     # Made again, January is free: that is no news.
     assert months.run(JANUARY, BUDGET).success
     assert alerts.tick() == []
-
-
-@pytest.mark.slow
-def test_a_refusal_by_the_step_of_the_private_table_cancels_the_run_too(bench: Bench) -> None:
-    assert bench.run(GIVEN).success
-    result = bench.run(UP_TO_SYNTHETIC[-1:], privacy=PrivacySpec(epsilon=50.0))
-    assert not result.success
-    run = bench.instance.get_run_by_id(result.run_id)
-    assert run is not None
-    assert run.status is dg.DagsterRunStatus.CANCELED
 
 
 def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:

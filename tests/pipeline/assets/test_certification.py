@@ -77,22 +77,6 @@ def test_research_is_certified_as_not_releasable(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_withdrawn_certificate_made_again_fails_its_check(drawn: Bench) -> None:
-    assert drawn.run(["release_certificate"]).success
-    certificate = Certificate.load(folder(drawn))
-    drawn.ledger.withdraw(certificate.key, certificate.digest, reason="a wrong public table")
-    assert [name for name, _ in failed(folder(drawn), drawn)] == ["the withdrawals"]
-
-    again = drawn.run(["release_certificate"])
-
-    # The check blocks nothing that was made before; it says that the table may not leave.
-    check = releasable(again)
-    assert not check.passed
-    assert "a wrong public table" in str(check.description)
-    assert not Certificate.load(folder(drawn)).releasable
-
-
-@pytest.mark.slow
 def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
-import sqlalchemy as sa
 from upath import UPath
 
 from jam_dagster.errors import BudgetError
@@ -20,8 +19,8 @@ from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.privacy import Kind
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.release import EvaluationSpec
-from jam_dagster.tables import Domain, SqlSource
-from tests.budgets import FIXED, grant_as_refused
+from jam_dagster.tables import Domain
+from tests.budgets import FIXED
 from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, told
 
 OFF = EvaluationSpec(mode="off")
@@ -83,18 +82,6 @@ def test_no_part_of_the_step_runs_without_the_rest(bench: Bench, part: str) -> N
     name = "jam_pgm" if part == "mechanism_run" else part
     with pytest.raises(dg.DagsterInvalidSubsetError, match="does not support subsetting"):
         job.get_subset(asset_selection={dg.AssetKey(["people", name])})
-
-
-@pytest.mark.slow
-def test_no_row_or_code_of_the_private_table_is_stored(bench: Bench) -> None:
-    result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
-    assert result.success, failure(result)
-    shown = told(result)
-    for name in ("private_records", "private_discretized"):
-        assert "dagster/column_schema" in shown[name]
-        assert "dagster/row_count" not in shown[name]
-        assert not [*bench.releases.rglob(f"{name}*"), *bench.closed.rglob(f"{name}*")]
-    assert not [path for path in bench.closed.rglob("*") if path.suffix == ".parquet"]
 
 
 def events_of(result: dg.ExecuteInProcessResult, bench: Bench) -> str:
@@ -169,26 +156,6 @@ def test_a_release_that_has_ended_is_made_again_without_its_private_table(bench:
     assert shown["jam_pgm"]["made_again"]
     for name in ("synthetic_records", "workload_error"):
         assert shown[name] == told(first)[name]
-
-
-@pytest.mark.slow
-def test_what_counted_a_table_of_a_database_is_told(bench: Bench) -> None:
-    url = f"sqlite:///{bench.home / 'people.sqlite'}"
-    engine = sa.create_engine(url)
-    people(600, seed=1).to_sql("people", engine, index=False)
-    engine.dispose()
-    asked = {"private": SqlSource(url, "select * from people"), "evaluation": OFF}
-    # A query can select whom it likes, and so its number of records is the officer's to publish.
-    refused = failure(bench.run(UP_TO_SYNTHETIC, **asked))
-    assert "its query or asset selects" in refused
-    assert attempts(bench) == (0, 0)
-    (message,) = re.findall(r"SourceBindingError: (.*)", refused)
-    grant_as_refused(bench.ledger, message)
-    result = bench.run(UP_TO_SYNTHETIC, **asked)
-    assert result.success, failure(result)
-    assert told(result)["private_records"]["counted_by"] == "rows"
-    (described,) = bench.releases.rglob("release.json")
-    assert json.loads(described.read_text())["counted_by"] == "rows"
 
 
 @pytest.mark.slow

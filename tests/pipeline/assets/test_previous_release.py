@@ -321,24 +321,6 @@ def test_a_table_of_another_run_is_no_release(january: Months) -> None:
 
 
 @pytest.mark.slow
-def test_values_that_were_put_into_a_release_do_not_become_public(january: Months) -> None:
-    table = january.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
-    frame = pd.read_parquet(table)
-    marked = frame.attrs
-    for changed in (frame.assign(sex="M"), frame.iloc[1:], frame.assign(town="SENTINEL")):
-        changed.attrs = marked
-        changed.to_parquet(table)
-        refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
-        assert "people/synthetic_records in the store of releases is not what its step" in refused
-        assert "SENTINEL" not in refused
-    spent = january.bench.events()
-    assert january.run(JANUARY, ["synthetic_records"]).success
-    assert january.bench.events() == spent
-    result = january.run(FEBRUARY, UP_TO_SYNTHETIC)
-    assert result.success, failure(result)
-
-
-@pytest.mark.slow
 def test_invented_outcomes_of_the_release_before_are_refused(
     months: Months, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -545,26 +527,6 @@ def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Mont
     assert january.run(JANUARY, UP_TO_SYNTHETIC, privacy=second).success
     assert "is not made of its public table" in failure(january.run(FEBRUARY, ["jam_pgm"]))
     assert january.run(FEBRUARY, ["public_discretized", "jam_pgm"]).success
-
-
-@pytest.mark.slow
-def test_a_release_that_another_ledger_was_charged_for_is_refused(january: Months) -> None:
-    for path in january.bench.home.glob("ledger.sqlite*"):
-        path.unlink()
-    refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
-    assert "ledger" in refused
-    assert not [one for one in january.bench.events() if one.key is not None]
-
-
-@pytest.mark.slow
-def test_a_run_of_another_partition_is_no_release(february: Months) -> None:
-    folder = february.bench.releases / "people"
-    shutil.rmtree(folder / "jam_pgm" / f"{FEBRUARY}.run")
-    shutil.copytree(folder / "jam_pgm" / f"{JANUARY}.run", folder / "jam_pgm" / f"{FEBRUARY}.run")
-    tables = folder / "synthetic_records"
-    shutil.copy(tables / f"{JANUARY}.parquet", tables / f"{FEBRUARY}.parquet")
-    february.bench.vouch(f"jam_pgm/{FEBRUARY}.run", f"synthetic_records/{FEBRUARY}.parquet")
-    assert "do not match its last run" in failure(february.run(MARCH, UP_TO_SYNTHETIC))
 
 
 @pytest.mark.slow

@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import DatasetBudget, check_definitions
+from jam_dagster.pipeline import check_definitions
 from jam_dagster.release import EvaluationSpec, PrivacySpec
 from jam_dagster.tables import AssetSource, source_from_config
-from tests.budgets import FIXED
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     GIVEN,
@@ -132,15 +131,6 @@ def test_the_lineage_shows_where_tables_come_from(project: Project) -> None:
     (event,) = result.get_asset_materialization_events()
     lineage = event.materialization.metadata["dagster/column_lineage"].value
     assert lineage.deps_by_column["sex"] == [dg.TableColumnDep(SURVEY, "sex")]
-
-
-@pytest.mark.slow
-def test_what_does_not_fit_the_budget_is_not_opened(project: Project) -> None:
-    project.materialize(PEOPLE, SURVEY)
-    project.bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED)
-    for selection in (UP_TO_SYNTHETIC, [*GIVEN, "private_records"]):
-        assert "BudgetExceededError" in failure(project.run(selection))
-    assert "warehouse/people" not in dict(project.warehouse.given)
 
 
 @pytest.mark.slow

@@ -1,20 +1,16 @@
 """What earlier runs left in the store is never combined with another release's configuration."""
 
 import json
-from typing import Any
 
 import dagster as dg
 import pandas as pd
 import pytest
 from upath import UPath
 
-from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.pipeline.storage.formats import TableFormat
-from jam_dagster.privacy import DirectoryStore
 from jam_dagster.release import EvaluationSpec, PrivacySpec
 from jam_dagster.tables import Domain
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, check_of, failure, told
-from tests.pipeline.test_build import synthetic
 
 # One worker draws the release that all of them begin with.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("drawn")]
@@ -57,11 +53,6 @@ def test_checks_judge_no_table_of_another_release(drawn: Bench) -> None:
         assert not done.get_asset_check_evaluations()
 
 
-def test_report_states_the_guarantee_that_was_paid_for(drawn: Bench) -> None:
-    assert drawn.run(["release_report"]).success
-    assert "&epsilon; = 2" in page(drawn) or "ε = 2" in page(drawn)
-
-
 def test_report_tells_nothing_of_a_table_from_another_run(drawn: Bench) -> None:
     path = drawn.releases / "people" / "synthetic_records.parquet"
     table = pd.read_parquet(path)
@@ -79,25 +70,6 @@ def test_error_of_another_run_is_not_reported(drawn: Bench) -> None:
     drawn.vouch("workload_error.json")
     message = failure(drawn.run(["release_report"], evaluation=PRIVATE))
     assert "workload_error of release people belong to another run" in message
-
-
-def test_release_says_whether_it_was_made_again(
-    bench: Bench, capfd: pytest.CaptureFixture[str]
-) -> None:
-    first = bench.run(UP_TO_SYNTHETIC)
-    assert told(first)["jam_pgm"]["made_again"] is False
-    private = pd.read_csv(bench.private)
-    private.assign(sex="F").to_csv(bench.private, index=False)
-    table = synthetic(bench)
-    again = bench.run(UP_TO_SYNTHETIC)
-    assert told(again)["jam_pgm"]["made_again"] is True
-    pd.testing.assert_frame_equal(synthetic(bench), table)
-    output = [
-        record.user_message
-        for record in bench.instance.all_logs(again.run_id)
-        if record.step_key == "people__release"
-    ]
-    assert any("raise privacy.edition" in one for one in output)
 
 
 @pytest.mark.parametrize(
@@ -154,27 +126,6 @@ def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
     assert "unknown" in (check.description or "")
     assert "mean error" not in page(bench)
     assert bench.ledger.balance("people").reserved == 0
-
-
-def test_report_is_made_when_the_evaluation_was_lost(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put = DirectoryStore.put
-
-    def loses(self: DirectoryStore, step: str, outcome: Any) -> None:
-        if step == MEANS_STEP:
-            raise OSError
-        put(self, step, outcome)
-
-    monkeypatch.setattr(DirectoryStore, "put", loses)
-    lost = bench.run(UP_TO_SYNTHETIC, evaluation=PRIVATE)
-    assert not lost.success
-    # What was paid for is there.
-    made = {event.asset_key.path[-1] for event in lost.get_asset_materialization_events()}
-    assert made == {*UP_TO_SYNTHETIC}
-    assert len(synthetic(bench)) == 600
-    monkeypatch.setattr(DirectoryStore, "put", put)
-    assert_release_ends_without_errors(bench, 0.2 * 0.0561305)
 
 
 def test_report_is_made_when_an_operator_closed_the_evaluation(bench: Bench) -> None:

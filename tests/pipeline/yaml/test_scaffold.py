@@ -206,12 +206,6 @@ def test_tables_may_be_sources_in_json(project: Path) -> None:
     assert given["private"] == {"csv": "../../people.csv", "multiline": True}
 
 
-def test_the_private_table_is_not_opened(project: Path) -> None:
-    (project / "people.csv").unlink()
-    path = scaffold(project, "mine", public="survey.csv", private="people.csv")
-    assert attributes(path)["private"] == "../../people.csv"
-
-
 def test_without_tables_it_is_of_the_demo(project: Path, loaded: Loaded) -> None:
     made, _ = loaded(scaffold(project, "my-first"))
     assert made.release == "my_first"

@@ -205,17 +205,19 @@ def forge(ledger: Ledger, kind: Kind, **said):
         append(connection, kind, **said)
 
 
-def reservation(shares=SHARES, key=KEY, **said):
-    (units,) = {int(1e15 * sum(shares.values()))}
-    return {**key_fields(key), "share": "mechanism", "units": units, **said}
+RESERVATION = {
+    **key_fields(KEY),
+    "share": "mechanism",
+    "units": int(1e15 * sum(SHARES.values())),
+}
 
 
 @pytest.mark.parametrize(
     ("forged", "fault"),
     [
-        ([(Kind.RESERVED, reservation())], "for a release that is not approved"),
+        ([(Kind.RESERVED, RESERVATION)], "for a release that is not approved"),
         (
-            [(Kind.APPROVED, {**key_fields(KEY), "units": 5}), (Kind.RESERVED, reservation())],
+            [(Kind.APPROVED, {**key_fields(KEY), "units": 5}), (Kind.RESERVED, RESERVATION)],
             "asks for more than was approved",
         ),
         ([(Kind.APPROVED, {"dataset": "people"})], "names no release"),
@@ -224,7 +226,7 @@ def reservation(shares=SHARES, key=KEY, **said):
         (
             [
                 (Kind.APPROVED, key_fields(KEY)),
-                (Kind.RESERVED, reservation()),
+                (Kind.RESERVED, RESERVATION),
                 (Kind.APPROVAL_WITHDRAWN, key_fields(KEY)),
             ],
             "that had reserved",

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
-import socket
-import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -402,78 +398,3 @@ def test_a_schema_that_another_role_made_first_is_not_filled(
     finally:
         postgres.execute("DROP OWNED BY officer CASCADE", database)
         postgres.execute("DROP ROLE officer")
-
-
-# --- a connection that is cut in mid-commit
-
-
-class Cutter:
-    """Stands before a server, and cuts a connection once the server has answered a commit."""
-
-    def __init__(self, folder: Path, server: Path) -> None:
-        self.folder = folder
-        self.cuts = 0
-        self.cutting = False
-        self._server = str(server / ".s.PGSQL.5432")
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(folder / ".s.PGSQL.5432"))
-        self._listening.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listening.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        server = socket.socket(socket.AF_UNIX)
-        server.connect(self._server)
-        committing = threading.Event()
-
-        def back() -> None:
-            with contextlib.suppress(OSError):
-                while data := server.recv(65536):
-                    if committing.is_set():
-                        self.cuts += 1
-                        break
-                    client.sendall(data)
-                client.shutdown(socket.SHUT_RDWR)
-
-        threading.Thread(target=back, daemon=True).start()
-        with contextlib.suppress(OSError):
-            while data := client.recv(65536):
-                if self.cutting and re.search(rb"\bCOMMIT\b", data):
-                    committing.set()
-                server.sendall(data)
-            server.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        self._listening.close()
-
-
-@pytest.fixture
-def cutter(postgres: PostgresServer) -> Iterator[Cutter]:
-    # A socket's path may have a hundred characters, fewer than pytest's folders.
-    with tempfile.TemporaryDirectory(prefix="jam-cut-") as folder:
-        made = Cutter(Path(folder), postgres.folder)
-        yield made
-        made.close()
-
-
-def test_a_commit_whose_answer_is_lost_counts_as_spent(
-    ledger: Ledger, database: str, cutter: Cutter
-) -> None:
-    release = ledger.open_release(KEY, SHARES)
-    through = Ledger(f"postgresql://tester@/{database}?host={cutter.folder}")
-    account = through.open_release(KEY, SHARES).account("mechanism")
-    cutter.cutting = True
-    with pytest.raises(BudgetError, match=r"may have been recorded.*counts as spent if it was"):
-        account.charge("a", 0.0005)
-    cutter.cutting = False
-    assert cutter.cuts == 1
-    # It was: the draw was not made, and is not paid for twice.
-    assert release.account("mechanism").charged("a") == pytest.approx(0.0005)
-    with pytest.raises(BudgetError, match="already paid"):
-        account.charge("a", 0.0005)
-    ledger.verify()

@@ -114,13 +114,6 @@ def test_failures_close_the_dataset_until_they_are_acknowledged(
     assert (ledger.events(), ledger.verify().head) == before
 
 
-def test_another_dataset_stays_open(ledger: Ledger, key: ReleaseKey) -> None:
-    ledger.grant("places", epsilon=1.0, delta=1e-9)
-    fail(ledger, key, times=3)
-    with ledger.attempt(ReleaseKey("places", "yearly", "d1gest")):
-        pass
-
-
 def test_attempts_that_run_count(ledger: Ledger, key: ReleaseKey) -> None:
     with ExitStack() as running:
         for _ in range(3):

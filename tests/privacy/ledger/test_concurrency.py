@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -186,24 +184,3 @@ def test_whatever_officers_and_runs_do_at_once_the_journal_adds_up(url, together
     assert {Kind.CHARGED, Kind.CLOSED, Kind.WITHDRAWN, Kind.BOUND, Kind.COUNTED} <= kinds
     ledger.verify()
     assert ledger.balance("any").remaining_units >= 0
-
-
-def charge_and_die(url):
-    account = Ledger(url).open_release(ReleaseKey("killed", "killed", "x"), {"all": 0.001})
-    account.account("all").charge("step", 0.0004)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_a_charge_outlives_a_kill(url):
-    ledger = Ledger(url)
-    ledger.grant("killed", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
-    process = multiprocessing.get_context("spawn").Process(target=charge_and_die, args=(url,))
-    process.start()
-    process.join(60)
-    assert process.exitcode == -signal.SIGKILL
-    account = ledger.releases("killed")[0].account("all")
-    assert account.charged("step") == pytest.approx(0.0004)
-    assert account.remaining == pytest.approx(0.0006)
-    account.charge("next", account.remaining)
-    ledger.verify()

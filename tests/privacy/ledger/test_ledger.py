@@ -87,10 +87,6 @@ def test_shares_of_any_size_open_their_release_again(ledger, rho):
     assert account.spent <= account.reserved
 
 
-def test_a_key_that_was_never_opened(ledger, key):
-    assert ledger.release(key) is None
-
-
 @pytest.mark.parametrize(
     "change", [{"partition": "2026-11"}, {"edition": "2"}, {"specification": "other"}]
 )
@@ -137,11 +133,6 @@ def test_the_refusal_of_a_changed_specification_says_so(ledger, key):
 def test_check_says_yes_and_writes_nothing(ledger, key):
     ledger.check(key, SHARES)
     assert kinds(ledger) == ["granted"]
-
-
-def test_what_was_returned_can_be_reserved_again(ledger, key):
-    ledger.open_release(key, {"mechanism": 0.014}).close("cancelled")
-    ledger.open_release(ReleaseKey("people", "next", "x"), {"mechanism": 0.014})
 
 
 def test_a_release_closes_with_its_last_share(ledger, key):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -233,21 +229,6 @@ def _verify_dying_at(place, die):
         return die() if self.location == Ledger(place).location else verify(self)
 
     return dying
-
-
-@pytest.mark.slow
-def test_a_killed_process_leaves_what_the_same_command_finishes(ledger, places):
-    code = (
-        "import os, signal\n"
-        "from jam_dagster.privacy import Ledger\n"
-        "from jam_dagster.privacy.ledger import move as ledger_move\n"
-        "ledger_move._check = lambda *held: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"Ledger({places[0]!r}).move({places[1]!r})\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    ledger.move(places[1])
-    assert Ledger(places[1]).verify().events == len(ledger.events()) + 1
 
 
 def test_another_destination_is_refused_and_not_made(ledger, places, tmp_path):

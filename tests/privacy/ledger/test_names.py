@@ -257,23 +257,6 @@ def test_descriptors_do_not_pile_up(ledger, path):
     assert not file_locks._uses
 
 
-GRANT = """
-import sys
-from jam_dagster.privacy import Ledger
-print("ready", flush=True)
-sys.stdin.readline()
-Ledger(sys.argv[1]).grant(sys.argv[2], epsilon=1.0, delta=1e-9)
-"""
-
-
-@pytest.mark.slow
-def test_processes_that_make_a_ledger_at_once_refuse_none(path):
-    """The file never has two names, not even while it is made."""
-    at_once(GRANT, *((str(path), f"people-{number}") for number in range(4)))
-    assert len(Ledger(path).datasets()) == 4
-    assert os.listdir(path.parent) == [path.name]
-
-
 def test_while_it_is_made_a_ledger_has_one_name(path, monkeypatch):
     counts = []
     real = ledger_file._sync_folder

@@ -11,7 +11,7 @@ import pytest
 from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger import postgres as ledger_server
-from jam_dagster.privacy.ledger.journal import append, append_after
+from jam_dagster.privacy.ledger.journal import append
 from tests.postgres import running_server
 
 KEY = ReleaseKey("people", "yearly", "x")
@@ -135,34 +135,6 @@ def test_a_database_that_is_not_there(postgres):
 def test_a_url_without_a_database():
     with pytest.raises(SpecificationError, match="names no database"):
         Ledger("postgresql://me@host")
-
-
-def backend_of(url):
-    """Kill every other session of a database; return how many there were."""
-    with psycopg.connect(url, autocommit=True) as raw:
-        cursor = raw.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        return cursor.rowcount
-
-
-@pytest.mark.slow
-def test_a_session_killed_before_its_commit_charges_nothing(ledger, url, monkeypatch):
-    account = ledger.open_release(KEY, SHARES).account("mechanism")
-    write = append_after
-
-    def killed(connection, *arguments, **said):
-        write(connection, *arguments, **said)
-        assert backend_of(url) == 1
-        return write(connection, *arguments, **said)
-
-    monkeypatch.setattr("jam_dagster.privacy.ledger.reservation.append_after", killed)
-    with pytest.raises(BudgetError, match="cut off by its server"):
-        account.charge("a", 0.0005)
-    monkeypatch.undo()
-    assert account.charged("a") is None
-    account.charge("a", 0.0005)
 
 
 @pytest.mark.slow
