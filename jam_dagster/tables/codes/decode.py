@@ -46,7 +46,8 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
     for attribute in domain.attributes:
         codes = codes_of[attribute.name]
         if not isinstance(attribute, BinnedAttribute):
-            columns[attribute.name] = attribute.column_of(codes, codes == attribute.null_code)
+            points = attribute.points_of(codes, rng)
+            columns[attribute.name] = attribute.column_of(points, codes == attribute.null_code)
             continue
         numbers = draw_codes(attribute, codes, rng)
         if attribute.hour_from is not None:

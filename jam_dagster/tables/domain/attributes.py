@@ -83,6 +83,9 @@ class Attribute(ABC):
     binned: ClassVar[bool] = False
     """Whether cells are bins of numbers in an order."""
 
+    drawn: ClassVar[bool] = False
+    """Whether a cell holds several listed values, of which decoding draws one."""
+
     dated: ClassVar[bool] = False
     """Whether `shift` moves the values of a public table."""
 
@@ -242,9 +245,13 @@ class Attribute(ABC):
         synthetic table must not, or it could not find them.
         """
 
+    def points_of(self, codes: npt.NDArray[Any], rng: np.random.Generator) -> npt.NDArray[Any]:
+        """Return what `column_of` decodes of codes: these, or what was drawn in each cell."""
+        return codes
+
     @abstractmethod
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
-        """Return the values of codes, or of what was drawn in bins, missing where `null` is."""
+        """Return the values of codes, or of what was drawn in cells, missing where `null` is."""
 
     @abstractmethod
     def refused_as(self, kind: Kind) -> str | None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,7 @@ class CategoricalAttribute(Attribute):
     values: tuple[Value, ...]
     other: Value | None = None
 
-    keys = ("values", "other", "nullable", "unreadable", "dtype")
+    keys: ClassVar[tuple[str, ...]] = ("values", "other", "nullable", "unreadable", "dtype")
     unread_remedy = "list_values"
 
     def __post_init__(self) -> None:
@@ -271,9 +271,9 @@ class CategoricalAttribute(Attribute):
 
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         dtype = dtype_of(str(self.dtype))
-        values: Any = [*self.values, *([None] if self.nullable else [])]
+        values: Any = [*self.listed, *([None] if self.nullable else [])]
         if dtype == "category":
-            dtype = pd.CategoricalDtype(list(self.values), self.ordered)
+            dtype = pd.CategoricalDtype(list(self.listed), self.ordered)
         taken: Any = pd.array(values, dtype=dtype).take(points.astype(np.intp))
         column: pd.Series[Any] = pd.Series(taken, dtype=dtype)
         return column

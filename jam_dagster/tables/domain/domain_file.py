@@ -8,6 +8,7 @@
       hours: {bounds: [0, 60], bins: 12, nullable: true, unreadable: missing}
       income: {edges: [0, 10000, 25000, 100000], decimals: 2, nullable: true}
       workclass: {values: [Private, State-gov, other], other: other, nullable: true}
+      postcode: {prefix: 3, weights: {"10001": 310, "10002": 95}, other: other}
     impossible:                          # each entry: what cannot occur together
       - {age: {below: 15}, marital-status: [Married, Widowed]}
       - {employed: [no, null], income: {from: 25000}}
@@ -30,6 +31,9 @@ what is not a number, or not among the values of an attribute without ``other``,
 ``within: [[40, 310], [41, 60, 95]]`` says what the numbers of a bin are like in public data: 40
 with weight 310, and 41 to 60 with weight 95. `jam_dagster.tables.domain.derived` says what an
 expression may hold, and `jam_dagster.tables.domain.constraints` how constraints are written.
+
+``prefix`` declares codes by their first characters, so many of them; a cell decodes to one of the
+codes that begin so, by their ``weights`` in public data.
 
 A ``unit`` declares dates, timestamps, times of day or durations; a bound counts as a whole::
 
@@ -68,6 +72,7 @@ from jam_dagster.tables.domain.impossible import (
 )
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 
 _DOMAIN_KEYS = (
@@ -76,6 +81,7 @@ _DOMAIN_KEYS = (
 )
 KINDS: dict[str, type[Attribute]] = {
     "values": CategoricalAttribute,
+    "prefix": PrefixAttribute,
     "unit": TimeAttribute,
     "": NumericAttribute,
 }
@@ -211,11 +217,11 @@ def _attribute(name: str, entry: object) -> Attribute:
     what = f"attribute {name!r}"
     if not isinstance(entry, Mapping):
         raise SpecificationError(
-            f"{what} must be a mapping with 'values', 'edges' or 'bounds', got {entry!r}"
+            f"{what} must be a mapping with 'values', 'edges', 'bounds' or 'prefix', got {entry!r}"
         )
-    if sum(key in entry for key in ("values", "edges", "bounds")) != 1:
+    if sum(key in entry for key in ("values", "edges", "bounds", "prefix")) != 1:
         check_keys(what, entry, tuple(dict.fromkeys(chain(*(one.keys for one in KINDS.values())))))
-        raise SpecificationError(f"{what} needs one of 'values', 'edges' and 'bounds'")
+        raise SpecificationError(f"{what} needs one of 'values', 'edges', 'bounds' and 'prefix'")
     kind = next(kind for key, kind in KINDS.items() if not key or key in entry)
     check_keys(what, entry, kind.keys)
     return kind.from_entry(name, entry)

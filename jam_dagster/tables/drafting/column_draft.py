@@ -41,6 +41,7 @@ from jam_dagster.tables.domain.values import (
     text_of,
     truths_of,
 )
+from jam_dagster.tables.drafting.code_draft import KEPT_ROWS, draft_codes
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES, with_quantile_bins
 from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time
 
@@ -48,9 +49,8 @@ _MAX_CATEGORIES = 1000
 # Beyond this many different values, a column that hardly repeats any counts as names or keys.
 _MAX_DISTINCT_TEXTS = 100
 _SHOWN_CHARACTERS = 60
-# Number of texts that are kept if there are more different ones, each in several rows.
+# Number of texts that are kept if there are more different ones.
 _KEPT_TEXTS = 60
-_KEPT_ROWS = 5
 _MAX_DECIMALS = 6
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
@@ -234,6 +234,10 @@ def _draft_categorical(
             by_text.setdefault(text_of(value), value if plain is None else plain)
     rows, private = sum(map(len, observed)), len(observed) > 1
     other = None if private else other
+    if not private and len(by_text) > _KEPT_TEXTS and kind_of([*by_text.values()]) == "text":
+        codes = draft_codes(name, Counter(observed[0]), other)
+        if codes is not None:
+            return codes
     if not private and len(by_text) == 1 and not gaps:
         raise _constant(next(iter(by_text)))
     if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
@@ -255,9 +259,9 @@ def _draft_categorical(
     if other is not None:
         times = Counter(map(text_of, observed[0])).most_common()
         # A value that few rows have is a sign of values that no row has.
-        rare = times[-1][1] < _KEPT_ROWS
+        rare = times[-1][1] < KEPT_ROWS
         if len(by_text) > _KEPT_TEXTS:
-            often = [one for one in times if one[1] >= _KEPT_ROWS] or times
+            often = [one for one in times if one[1] >= KEPT_ROWS] or times
             by_text = {text: by_text[text] for text, _ in often[:_KEPT_TEXTS]}
             rare = True
         # No release could hold them.

@@ -107,6 +107,14 @@ def _sources(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, _Source]:
             numbers, codes = np.unique(one.numbers_in(table[one.name]), return_inverse=True)
             labels = [None if np.isnan(number) else text_of(number) for number in numbers.tolist()]
             known = np.ones(len(codes), dtype=bool)
+        elif one.drawn:
+            # Rows decode to listed texts alone; the others confirm nothing.
+            texts = table[one.name].astype(object)
+            listed = texts.isna() | texts.isin(one.listed)
+            rest = "" if one.other_code is None else one.listed[-1]
+            codes, values = pd.factorize(texts.where(listed, rest), use_na_sentinel=False)
+            labels = [None if pd.isna(text) else text for text in values.tolist()]
+            known = (listed & (texts != rest)).to_numpy()
         else:
             if kind_of(one.listed) == "mixed":
                 continue  # No expression reads numbers among texts.

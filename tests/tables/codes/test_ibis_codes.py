@@ -90,6 +90,9 @@ def test_duckdb_counts_what_encode_gives() -> None:
     frame = pd.DataFrame(
         {
             "text": rng.choice([*listed, "c", "A ", "e\u0301"], rows),
+            "code": rng.choice(
+                [f"{one}{end}" for one in listed for end in ("", "x1", "\u0301")], rows
+            ),
             "whole": rng.choice([*numbers, -6, 4, 98], rows),
             "float": rng.choice([*map(float, numbers), np.nan, np.inf, 0.5], rows),
             "bin": rng.choice([0.0, 0.1, np.nextafter(0.1, 0), 9.99, 10.0, -1.0, np.nan], rows),
@@ -107,6 +110,7 @@ def test_duckdb_counts_what_encode_gives() -> None:
                 "float": {"values": [*numbers, "others"], "nullable": True, **others},
                 "bin": {"edges": [0, 0.1, 5, 10], "outside": "clip", "nullable": True},
                 "flag": {"values": ["no", "yes"]},
+                "code": {"prefix": 2, "weights": dict.fromkeys(filter(None, listed), 1), **others},
                 "seen": DOMAIN.to_dict()["attributes"]["seen"],
                 "clock": DOMAIN.to_dict()["attributes"]["at"],
             }
@@ -115,11 +119,13 @@ def test_duckdb_counts_what_encode_gives() -> None:
     kinds: dict[str, Any] = dict(
         zip(
             domain.names,
-            ("text", "integer", "float", "float", "boolean", "instant", "time"),
+            ("text", "integer", "float", "float", "boolean", "text", "instant", "time"),
             strict=True,
         )
     )
-    blocks = engine_blocks(domain, [("text", "bin"), ("whole", "float"), ("seen", "clock")])
+    blocks = engine_blocks(
+        domain, [("text", "bin"), ("whole", "float"), ("seen", "clock"), ("code",)]
+    )
     query = counting_query(domain, kinds, kinds, blocks, "duckdb")
     with duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'Asia/Tokyo'")
