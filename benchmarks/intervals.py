@@ -240,11 +240,13 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=900.0, help="no run begins later")
     parser.add_argument("--out", type=Path, help="a Parquet file for the rows")
     arguments = parser.parse_args(given)
-    study, out = arguments.study, arguments.out
+    study: str = arguments.study
+    out: Path | None = arguments.out
     usual = {"null": list(MECHANISMS), "bootstrap": ["jam_pgm"]}.get(study, ["jam_pgm", "aim"])
-    found = pd.read_parquet(out) if out is not None and out.exists() else pd.DataFrame()
+    found: pd.DataFrame = pd.read_parquet(out) if out and out.exists() else pd.DataFrame()
     done = set() if found.empty else set(found[KEY].itertuples(index=False, name=None))
-    made, started = [], time.monotonic()
+    made: list[dict[str, Any]] = []
+    started = time.monotonic()
     for seed in range(arguments.runs):
         for mechanism in arguments.mechanism or usual:
             run = (study, mechanism, arguments.epsilon, seed)

@@ -40,7 +40,8 @@ class Answer:
     low, high
         Ends of the interval, in records; None if there is no honest interval.
     basis
-        ``measured``: private measurements cover the condition, and their noise gives the interval.
+        ``measured``: private measurements cover the condition, and their noise gives the interval,
+        of width 0 if there is no noise.
         ``bound``: a bound on the model's error gives it. ``model``: the model gives the estimate
         alone.
     how
@@ -106,8 +107,8 @@ def answer(
     from 0 to n.
 
     The interval is that of a condition which is named beforehand. Adaptive mechanisms measure again
-    where the model is far off, hence where noise was large: intervals from one measurement hold
-    more often than 95%, those from several less often, and both together 95%
+    where the model is far off, hence where noise was large. So intervals from one measurement hold
+    more often than 95%, and those from several less often than these
     (``python -m benchmarks.intervals``).
 
     *Bound.* Model and table have the same number of records if n is public. A sum of cells then
@@ -126,7 +127,10 @@ def answer(
         value, variance, many = found
         how = f"from {many} measurement{'s' if many > 1 else ''} with noise"
         if variance == 0.0:
-            how, population = "known without noise", population and bool(value)
+            # All records, or none: so it is in the population, too.
+            exact = float(round(value))
+            return Answer(exact, exact, exact, "measured", "known without noise")
+        population = population and bool(met)
         if population and transcript.neighbours.max_rows > 1:
             return Answer(
                 _within(value, records, public), None, None, "measured", _no(_ONE_ROW_EACH)
@@ -135,10 +139,10 @@ def answer(
             low, high = _of_population(value, variance, records, _noise_of_records(transcript))
             how += ", and a random sample of the population"
         else:
-            half = _Z * math.sqrt(variance) + 0.5 if variance else 0.0
+            half = _Z * math.sqrt(variance) + 0.5
             low, high = math.ceil(value - half), math.floor(value + half)
-        ends = (_within(end, records, public) for end in (value, low, high))
-        return Answer(*ends, "measured", how)
+        estimate, low, high = (_within(end, records, public) for end in (value, low, high))
+        return Answer(estimate, low, high, "measured", how)
     counts = model.marginals([clique])[clique][np.ix_(*(met[name] for name in clique))]
     estimate = float(counts.sum()) * records / model.total
     known = None if population else bounds()

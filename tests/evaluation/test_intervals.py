@@ -100,8 +100,11 @@ def test_impossible_cells_have_no_noise() -> None:
 def test_all_records_are_known_or_have_the_noise_of_their_draw() -> None:
     known = asked({}, measured((("a", "b"), TRUE, 10.0)))
     assert (known.low, known.estimate, known.high) == (N, N, N)
+    assert asked({}, measured((("a", "b"), TRUE / 3, 10.0)), population=True) == known
     # The sum of six cells has the variance 600, the draw 400.
-    found = asked({}, private_n(measured((("a", "b"), TRUE + 5, 10.0))))
+    transcript = private_n(measured((("a", "b"), TRUE + 5, 10.0)))
+    found = asked({}, transcript)
+    assert asked({}, transcript, population=True) == found
     assert found.estimate == pytest.approx((4030 / 600 + 4000 / 400) / (1 / 600 + 1 / 400))
     assert found.high is not None
     assert found.high > N
