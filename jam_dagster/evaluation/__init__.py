@@ -8,14 +8,18 @@ from jam_dagster.evaluation.bounds.error_bounds import error_bounds
 from jam_dagster.evaluation.bounds.table import ErrorBounds
 from jam_dagster.evaluation.expectations.kinds import expectation_names
 from jam_dagster.evaluation.expectations.spec import ExpectationResult, ExpectationSpec
+from jam_dagster.evaluation.independence import IndependenceTest
+from jam_dagster.evaluation.intervals import Answer
 from jam_dagster.evaluation.released_marginals import released_marginal
 from jam_dagster.evaluation.verdict import Verdict, verdict_of
 from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors, workload_error
 
 __all__ = [
+    "Answer",
     "ErrorBounds",
     "ExpectationResult",
     "ExpectationSpec",
+    "IndependenceTest",
     "TableErrors",
     "Verdict",
     "WorkloadErrors",

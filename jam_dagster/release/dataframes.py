@@ -26,6 +26,9 @@ from jam_dagster.errors import (
     PrivateValuesError,
     SpecificationError,
 )
+from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.evaluation.independence import independence_test
+from jam_dagster.evaluation.intervals import answer
 from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.privacy import describe_rho
 from jam_dagster.release.engine import Progress, rows_line
@@ -42,7 +45,11 @@ from jam_dagster.tables.sources.table_file import first_rows
 if TYPE_CHECKING:
     from jam_dagster.common.choices import EvaluationMode, NoiseName, Relation
     from jam_dagster.evaluation import Verdict, WorkloadErrors
+    from jam_dagster.evaluation.bounds.table import ErrorBounds
+    from jam_dagster.evaluation.independence import IndependenceTest
+    from jam_dagster.evaluation.intervals import Answer
     from jam_dagster.mechanisms import Model
+    from jam_dagster.models.graphical.model import Where
     from jam_dagster.privacy import Ledger
     from jam_dagster.release.result import Synthesis
 
@@ -84,6 +91,7 @@ class FrameRelease:
         self._spent = describe_rho(made.rho_spent, spec.privacy.delta)
         self._ledger = request.ledger if spec.exact else None
         self._public = spec.public
+        self._workload = spec.workload
         given = (spec.private, *spec.public_tables.values())
         self._polars = any(one.is_polars for one in given)
         self._made = made
@@ -149,6 +157,72 @@ class FrameRelease:
     def certificate(self) -> Certificate:
         """The promises of the release, with every draw and charge."""
         return Certificate.load(self._files.certificate)
+
+    @cached_property
+    def _bounds(self) -> ErrorBounds | None:
+        workload = self._workload.build(self.domain)
+        return known_bounds(self.transcript, self.domain, workload, released=self.model)
+
+    def answer(self, where: Where, *, population: bool = False) -> Answer:
+        """Estimate how many records meet a condition, with a 95% interval if there is one.
+
+        It costs no privacy. An interval follows from private measurements that cover the condition,
+        or from the error bounds of AIM; any other condition has the model's estimate alone.
+
+        Parameters
+        ----------
+        where
+            The condition, such as ``{"sex": "female", "age": {"from": 30, "below": 40}}``; a bound
+            must be an edge of a bin. None is a missing value, and a list names several values.
+        population
+            Whether the interval is of the expected number among so many records of the population
+            of which the private table is a random sample. By default it is of the private table's
+            own number, as encoded.
+
+        Returns
+        -------
+        Answer
+            In records.
+
+        Raises
+        ------
+        InputError
+            If the release may not leave, or the condition names an unknown attribute or value, or
+            cuts through a bin.
+        """
+        self._check_leaving()
+        return answer(
+            *(where, self.transcript, self.domain, self.model, lambda: self._bounds),
+            population=population,
+        )
+
+    def test(self, first: str, second: str) -> IndependenceTest:
+        """Test whether two attributes are independent in the population of the private table.
+
+        It costs no privacy. The p-value accounts for noise and for sampling, and there is one if
+        private measurements cover both attributes. Name the pair before the release: mechanisms
+        prefer to measure pairs that are dependent, be it by chance.
+
+        Parameters
+        ----------
+        first, second
+            Two attributes. Bins and missing values are values like others.
+
+        Returns
+        -------
+        IndependenceTest
+
+        Raises
+        ------
+        InputError
+            If the release may not leave, an attribute is unknown, or both are the same.
+        """
+        self._check_leaving()
+        return independence_test(self.transcript, self.domain, first, second)
+
+    def _check_leaving(self) -> None:
+        if not self.certificate.releasable:
+            raise InputError(f"the run may not leave: {'; '.join(self.certificate.reasons)}")
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report, one page in HTML, to a file.

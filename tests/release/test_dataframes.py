@@ -232,6 +232,30 @@ def test_the_folder_of_research_may_be_named() -> None:
     assert Path("research/synthetic.csv").exists()
 
 
+def test_a_release_answers_and_tests_by_what_it_measured() -> None:
+    made = exact(
+        mechanism="aim", settings={"iterations": 20}, cliques=[["age", "sex"]], degree=None
+    )
+    found = made.answer({"age": 0})
+    assert found.basis == "measured"
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= found.estimate <= found.high <= 200
+    assert "sample" in made.answer({"age": 0}, population=True).how
+    pair = made.answer({"age": [0, 1], "sex": 0})
+    assert pair.basis in ("measured", "bound")
+    assert made.answer({"job": 0}).basis == "model"
+    assert made.test("sex", "job").p_value is None
+
+
+def test_what_may_not_leave_is_not_answered() -> None:
+    made = jam.synthesize(PRIVATE, PUBLIC, **RESEARCH)
+    with pytest.raises(InputError, match="the run may not leave: "):
+        made.answer({"age": 0})
+    with pytest.raises(InputError, match="the run may not leave: "):
+        made.test("age", "sex")
+
+
 def test_a_page_that_was_not_made_says_how() -> None:
     made = jam.synthesize(PRIVATE, PUBLIC, **RESEARCH)
 

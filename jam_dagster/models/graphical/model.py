@@ -246,13 +246,8 @@ class FittedModel(StoredModel):
 
     def _evidence(self, where: Where) -> dict[int, np.ndarray]:
         """Return for each attribute of a condition, by position, which of its codes meet it."""
-        evidence = {}
-        for name, condition in where.items():
-            attribute = self.domain.attribute(name)
-            allowed = np.zeros(attribute.size, dtype=bool)
-            allowed[list(codes_of(attribute, _plain(condition), of="the argument where"))] = True
-            evidence[self._position[name]] = allowed
-        return evidence
+        met = codes_meeting(self.domain, where)
+        return {self._position[name]: allowed for name, allowed in met.items()}
 
     def sample(
         self, rows: int, rng: np.random.Generator, where: Where | None = None
@@ -292,6 +287,23 @@ class FittedModel(StoredModel):
         """Return the model of what `_stored` gave."""
         potentials = {c: kept.arrays[f"potential_{i}"] for i, c in enumerate(kept.cliques)}
         return cls(kept.domain, kept.total, potentials)
+
+
+def codes_meeting(domain: Domain, where: Where) -> dict[str, np.ndarray]:
+    """Return for each attribute of a condition which of its codes meet it, as a mask.
+
+    Raises
+    ------
+    InputError
+        If `where` names an unknown attribute or value, or a bound that cuts through a bin.
+    """
+    met = {}
+    for name, condition in where.items():
+        attribute = domain.attribute(name)
+        allowed = np.zeros(attribute.size, dtype=bool)
+        allowed[list(codes_of(attribute, _plain(condition), of="the argument where"))] = True
+        met[name] = allowed
+    return met
 
 
 def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:
