@@ -8,6 +8,7 @@ and two tables that differ in one root differ in one row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, tickets
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.children import SLOTS
-from jam_dagster.tables.domain.columns import each_value
+from jam_dagster.tables.domain.columns import each_value, missing_in
 from jam_dagster.tables.domain.values import text_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,13 @@ _LEAST_DONORS = 10
 
 
 def roots_with_children(
-    roots: pd.DataFrame, children: pd.DataFrame, link: Link, key: bytes
+    roots: pd.DataFrame,
+    children: pd.DataFrame,
+    link: Link,
+    key: bytes,
+    *,
+    private: bool = True,
+    fits: Domain | None = None,
 ) -> pd.DataFrame:
     """Return a table of one row a root: its columns, the number of its children, two of them.
 
@@ -53,6 +60,10 @@ def roots_with_children(
         How the children belong to roots.
     key
         Chooses rows and children; see `PrivacyUnit.limit`.
+    private
+        Whether the rows are private, so that no error depends on their values.
+    fits
+        A domain that each child of a root must be in, whether it is chosen or not.
 
     Returns
     -------
@@ -62,20 +73,46 @@ def roots_with_children(
     Raises
     ------
     InputError
-        If a table has no column of the key, or two, or the columns of the tables have one name.
+        If a table has no column of the key, or two, or the columns of the tables have one name. In
+        public tables: if the key of a root is missing, or no child has a root.
+    DomainError
+        If the children's table lacks a column of `fits`.
     PrivateValuesError
-        If the key of a root is missing, or has no text.
+        If the key of a private root is missing or has no text, or a private child is not in `fits`.
     """
     unit = PrivacyUnit(link.key)
-    unit.check_column(roots)
-    unit.check_column(children, f"table {link.table!r}")
-    with private_values():
+    _check_key(roots, link, "the root table")
+    _check_key(children, link, f"the table {link.table!r}")
+    if not private and missing_in(roots[link.key]).any():
+        raise InputError(
+            f"column {link.key!r} of the public root table has missing values: fill them in, or"
+            " remove these rows"
+        )
+    with private_values() if private else nullcontext():
         identifiers = each_value(roots[link.key], text_of, None)
-        roots = unit.limit(roots.assign(**{_ROOT: np.arange(len(roots))}), key)
-        kept = identifiers[roots.pop(_ROOT).to_numpy()]
+        limited = unit.limit(roots.assign(**{_ROOT: np.arange(len(roots))}), key)
+        kept = identifiers[limited.pop(_ROOT).to_numpy()]
         owners = _owners(kept, children[link.key])
         chosen, number = _two_children(kept, owners, key)
-    return _flat(roots, children, link, chosen, number)
+    if not private and len(children) and not number.any():
+        raise InputError(
+            f"no row of the public table {link.table!r} has the {link.key!r} of a row of its root"
+            " table: write the keys alike in both"
+        )
+    if fits is not None:
+        encode(children[owners >= 0], fits, private=private)
+    return _flat(limited, children, link, chosen, number)
+
+
+def _check_key(table: pd.DataFrame, link: Link, called: str) -> None:
+    """Raise InputError unless a table has the column of the key, once."""
+    found = list(table.columns).count(link.key)
+    if found != 1:
+        raise InputError(
+            f"{called} has {'more than one' if found else 'no'} column {link.key!r}, which"
+            f" children.{link.table}.key names: name the column of both tables that identifies a"
+            " row of the root table. Nothing was charged."
+        )
 
 
 def _flat(
