@@ -178,7 +178,7 @@ def column_fits(
             continue
         attribute, released = found
         records = max(1.0, _there(attribute, released.counts, transcript.records))
-        # Those that are there are themselves a noisy count.
+        # The number of records that have the column is a noisy count, too.
         sigma = released.sigma * (1.0 if attribute.absent_code is None else 2**0.5)
         shown = _public_shares(domain, public, attribute)
         shares = tuple(

@@ -109,6 +109,11 @@ class Attribute(ABC):
         return None
 
     @property
+    def has_gaps(self) -> bool:
+        """Whether a row of the table may have no value: a missing one, or none to have."""
+        return self.nullable or self.absent_code is not None
+
+    @property
     def column(self) -> str:
         """Name of the column that people read; several attributes may be of one."""
         return self.name
