@@ -63,13 +63,14 @@ def households(number: int, seed: int, copied: float = 0.6, persons: float = 1.9
     own = np.repeat(np.arange(number), size)
     first, other = drawn(region)[own], drawn(region[own])
     job = np.where(rng.random(len(own)) < copied, first, other)
-    persons = pd.DataFrame({"household": own, "job": job})
-    return pd.DataFrame({"household": np.arange(number), "region": region}), persons
+    people = pd.DataFrame({"household": own, "job": job})
+    return pd.DataFrame({"household": np.arange(number), "region": region}), people
 
 
 def _with_mean(sizes: np.ndarray, persons: float) -> np.ndarray:
     """Return the sizes of households by region, tilted so that the mean of all is `persons`."""
     low, high, number = -9.0, 9.0, np.arange(MOST + 1)
+    tilted: np.ndarray = sizes
     for _ in range(50):
         middle = (low + high) / 2
         tilted = sizes * np.exp(middle * number)

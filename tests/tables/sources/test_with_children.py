@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sqlalchemy import make_url
 
 from jam_dagster.errors import InputError, PrivateValuesError, SpecificationError
 from jam_dagster.tables import Domain, FrameSource, Source, source_from_config
 from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
 from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.sources.with_children import WithChildren
+from tests.postgres import PostgresServer
 
 LINK = Link("persons", "id", 3)
 PERSON = {"job": {"values": [0, 1]}, "sex": {"values": ["a", "b"], "nullable": True}}
@@ -70,6 +72,27 @@ def test_every_source_gives_the_same_rows_whoever_is_a_person_of_nobody(
     strays = pd.DataFrame({"id": pd.array([None, -1], "Int64"), "job": [9, 9], "sex": ["x", "x"]})
     more = pd.concat([strays, persons.astype({"id": "Int64"})], ignore_index=True)
     assert codes(stored(households, roots, "h"), stored(more, children, "p")) == expected
+
+
+@pytest.mark.slow
+def test_a_server_that_could_count_is_read_as_rows(postgres: PostgresServer) -> None:
+    """A whole number is the same key in a column of another type."""
+    households, persons = (one.assign(id=one["id"] - NO_FLOAT) for one in two_tables())
+    expected = codes(FrameSource(households, "h"), FrameSource(persons, "p"))
+    url = postgres.create_database()
+    database = str(make_url(url).database)
+    for name, table, columns in (
+        ("h", households, "id bigint, region int"),
+        ("p", persons, "id numeric(9, 2), job int, sex text"),
+    ):
+        postgres.execute(f"create table {name} ({columns})", database)
+        rows = ", ".join(map(str, table.to_dict("split")["data"])).replace("[", "(")
+        postgres.execute(f"insert into {name} values {rows.replace(']', ')')}", database)
+    postgres.execute("insert into p values (null, 9, 'x'), (-1, 9, 'x')", database)
+    tables = (
+        source_from_config({"sql": url, "query": f"select * from {one}"}) for one in ("h", "p")
+    )
+    assert codes(*tables) == expected
 
 
 @pytest.mark.parametrize("kind", ["frame", "csv", "parquet", "sqlite"])
