@@ -36,6 +36,7 @@ _CANDIDATES = 8
 _POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LARGEST_TABLE = 2**20
 _LEAST_DONORS = 10
+_ROUNDS = 3
 
 
 def roots_with_children(
@@ -247,8 +248,9 @@ def _further(
     """Return for each child after the second the roots that have it, and the rows that give it.
 
     A candidate is like a second child of the first one. It is drawn by how much more often than by
-    chance its values occur with those of the other children, to a power. The power is the one by
-    which the pairs of all children come closest to those of two.
+    chance its values occur with those of the other children, to a power, and so that each value is
+    drawn as often as by chance. The power is the one by which the pairs of all children come
+    closest to those of two.
     """
     link, names = children.link, children.domain.names
     number = encoded.column(link.table).astype(np.intp)
@@ -257,7 +259,8 @@ def _further(
         return []
     rows = [np.flatnonzero(number >= ordinal) for ordinal in ordinals]
     donors = np.flatnonzero(number >= len(SLOTS))
-    like = [encoded.column(name) for name in _ranked(encoded, children)]
+    ranked = _ranked(encoded, children)
+    like = [encoded.column(name) for name in ranked]
     options = [
         alike_rows(like, donors, np.repeat(one, _CANDIDATES), rng, least=_LEAST_DONORS).reshape(
             -1, _CANDIDATES
@@ -273,7 +276,8 @@ def _further(
         for first, second, size in zip(*slots, children.domain.shape, strict=True)
         if size**2 <= _LARGEST_TABLE
     ]
-    tried = (_chosen(rows, options, chance, pairs, power) for power in _POWERS)
+    cells = _cells(encoded, ranked, children)
+    tried = (_chosen(rows, options, chance, pairs, cells, power) for power in _POWERS)
     return list(zip(rows, min(tried, key=lambda one: one[0])[1], strict=True))
 
 
@@ -304,6 +308,7 @@ def _chosen(
     options: Sequence[npt.NDArray[np.intp]],
     chance: Sequence[npt.NDArray[np.float64]],
     pairs: Sequence[_SiblingPairs],
+    cells: Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]],
     power: float,
 ) -> tuple[float, list[npt.NDArray[np.intp]]]:
     """Return the distance of all pairs from those of two children, and the chosen rows."""
@@ -317,11 +322,13 @@ def _chosen(
         earlier = [
             taken[np.searchsorted(those, here)] for those, taken in zip(rows, chosen, strict=False)
         ]
-        score = by_chance.copy()
+        score = np.zeros(by_chance.shape)
         for one, lift in zip(pairs, lifts, strict=True):
             for own in (here, *earlier):
                 score += power * lift[one.second[own][:, None], one.second[candidates]]
-        taken = candidates[np.arange(len(here)), score.argmax(axis=1)]
+        if power:
+            _keep_shares(score, [group[here][:, None] + own[candidates] for group, own in cells])
+        taken = candidates[np.arange(len(here)), (score + by_chance).argmax(axis=1)]
         chosen.append(taken)
         for one, counts in zip(pairs, made, strict=True):
             new = one.second[taken]
@@ -332,6 +339,36 @@ def _chosen(
         for got, want in zip(made, wanted, strict=True)
     )
     return distance, chosen
+
+
+def _keep_shares(score: npt.NDArray[np.float64], cells: Sequence[npt.NDArray[np.intp]]) -> None:
+    """Change the scores of candidates so that each cell is chosen as often as by chance.
+
+    The tables are fitted in turn, as by iterative proportional fitting.
+    """
+    wanted = [np.bincount(one.ravel()) / score.shape[1] for one in cells]
+    for _ in range(_ROUNDS):
+        for one, expected in zip(cells, wanted, strict=True):
+            likely = np.exp(score - score.max(axis=1, keepdims=True))
+            likely /= likely.sum(axis=1, keepdims=True)
+            found = np.bincount(one.ravel(), likely.ravel(), len(expected))
+            score += np.log((expected + 1.0) / (found + 1.0))[one]
+
+
+def _cells(
+    encoded: EncodedTable, ranked: Sequence[str], children: Children
+) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+    """Return for each column of a child what a root and a second child add to a cell's number.
+
+    The cells are those of the column with the root's column that matters most.
+    """
+    best = [encoded.column(one).astype(np.intp) for one in ranked if one in children.roots.names]
+    group = best[0] if best else np.zeros(encoded.records, np.intp)
+    second = children.link.slot(2, children.domain.names)
+    return [
+        (group * size, encoded.column(name).astype(np.intp))
+        for name, size in zip(second, children.domain.shape, strict=True)
+    ]
 
 
 def _ranked(encoded: EncodedTable, children: Children) -> list[str]:
