@@ -1,7 +1,7 @@
 """Households and their persons: how far a release of two tables is from the true ones.
 
     python -m benchmarks.two_tables --households 3000 30000 --seeds 5
-    python -m benchmarks.two_tables --households 300000 --mechanism aim --seeds 1
+    python -m benchmarks.two_tables --households 300000 --persons 3 --mechanism aim --seeds 1
 
 The households are invented, so the truth is known: a region, up to four persons, and jobs that a
 household's persons share more often than by chance. Noise is seeded, epsilon is 1 and nothing is
@@ -44,11 +44,14 @@ NEEDS_PUBLIC = ("jam_pgm", "tilt")
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 
-def households(number: int, seed: int, copied: float = 0.6) -> Tables:
-    """Return households and their persons, a share of whom has the first draw of the household."""
+def households(number: int, seed: int, copied: float = 0.6, persons: float = 1.96) -> Tables:
+    """Return households and their persons, a share of whom has the first draw of the household.
+
+    `persons` is their mean number a household.
+    """
     rng = np.random.default_rng(seed)
     region = (rng.random(number) < 0.3).astype(int)
-    sizes = np.array([[0.1, 0.2, 0.3, 0.2, 0.2], [0.3, 0.3, 0.2, 0.1, 0.1]])
+    sizes = _with_mean(np.array([[0.1, 0.2, 0.3, 0.2, 0.2], [0.3, 0.3, 0.2, 0.1, 0.1]]), persons)
     size = (rng.random(number)[:, None] > sizes.cumsum(axis=1)[region, :-1]).sum(axis=1)
     jobs = np.array([0.4, 0.2, 0.1, 0.1, 0.05, 0.05, 0.04, 0.03, 0.02, 0.01])
     upto = np.array([jobs.cumsum(), jobs[::-1].cumsum()])[:, :-1]
@@ -60,8 +63,20 @@ def households(number: int, seed: int, copied: float = 0.6) -> Tables:
     own = np.repeat(np.arange(number), size)
     first, other = drawn(region)[own], drawn(region[own])
     job = np.where(rng.random(len(own)) < copied, first, other)
-    persons = pd.DataFrame({"household": own, "job": job})
-    return pd.DataFrame({"household": np.arange(number), "region": region}), persons
+    people = pd.DataFrame({"household": own, "job": job})
+    return pd.DataFrame({"household": np.arange(number), "region": region}), people
+
+
+def _with_mean(sizes: np.ndarray, persons: float) -> np.ndarray:
+    """Return the sizes of households by region, tilted so that the mean of all is `persons`."""
+    low, high, number = -9.0, 9.0, np.arange(MOST + 1)
+    tilted: np.ndarray = sizes
+    for _ in range(50):
+        middle = (low + high) / 2
+        tilted = sizes * np.exp(middle * number)
+        tilted /= tilted.sum(axis=1, keepdims=True)
+        low, high = (low, middle) if [0.7, 0.3] @ tilted @ number > persons else (middle, high)
+    return tilted
 
 
 def region_of(tables: Tables) -> np.ndarray:
@@ -163,6 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--public", type=int, default=1_000, help="public households, of other jobs"
     )
+    parser.add_argument("--persons", type=float, default=1.96, help="mean number a household")
     parser.add_argument("--mechanism", action="append", help="default: " + ", ".join(MECHANISMS))
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=5)
@@ -172,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     public = households(asked.public, 7, copied=0.4)
     print("households line            persons region,job siblings  ratio  CPU s")
     for number in asked.households:
-        truth = households(number, 1)
+        truth = households(number, 1, persons=asked.persons)
         lines: dict[str, Callable[[int], Tables]] = {
             name: partial(released, truth, public if name in NEEDS_PUBLIC else None, name, rho)
             for name in asked.mechanism or MECHANISMS

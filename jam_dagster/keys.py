@@ -23,7 +23,7 @@ from typing import (
     get_origin,
 )
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, SkipValidation, WithJsonSchema, model_validator
 from pydantic.fields import FieldInfo
 
 from jam_dagster.common.choices import (
@@ -352,6 +352,20 @@ class SamplingSpec(Section):
     )
 
 
+class ChildrenSpec(Section):
+    """The children that each row of the tables has: rows of a table of their own."""
+
+    path: ClassVar[str] = "children"
+
+    private: Any = Field(description="source of the children's table to protect")
+    key: str = Field(description="column of both tables that identifies a row of the root table")
+    max: Whole = Field(description="largest number of children that a row keeps, 1 to 10")
+    public: Any = Field(default=None, description="source of the public table of children")
+    domain: Any = Field(
+        default=None, description="the attributes of a child: a domain file, or the same inline"
+    )
+
+
 class ReleaseKeys(Section):
     """The whole file. The packages of sources, domains and mechanisms say which there are."""
 
@@ -390,7 +404,8 @@ class ReleaseKeys(Section):
         examples=["domain.yaml", {"identify": "public"}],
     )
     children: Annotated[
-        Any, Option(Panel.TABLES, metavar="JSON", kind=str, shown="each table is one of its own")
+        SkipValidation[dict[str, ChildrenSpec] | None],
+        Option(Panel.TABLES, metavar="JSON", kind=str, shown="each table is one of its own"),
     ] = Field(
         default=None,
         description="a second table, whose rows belong to rows of the first: by its name the keys"

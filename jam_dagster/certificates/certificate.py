@@ -420,7 +420,7 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
     epsilon, delta = figures(asked.epsilon), figures(asked.delta)
     said = [
         f"The release is (epsilon, delta)-differentially private with epsilon = {epsilon} and "
-        f"delta = {delta}. {_replaced(certificate.neighbours)}: no outcome of the whole release "
+        f"delta = {delta}. {_replaced(certificate)}: no outcome of the whole release "
         f"becomes more than {factor} times as likely or unlikely, except with probability delta. "
         f"This holds whatever else anybody knows, and whatever is computed from the release later.",
         "It was accounted for in zero-concentrated differential privacy: the amounts of rho of all "
@@ -467,8 +467,14 @@ def _counted(totals: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _replaced(neighbours: Neighbours) -> str:
+def _replaced(certificate: Certificate) -> str:
     """Return the compared neighbours, as the beginning of a sentence."""
+    if "children" in certificate.files:
+        return (
+            "Add any one row of the first private table, with all rows of the second one that "
+            "belong to it, or take them out"
+        )
+    neighbours = certificate.neighbours
     k = neighbours.max_rows
     rows = "the record" if k == 1 else f"all rows, at most {k}, "
     if neighbours.relation == "replace_one":

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jam_dagster.evaluation.released_marginals import released_marginal
 from jam_dagster.evaluation.sentences import listed, said
@@ -20,6 +20,8 @@ from jam_dagster.tables.domain.attributes import Caught
 from jam_dagster.tables.domain.lookups import Lookup
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.domain.attributes import Attribute
@@ -134,7 +136,7 @@ class ColumnFit:
         """Return which share of the records the cell holds, and which of the public table."""
         return said(
             cell.caught if cell.public is None else f"{cell.caught}_beside",
-            column=self.attribute.name,
+            column=self.attribute.column,
             share=min(max(cell.released, 0.0), 1.0),
             label=cell.label,
             public=cell.public,
@@ -158,43 +160,57 @@ def column_fits(
     Returns
     -------
     list of ColumnFit
-        One for each attribute with catch-all cells, in domain order.
+        One for each column with catch-all cells, in domain order. Two children have the same
+        columns: the first measured one says how the domain fits both.
     """
-    cells = {one.name: one.catch_all_cells for one in domain.attributes}
-    judged = max(1, sum(map(len, cells.values())))
-    deviations = NormalDist().inv_cdf(1.0 - FALSE_ALARM_LEVEL / judged)
-    records = max(1, transcript.records)
-    fits = []
+    columns: dict[str, list[Attribute]] = {}
     for attribute in domain.attributes:
-        if not cells[attribute.name]:
+        if attribute.catch_all_cells:
+            columns.setdefault(attribute.column, []).append(attribute)
+    judged = max(1, sum(len(one.catch_all_cells) for one, *_ in columns.values()))
+    deviations = NormalDist().inv_cdf(1.0 - FALSE_ALARM_LEVEL / judged)
+    fits = []
+    for several in columns.values():
+        each = ((one, released_marginal(transcript, (one.name,))) for one in several)
+        found = next(((one, marginal) for one, marginal in each if marginal is not None), None)
+        if found is None:
+            fits.append(ColumnFit(several[0]))
             continue
-        released = released_marginal(transcript, (attribute.name,))
-        if released is None:
-            fits.append(ColumnFit(attribute))
-            continue
-        shown = _public_shares(domain, public, attribute.name)
+        attribute, released = found
+        records = max(1.0, _there(attribute, released.counts, transcript.records))
+        # The number of records that have the column is a noisy count, too.
+        sigma = released.sigma * (1.0 if attribute.absent_code is None else 2**0.5)
+        shown = _public_shares(domain, public, attribute)
         shares = tuple(
             CatchAllShare(
                 caught,
                 attribute.labels[code],
                 float(released.counts[code]) / records,
                 None if shown is None else shown[code],
-                deviations * released.sigma / records,
+                deviations * sigma / records,
             )
-            for caught, code in cells[attribute.name]
+            for caught, code in attribute.catch_all_cells
         )
         fits.append(ColumnFit(attribute, shares))
     return fits
 
 
+def _there(attribute: Attribute, counts: npt.NDArray[Any], records: float) -> float:
+    """Return how many of the records have the column."""
+    absent = attribute.absent_code
+    return records if absent is None else records - float(counts[absent])
+
+
 def _public_shares(
-    domain: Domain, public: MarginalSource | None, name: str
+    domain: Domain, public: MarginalSource | None, attribute: Attribute
 ) -> Sequence[float] | None:
     """Return the public share of each cell; None if no public table has the column."""
+    name = attribute.name
     if public is None or not PublicTables.of(domain, public).answering((name,)):
         return None
     counts = public.marginal((name,))
-    return [float(count) / float(counts.sum()) for count in counts]
+    records = max(1.0, _there(attribute, counts, float(counts.sum())))
+    return [float(count) / records for count in counts]
 
 
 def misfit_sentence(fits: Iterable[ColumnFit]) -> str:
@@ -205,7 +221,7 @@ def misfit_sentence(fits: Iterable[ColumnFit]) -> str:
     fit, worst = max(found, key=lambda one: one[1].excess)
     more = len(found) - 1
     key = ("misfit", "misfit_and_one")[more] if more < 2 else "misfits"
-    return f"{said(key, column=fit.attribute.name, more=more)} {fit.sentence(worst)}"
+    return f"{said(key, column=fit.attribute.column, more=more)} {fit.sentence(worst)}"
 
 
 def remedy_sentence(fits: Iterable[ColumnFit]) -> str:
@@ -222,7 +238,7 @@ def unknown_sentences(fits: Iterable[ColumnFit]) -> list[str]:
 
 def _by(fits: Iterable[ColumnFit], key: Literal["remedy", "unknown"]) -> dict[str, list[str]]:
     """Return the columns by the key of a sentence; those without one are left out."""
-    found = [(getattr(one, key), one.attribute.name) for one in fits]
+    found = [(getattr(one, key), one.attribute.column) for one in fits]
     return {one: [name for own, name in found if own == one] for one, _ in found if one}
 
 

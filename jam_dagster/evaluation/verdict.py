@@ -164,7 +164,7 @@ def verdict_of(
     advice = _advice(domain, public=public, recommended=recommended)
     found = _compared(errors, uniform, _said(unmeasured), advice)
     headline, notes, statistics = found.headline, list(found.notes), list(found.statistics)
-    misfits = tuple(one.attribute.name for one in fits if one.misfit is not None)
+    misfits = tuple(one.attribute.column for one in fits if one.misfit is not None)
     if failed:
         # A misfit is named before, and its check bears its name.
         key = "failed" if misfits else "failed_named"

@@ -12,7 +12,7 @@ from pydantic import Field, SkipValidation, model_validator
 from jam_dagster.common.section import Section, Whole
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import SpecificationError
-from jam_dagster.keys import UnitSpec
+from jam_dagster.keys import ChildrenSpec, UnitSpec
 from jam_dagster.mechanisms import Mechanism
 from jam_dagster.mechanisms.configuration import KEY, configured_mechanism, read_mechanism
 from jam_dagster.tables import Domain, DraftedDomain, PublicSources, Source
@@ -149,37 +149,23 @@ class DomainSpec(Section):
         return cls(declared=Domain.from_dict(config))
 
 
-class ChildrenSpec(Section):
-    """The children that each row of the tables has: rows of a table of their own."""
+def named_children(given: object) -> tuple[str, ChildrenSpec]:
+    """Return the table's name and what a release's file has of it under ``children``.
 
-    path: ClassVar[str] = "children"
-
-    private: Any = Field(description="source of the children's table to protect")
-    key: str = Field(description="column of both tables that identifies a row of the root table")
-    max: Whole = Field(description="largest number of children that a row keeps, 1 to 10")
-    public: Any = Field(default=None, description="source of the public table of children")
-    domain: Any = Field(
-        default=None, description="the attributes of a child: a domain file, or the same inline"
-    )
-
-    @classmethod
-    def named(cls, given: object) -> tuple[str, Self]:
-        """Return the table's name and what a release's file has of it under ``children``.
-
-        Raises
-        ------
-        SpecificationError
-            If there is not one table, or a key is unknown, missing or out of range.
-        """
-        if isinstance(given, str):
-            given = config_from_text(given)
-        if not isinstance(given, Mapping) or len(given) != 1:
-            raise SpecificationError(
-                "children must be a mapping of one table's name to its private, public, key, max"
-                " and domain."
-            )
-        ((name, entry),) = given.items()
-        return str(name), cls.of(entry)
+    Raises
+    ------
+    SpecificationError
+        If there is not one table, or a key is unknown, missing or out of range.
+    """
+    if isinstance(given, str):
+        given = config_from_text(given)
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise SpecificationError(
+            "children must be a mapping of one table's name to its private, public, key, max"
+            " and domain."
+        )
+    ((name, entry),) = given.items()
+    return str(name), ChildrenSpec.of(entry)
 
 
 def with_children(read: dict[str, Any], given: object, folder: Path) -> dict[str, Any]:
@@ -199,7 +185,7 @@ def with_children(read: dict[str, Any], given: object, folder: Path) -> dict[str
     SpecificationError
         If they do not go together.
     """
-    name, spec = ChildrenSpec.named(given)
+    name, spec = named_children(given)
     link = Link(name, spec.key, spec.max)
     private, public = (
         None if one is None else source_of(absolute_paths(one, folder), name)

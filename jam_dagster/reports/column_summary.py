@@ -53,7 +53,7 @@ def fits_by_column(
     """Return how the domain fits its columns; a domain from private data is not judged."""
     if domain.restricted:
         return {}
-    return {one.attribute.name: one for one in column_fits(transcript, domain, public)}
+    return {one.attribute.column: one for one in column_fits(transcript, domain, public)}
 
 
 def column_summary(

@@ -175,13 +175,15 @@ class _Facts:
         )
 
     @property
+    def _one(self) -> str:
+        return "person" if self.domain.children is None else "record"
+
+    @property
     def _unit(self) -> str:
         one = self.certificate.neighbours
         if one.relation == "add_remove":
-            kind = (
-                "unbounded: neighbouring tables differ by one person more or less, and the number"
-            )
-            kind += " of records is protected"
+            kind = f"unbounded: neighbouring tables differ by one {self._one} more or less, and the"
+            kind += " number of records is protected"
         else:
             kind = (
                 "bounded: neighbouring tables have equally many records, and their number is public"
@@ -191,7 +193,7 @@ class _Facts:
             rows = f"A person has at most {one.max_rows} rows in what was counted."
         if self.domain.children is not None:
             link = self.domain.children.link
-            rows = f"A record is a row with its rows of {link.table}, at most {link.maximum}."
+            rows = f"A record is a row with all its rows of {link.table}."
         return f"{one.describe().capitalize()} ({kind}). {rows}"
 
     @property
@@ -431,9 +433,9 @@ class _Facts:
                 ),
                 Row(
                     "8.2.2 Quantifying identifiability",
-                    "An attacker who knows two tables that differ by one person names one of them"
-                    f" at most {self._advantage} more often if the release was made from it than"
-                    f" if it was not. If both were equally likely before, one is at most"
+                    f"An attacker who knows two tables that differ by one {self._one} names one of"
+                    f" them at most {self._advantage} more often if the release was made from it"
+                    f" than if it was not. If both were equally likely before, one is at most"
                     f" {self._posterior} likely after, except with probability delta.",
                     "The threshold that applies here, and its source.",
                 ),

@@ -248,7 +248,7 @@ def _guarantee(facts: ReportFacts, neighbours: Neighbours, children: str) -> dic
     return {
         "change": change,
         "knows": knows,
-        "one": "record, and everyone in it" if children else "person",
+        "one": "record, and everyone in it," if children else "person",
         "factor": f"{factor:.3g}",
         "posterior": f"{100 * factor / (1 + factor):.3g}%",
         "one_in": f"{1 / facts.delta:,.0f}",

@@ -154,7 +154,7 @@ def one_way_figures(
                 attribute,
                 known,
                 released,
-                fits.get(attribute.name),
+                fits.get(attribute.column),
                 records=transcript.records,
                 compared=compared,
             ),

@@ -24,6 +24,7 @@ from jam_dagster.tables import (
     NumericAttribute,
     PublicTables,
 )
+from jam_dagster.tables.domain.children import Link
 from tests.evaluation.conftest import RECORDS, measured_round, transcript_of
 
 YEAR = NumericAttribute("year", (2000, 2002, 2004, 2006, 2008, 2010), integer=True, clip=True)
@@ -207,3 +208,46 @@ def test_of_several_misfits_the_worst_is_named() -> None:
     assert misfit_sentence(found.values()).startswith(
         "The domain does not fit kg and 1 other column. In kg, "
     )
+
+
+# --- two children of a root
+
+PAIR = Domain.from_sizes({"region": 2}).with_children(Link("persons", "id", 3), Domain((CLUB,)))
+
+
+def released_of(slot: int, shares: list[float], sigma: float = 10.0) -> Transcript:
+    counts = np.array(shares) * RECORDS
+    name = f"persons.{slot}.club"
+    return transcript_of(PAIR, [measured_round(0, (name,), "private", counts, sigma)])
+
+
+@pytest.mark.parametrize("slot", [1, 2])
+def test_two_children_have_one_column_that_either_shows(slot: int) -> None:
+    (fit,) = column_fits(released_of(slot, [0.3, 0.2, 0.0, 0.5]), PAIR, None)
+    assert not fit.unknown
+    assert fit.misfit is None
+    (lost,) = column_fits(released_of(slot, [0.0, 0.0, 0.5, 0.5]), PAIR, None)
+    assert misfit_sentence([lost]).startswith("The domain does not fit persons.club.")
+    assert remedy_sentence([lost]).endswith("List the values of persons.club.")
+
+
+def test_a_child_s_share_is_of_the_roots_that_have_it() -> None:
+    """Half of the roots have no person; the persons of the others have lost their club."""
+    (fit,) = column_fits(released_of(1, [0.0, 0.0, 0.5, 0.5]), PAIR, None)
+    assert fit.misfit is not None
+    assert fit.misfit.released == pytest.approx(1.0, abs=0.02)
+    codes = np.array([0] * 6 + [2] * 4 + [3] * 10)
+    number = (codes < 3).astype(int)
+    columns = (np.zeros(20, int), number, codes, np.full(20, 3))
+    (beside,) = column_fits(released_of(1, [0.3, 0.0, 0.2, 0.5]), PAIR, EncodedTable(PAIR, columns))
+    assert [one.public for one in beside.shares] == [pytest.approx(0.4)]
+    assert beside.shares[0].released == pytest.approx(0.4, abs=0.02)
+    # Where nobody has the child, nothing is known.
+    (nobody,) = column_fits(released_of(1, [0.0, 0.0, 0.0, 1.0]), PAIR, None)
+    assert nobody.unknown == "fit_noisy"
+
+
+def test_a_column_of_children_that_is_not_measured_is_named_once() -> None:
+    found = column_fits(transcript_of(PAIR, []), PAIR, None)
+    (sentence,) = unknown_sentences(found)
+    assert "fits persons.club, of which" in sentence

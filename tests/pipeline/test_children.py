@@ -1,5 +1,6 @@
 """A release of two tables in Dagster: roots and their children are two assets of one step."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 from jam_dagster.certificates import verify
 from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.release import EvaluationSpec, PrivacySpec
 from jam_dagster.tables import AssetSource, source_from_config
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, Bench, failure, told
+from tests.pipeline.test_component import ATTRIBUTES, loaded
 from tests.release.test_children import PERSONS, ROOTS, two_tables
 
 pytestmark = AS_DAGSTER_WARNS
@@ -69,6 +72,14 @@ def test_the_children_are_an_asset_of_their_table_s_name(two: Bench) -> None:
         column.name: column.type for column in children.metadata["dagster/column_schema"].columns
     }
     assert schema == {"household": "int64", "job": "int64", "sex": "int64"}
+    # A household may have no person, and then no value in a column of one.
+    private = specs[dg.AssetKey(["people", "private_records"])].metadata["dagster/column_schema"]
+    gaps = {column.name: column.constraints.nullable for column in private.columns}
+    assert gaps == {
+        "region": False,
+        "persons": False,
+        **{f"persons.{slot}.{one}": True for slot in (1, 2) for one in ("job", "sex")},
+    }
     lineage = children.metadata["dagster/column_lineage"].deps_by_column
     assert {one.column_name for one in lineage["job"]} == {"persons.1.job", "persons.2.job"}
     # Nothing makes one of the two without the other.
@@ -119,6 +130,39 @@ def test_children_cannot_have_the_name_of_the_roots_asset(two: Bench) -> None:
 
 
 # --- its runs
+
+
+class Watched(SyntheticRelease):
+    """A project's own component, which adds metadata to what the step makes."""
+
+    def execute(
+        self, context: dg.AssetExecutionContext, results: Iterator[dg.MaterializeResult[Any]]
+    ) -> Iterator[dg.MaterializeResult[Any]]:
+        for place, result in enumerate(results):
+            seen = {"place": place, "has_value": hasattr(result.value, "columns")}
+            yield result._replace(metadata={**(result.metadata or {}), **seen})
+
+
+@pytest.mark.slow
+def test_a_project_s_own_step_has_both_tables(two: Bench) -> None:
+    children = {
+        "private": str(two.home / "private_persons.csv"),
+        "public": str(two.home / "public_persons.csv"),
+        "key": "household",
+        "max": 3,
+        "domain": PERSONS.to_dict(),
+    }
+    attributes = {**ATTRIBUTES, "domain": ROOTS.to_dict(), "children": {"persons": children}}
+    with loaded(two, attributes, Watched) as (_, definitions):
+        result = two.launch(definitions)
+    assert result.success, failure(result)
+    shown = told(result)
+    places = [shown[f"synthetic_{one}"]["place"] for one in ("records", "persons")]
+    assert places == sorted(places)
+    assert not any(one.get("has_value") for one in shown.values())
+    households, persons = (table_of(two, key.path[-1]) for key in (ROOT_TABLE, CHILDREN))
+    assert persons["household"].isin(households["household"]).all()
+    assert failed(two) == {}
 
 
 @pytest.mark.slow

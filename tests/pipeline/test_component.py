@@ -36,14 +36,13 @@ ATTRIBUTES: dict[str, Any] = {
 
 @contextmanager
 def loaded(
-    bench: Bench, attributes: dict[str, Any]
+    bench: Bench, attributes: dict[str, Any], kind: type[SyntheticRelease] = SyntheticRelease
 ) -> Iterator[tuple[SyntheticRelease, dg.Definitions]]:
     """Load a release from the YAML file of a project that has its tables beside it."""
     with create_defs_folder_sandbox() as sandbox:
-        contents = {"type": "jam_dagster.SyntheticRelease", "attributes": attributes}
-        path = sandbox.scaffold_component(
-            component_cls=SyntheticRelease, defs_yaml_contents=contents
-        )
+        name = f"{kind.__module__}.{kind.__name__}"
+        contents = {"type": name, "attributes": attributes}
+        path = sandbox.scaffold_component(component_cls=kind, defs_yaml_contents=contents)
         DOMAIN.save(path / "people.yaml")
         for name in ("private.csv", "public.csv"):
             (path / name).write_bytes((bench.home / name).read_bytes())

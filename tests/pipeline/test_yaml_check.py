@@ -26,6 +26,8 @@ def found(validator: Draft202012Validator, attributes: dict[str, Any]) -> list[t
     ]
 
 
+CHILDREN = {"private": "p.csv", "key": "household", "max": 3}
+
 MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
     "unknown key": (lambda a: a.update(epsilonn=1), "", "'epsilonn' was unexpected"),
     "missing key": (lambda a: a.pop("dataset"), "", "'dataset' is a required property"),
@@ -46,6 +48,14 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
     "cliques": (
         lambda a: a.update(workload={"cliques": ["age"]}),
         *("workload.cliques.0", "'age' is not of type 'array'"),
+    ),
+    "unknown key of children": (
+        lambda a: a.update(children={"persons": {**CHILDREN, "privat": "q.csv"}}),
+        *("children.persons", "'privat' was unexpected"),
+    ),
+    "missing key of children": (
+        lambda a: a.update(children={"persons": {"private": "p.csv", "max": 3}}),
+        *("children.persons", "'key' is a required property"),
     ),
     "a number for a source": (lambda a: a.update(private=3), "private", "is not of type 'string'"),
 }
@@ -78,7 +88,9 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
         {"partitions": {"static": ["wave1", "wave2"]}},
         {"partitions": None, "start": None, "group": None, "workload": {"degree": None}},
         {"domain": {"identify": "public", "bins": 8}},
-        {"children": {"persons": {"private": "p.csv", "key": "household", "max": "{{ most }}"}}},
+        {"children": {"persons": CHILDREN | {"public": {"csv": "q.csv"}, "max": "{{ most }}"}}},
+        {"children": {"persons": CHILDREN | {"domain": {"attributes": {"sex": {"values": [1]}}}}}},
+        {"children": "{{ children }}"},
         {"mechanism": "aim"},
         {"mechanism": {"name": "aim", "rounds": None, "alpha": "9e-1"}},
         {"mechanism": {"name": "{{ env.HOW }}", "anything": 1}},

@@ -97,6 +97,10 @@ def test_the_number_of_persons_of_a_release_is_not_that_of_the_private_table() -
     # The number of households is measured, for a key's values would show it.
     assert not transcript.neighbours.records_public
     assert len(made.table) == transcript.records
+    certificate = json.loads(Path("out/certificate.json").read_text())
+    said, *_ = certificate["privacy"]["guarantee"]
+    assert "with all rows of the second one that belong to it" in said
+    assert "person" not in said
 
 
 def test_data_frames_with_a_declared_domain_and_public_roots_alone() -> None:

@@ -85,10 +85,16 @@ def test_sentences_follow_the_certificate(made: Released) -> None:
 def test_both_of_two_tables_are_described(made: Released) -> None:
     roots, persons = Domain.from_sizes({"region": 2}), Domain.from_sizes({"job": 3})
     two = roots.with_children(Link("persons", "household", 3), persons)
-    facts = dossier._Facts(made.certificate, two, None)
+    certificate = replace(made.certificate, neighbours=Neighbours("add_remove"))
+    facts = dossier._Facts(certificate, two, None)
 
     assert "Two synthetic tables of 2 columns" in facts._columns
-    assert "A record is a row with its rows of persons, at most 3." in facts._unit
+    assert "A record is a row with all its rows of persons." in facts._unit
+    assert "differ by one record more or less" in facts._unit
+    (identified,) = [
+        row.holds for part in facts.parts for row in part.rows if row.question.startswith("8.2.2")
+    ]
+    assert "two tables that differ by one record names" in identified
     assert [name for one in dossier._tables(two) for name, *_ in dossier._columns(one)] == [
         *("region", "job"),
     ]

@@ -39,7 +39,7 @@ def column_schema(
             name=attribute.name,
             type=f"code 0 to {attribute.size - 1}" if coded else str(attribute.dtype),
             description=literal(attribute.describe()),
-            constraints=dg.TableColumnConstraints(nullable=attribute.nullable and not coded),
+            constraints=dg.TableColumnConstraints(nullable=attribute.has_gaps and not coded),
         )
         for attribute in domain.attributes
     }

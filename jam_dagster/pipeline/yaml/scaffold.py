@@ -19,7 +19,7 @@ from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.keys import PLAIN_NAME
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
-from jam_dagster.release.sections import ChildrenSpec
+from jam_dagster.release.sections import named_children
 from jam_dagster.tables import draft_table, source_from_config, wide_attributes
 from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.drafting.draft import names_in
@@ -249,7 +249,7 @@ class _Child:
 
     @classmethod
     def of(cls, params: ReleaseParams) -> "_Child":
-        name, spec = ChildrenSpec.named(params.children)
+        name, spec = named_children(params.children)
         if spec.public is None or spec.domain is not None:
             raise InputError(
                 f"--children needs public below {name}, and no domain: both domains are drafted"

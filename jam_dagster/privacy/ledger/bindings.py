@@ -25,7 +25,7 @@ from jam_dagster.privacy.ledger.policy import GROUNDS, Policy
 from jam_dagster.privacy.ledger.state import share_states
 from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
-from jam_dagster.tables.sources.identity import place_in
+from jam_dagster.tables.sources.identity import places_in
 
 FIXED = GROUNDS[1]
 """The ground on which replacing a person changes one partition alone."""
@@ -37,11 +37,14 @@ def source_binding(secret: bytes, identity: str) -> str:
     """Return the keyed digest of a source, with the id of the secret that keyed it.
 
     It is ``KEYID:DIGEST``, or ``KEYID:DIGEST:PLACE`` where two identities can be of one place (see
-    `place_in`); `with_template` adds another digest. Without the secret it reveals nothing.
+    `places_in`), ``PLACE+PLACE`` for two tables; `with_template` adds another digest. Without the
+    secret it reveals nothing.
     """
     name = hashlib.sha256(b"jam source key\0" + secret).hexdigest()[:16]
-    texts = dict.fromkeys((identity, place_in(identity)))
-    return ":".join((name, *(_keyed(secret, text) for text in texts)))
+    digest, places = _keyed(secret, identity), places_in(identity)
+    if places == [identity]:
+        return f"{name}:{digest}"
+    return f"{name}:{digest}:{'+'.join(_keyed(secret, place) for place in places)}"
 
 
 def _keyed(secret: bytes, text: str) -> str:
@@ -67,8 +70,9 @@ def same_source(bound: str, source: str) -> bool:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Return whether two bindings are of one place, for any user and spelling."""
-    return one.split(":")[1:3][-1:] == other.split(":")[1:3][-1:]
+    """Return whether two bindings have a table of one place, for any user and spelling."""
+    mine, theirs = (binding.split(":")[1:3][-1].split("+") for binding in (one, other))
+    return not {*mine}.isdisjoint(theirs)
 
 
 def is_vouched(source: str, sources: str) -> bool:

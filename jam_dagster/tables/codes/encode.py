@@ -183,7 +183,7 @@ def _encode_child(
 ) -> npt.NDArray[np.intp]:
     """Encode a column of a child of those roots that have it; a code is its number of children."""
     there = count >= attribute.slot
-    codes = np.full(len(column), attribute.no_child_code, dtype=np.intp)
+    codes = np.full(len(column), attribute.absent_code, dtype=np.intp)
     codes[there] = _encode_column(column[there], attribute)
     return codes
 

@@ -93,16 +93,6 @@ class PrivacyUnit:
                 " drafted from it). Nothing was charged."
             )
 
-    def check_column(self, table: pd.DataFrame, called: str = "private table") -> None:
-        """Raise InputError unless the column that identifies a person is there, once."""
-        found = list(table.columns).count(self.column)
-        if found != 1:
-            trouble = "no column" if not found else "more than one column"
-            raise InputError(
-                f"The {called} has {trouble} {self.column!r} to identify a person: check"
-                " the privacy unit's column and the source. Nothing was charged."
-            )
-
     def limit(self, table: pd.DataFrame, key: bytes) -> pd.DataFrame:
         """Return a private table with at most k rows a person, and without the column.
 
@@ -176,7 +166,13 @@ class _People:
 
     def check(self, table: pd.DataFrame) -> None:
         """Raise unless the column that identifies a person is there, once."""
-        self._unit.check_column(table)
+        found = list(table.columns).count(self._unit.column)
+        if found != 1:
+            trouble = "no column" if not found else "more than one column"
+            raise InputError(
+                f"The private table has {trouble} {self._unit.column!r} to identify a person: check"
+                " the privacy unit's column and the source. Nothing was charged."
+            )
 
     def numbers_in(self, table: pd.DataFrame) -> npt.NDArray[np.int64]:
         """Return the person of each row, shape (rows,)."""

@@ -8,6 +8,7 @@ and two tables that differ in one root differ in one row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, tickets
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.children import SLOTS
-from jam_dagster.tables.domain.columns import each_value
+from jam_dagster.tables.domain.columns import each_value, missing_in
 from jam_dagster.tables.domain.values import text_of
 
 if TYPE_CHECKING:
@@ -35,10 +36,17 @@ _CANDIDATES = 8
 _POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LARGEST_TABLE = 2**20
 _LEAST_DONORS = 10
+_ROUNDS = 3
 
 
 def roots_with_children(
-    roots: pd.DataFrame, children: pd.DataFrame, link: Link, key: bytes
+    roots: pd.DataFrame,
+    children: pd.DataFrame,
+    link: Link,
+    key: bytes,
+    *,
+    private: bool = True,
+    fits: Domain | None = None,
 ) -> pd.DataFrame:
     """Return a table of one row a root: its columns, the number of its children, two of them.
 
@@ -53,6 +61,10 @@ def roots_with_children(
         How the children belong to roots.
     key
         Chooses rows and children; see `PrivacyUnit.limit`.
+    private
+        Whether the rows are private, so that no error depends on their values.
+    fits
+        A domain that each child of a root must be in, whether it is chosen or not.
 
     Returns
     -------
@@ -62,20 +74,46 @@ def roots_with_children(
     Raises
     ------
     InputError
-        If a table has no column of the key, or two, or the columns of the tables have one name.
+        If a table has no column of the key, or two, or the columns of the tables have one name. In
+        public tables: if the key of a root is missing, or no child has a root.
+    DomainError
+        If the children's table lacks a column of `fits`.
     PrivateValuesError
-        If the key of a root is missing, or has no text.
+        If the key of a private root is missing or has no text, or a private child is not in `fits`.
     """
     unit = PrivacyUnit(link.key)
-    unit.check_column(roots)
-    unit.check_column(children, f"table {link.table!r}")
-    with private_values():
+    _check_key(roots, link, "the root table")
+    _check_key(children, link, f"the table {link.table!r}")
+    if not private and missing_in(roots[link.key]).any():
+        raise InputError(
+            f"column {link.key!r} of the public root table has missing values: fill them in, or"
+            " remove these rows"
+        )
+    with private_values() if private else nullcontext():
         identifiers = each_value(roots[link.key], text_of, None)
-        roots = unit.limit(roots.assign(**{_ROOT: np.arange(len(roots))}), key)
-        kept = identifiers[roots.pop(_ROOT).to_numpy()]
+        limited = unit.limit(roots.assign(**{_ROOT: np.arange(len(roots))}), key)
+        kept = identifiers[limited.pop(_ROOT).to_numpy()]
         owners = _owners(kept, children[link.key])
         chosen, number = _two_children(kept, owners, key)
-    return _flat(roots, children, link, chosen, number)
+    if not private and len(children) and not number.any():
+        raise InputError(
+            f"no row of the public table {link.table!r} has the {link.key!r} of a row of its root"
+            " table: write the keys alike in both"
+        )
+    if fits is not None:
+        encode(children[owners >= 0], fits, private=private)
+    return _flat(limited, children, link, chosen, number)
+
+
+def _check_key(table: pd.DataFrame, link: Link, called: str) -> None:
+    """Raise InputError unless a table has the column of the key, once."""
+    found = list(table.columns).count(link.key)
+    if found != 1:
+        raise InputError(
+            f"{called} has {'more than one' if found else 'no'} column {link.key!r}, which"
+            f" children.{link.table}.key names: name the column of both tables that identifies a"
+            " row of the root table. Nothing was charged."
+        )
 
 
 def _flat(
@@ -210,8 +248,9 @@ def _further(
     """Return for each child after the second the roots that have it, and the rows that give it.
 
     A candidate is like a second child of the first one. It is drawn by how much more often than by
-    chance its values occur with those of the other children, to a power. The power is the one by
-    which the pairs of all children come closest to those of two.
+    chance its values occur with those of the other children, to a power, and so that each value is
+    drawn as often as by chance. The power is the one by which the pairs of all children come
+    closest to those of two.
     """
     link, names = children.link, children.domain.names
     number = encoded.column(link.table).astype(np.intp)
@@ -220,7 +259,8 @@ def _further(
         return []
     rows = [np.flatnonzero(number >= ordinal) for ordinal in ordinals]
     donors = np.flatnonzero(number >= len(SLOTS))
-    like = [encoded.column(name) for name in _ranked(encoded, children)]
+    ranked = _ranked(encoded, children)
+    like = [encoded.column(name) for name in ranked]
     options = [
         alike_rows(like, donors, np.repeat(one, _CANDIDATES), rng, least=_LEAST_DONORS).reshape(
             -1, _CANDIDATES
@@ -236,7 +276,8 @@ def _further(
         for first, second, size in zip(*slots, children.domain.shape, strict=True)
         if size**2 <= _LARGEST_TABLE
     ]
-    tried = (_chosen(rows, options, chance, pairs, power) for power in _POWERS)
+    cells = _cells(encoded, ranked, children)
+    tried = (_chosen(rows, options, chance, pairs, cells, power) for power in _POWERS)
     return list(zip(rows, min(tried, key=lambda one: one[0])[1], strict=True))
 
 
@@ -267,6 +308,7 @@ def _chosen(
     options: Sequence[npt.NDArray[np.intp]],
     chance: Sequence[npt.NDArray[np.float64]],
     pairs: Sequence[_SiblingPairs],
+    cells: Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]],
     power: float,
 ) -> tuple[float, list[npt.NDArray[np.intp]]]:
     """Return the distance of all pairs from those of two children, and the chosen rows."""
@@ -280,11 +322,13 @@ def _chosen(
         earlier = [
             taken[np.searchsorted(those, here)] for those, taken in zip(rows, chosen, strict=False)
         ]
-        score = by_chance.copy()
+        score = np.zeros(by_chance.shape)
         for one, lift in zip(pairs, lifts, strict=True):
             for own in (here, *earlier):
                 score += power * lift[one.second[own][:, None], one.second[candidates]]
-        taken = candidates[np.arange(len(here)), score.argmax(axis=1)]
+        if power:
+            _keep_shares(score, [group[here][:, None] + own[candidates] for group, own in cells])
+        taken = candidates[np.arange(len(here)), (score + by_chance).argmax(axis=1)]
         chosen.append(taken)
         for one, counts in zip(pairs, made, strict=True):
             new = one.second[taken]
@@ -295,6 +339,36 @@ def _chosen(
         for got, want in zip(made, wanted, strict=True)
     )
     return distance, chosen
+
+
+def _keep_shares(score: npt.NDArray[np.float64], cells: Sequence[npt.NDArray[np.intp]]) -> None:
+    """Change the scores of candidates so that each cell is chosen as often as by chance.
+
+    The tables are fitted in turn, as by iterative proportional fitting.
+    """
+    wanted = [np.bincount(one.ravel()) / score.shape[1] for one in cells]
+    for _ in range(_ROUNDS):
+        for one, expected in zip(cells, wanted, strict=True):
+            likely = np.exp(score - score.max(axis=1, keepdims=True))
+            likely /= likely.sum(axis=1, keepdims=True)
+            found = np.bincount(one.ravel(), likely.ravel(), len(expected))
+            score += np.log((expected + 1.0) / (found + 1.0))[one]
+
+
+def _cells(
+    encoded: EncodedTable, ranked: Sequence[str], children: Children
+) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+    """Return for each column of a child what a root and a second child add to a cell's number.
+
+    The cells are those of the column with the root's column that matters most.
+    """
+    best = [encoded.column(one).astype(np.intp) for one in ranked if one in children.roots.names]
+    group = best[0] if best else np.zeros(encoded.records, np.intp)
+    second = children.link.slot(2, children.domain.names)
+    return [
+        (group * size, encoded.column(name).astype(np.intp))
+        for name, size in zip(second, children.domain.shape, strict=True)
+    ]
 
 
 def _ranked(encoded: EncodedTable, children: Children) -> list[str]:

@@ -106,6 +106,21 @@ class Attribute(ABC):
         """Code of the null cell, the last; None if the attribute is not nullable."""
         return self.size - 1 if self.nullable else None
 
+    @property
+    def absent_code(self) -> int | None:
+        """Code of the cell of rows that do not have the column; None if all have it."""
+        return None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a row of the table may have no value: a missing one, or none to have."""
+        return self.nullable or self.absent_code is not None
+
+    @property
+    def column(self) -> str:
+        """Name of the column that people read; several attributes may be of one."""
+        return self.name
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Label of each cell in plots and tables."""

@@ -92,9 +92,14 @@ class ChildAttribute(Attribute):
         return self.child.size + 1
 
     @property
-    def no_child_code(self) -> int:
+    def absent_code(self) -> int:
         """Code of the cell for no child."""
         return self.child.size
+
+    @property
+    def column(self) -> str:
+        """Name of the child's column, which both children have."""
+        return f"{self.table}.{self.child.name}"
 
     @property
     def null_code(self) -> int | None:
@@ -168,7 +173,7 @@ class ChildAttribute(Attribute):
 
     def conditions(self, codes: list[int]) -> list[Any]:
         """Return items that say the codes in words."""
-        own = [code for code in codes if code != self.no_child_code]
+        own = [code for code in codes if code != self.absent_code]
         found = self.child.conditions(own) if own else []
         return found if len(own) == len(codes) else [*found, NO_CHILD]
 

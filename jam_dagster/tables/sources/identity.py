@@ -82,13 +82,21 @@ def canonical(**parts: Any) -> str:
     return json.dumps(parts, sort_keys=True, separators=(",", ":"))
 
 
+def places_in(identity: str) -> list[str]:
+    """Return the file or the query of each table of an identity (see `place_in`)."""
+    parts = _parts(identity)
+    if isinstance(roots := parts.get("roots"), str):
+        return [place_in(roots), place_in(parts["children"])]
+    return [place_in(identity)]
+
+
 def place_in(identity: str) -> str:
-    """Return the file or the query of an identity, without user and reading options.
+    """Return the file or the query of one table, without user and reading options.
 
     Two identities of one place may show the same people.
     """
     parts = _parts(identity)
-    if isinstance(whole := parts.get("split", parts.get("roots")), str):
+    if isinstance(whole := parts.get("split"), str):
         return place_in(whole)
     if (file := _file_in(parts)) is not None:
         return canonical(file=file)

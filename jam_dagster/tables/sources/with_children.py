@@ -50,7 +50,7 @@ class WithChildren(Source):
             if one.asset_key is not None or one.records_only is not None:
                 raise SpecificationError(
                     f"{one.describe()} cannot have children or be them: read a file, a query by"
-                    " 'sql' or 'duckdb', or a DataFrame"
+                    " 'sql', or a DataFrame"
                 )
 
     @property
@@ -77,17 +77,19 @@ class WithChildren(Source):
         """Read both tables, and return a row a root (see `roots_with_children`)."""
         return self._read(seeded_key(0), private=private)
 
-    def _read(self, key: bytes, *, private: bool) -> pd.DataFrame:
+    def _read(self, key: bytes, *, private: bool, fits: Domain | None = None) -> pd.DataFrame:
         if private and any(one.is_shifted for one in self.parts):
             raise SpecificationError(SHIFTED_PRIVATE)
         roots, children = (one.read(private=private) for one in self.parts)
-        return roots_with_children(roots, children, self.link, key)
+        return roots_with_children(roots, children, self.link, key, private=private, fits=fits)
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
         with redacted("reading the private tables"):
-            records = self._read(seeded_key(0) if limit is None else limit[1], private=True)
+            key = seeded_key(0) if limit is None else limit[1]
+            child = None if domain.children is None else domain.children.domain
+            records = self._read(key, private=True, fits=child)
         with redacted("encoding the private table"):
             return encode(records, domain, private=True)
 
@@ -99,8 +101,8 @@ class WithChildren(Source):
         """Return a digest of the columns of both tables (see `Source.contents`)."""
         own = self.link.name(1, "")
         children = [name.removeprefix(own) for name in names if name.startswith(own)]
-        others = (self.link.table, own, self.link.name(2, ""))
-        roots = [name for name in names if not name.startswith(others) and name != self.link.key]
+        slots, others = (own, self.link.name(2, "")), (self.link.table, self.link.key)
+        roots = [name for name in names if not name.startswith(slots) and name not in others]
         found = [
             one.contents([*columns, self.link.key])
             for one, columns in zip(self.parts, (roots, children), strict=True)

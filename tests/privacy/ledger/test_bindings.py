@@ -83,8 +83,13 @@ def test_a_digest_tells_nothing_without_its_secret() -> None:
     assert source_binding(SECRET, identity + " ").split(":")[1] != digest
 
 
-def of(config: dict[str, str]) -> str:
+def of(config: dict[str, Any]) -> str:
     return source_binding(SECRET, source_from_config(config).identity())
+
+
+def of_two(roots: str, children: str) -> str:
+    persons = {"source": children, "key": "household", "max": 3}
+    return of({"roots": roots, "children": {"persons": persons}})
 
 
 def query_of(user: str) -> str:
@@ -97,6 +102,9 @@ SAME_PEOPLE = {
         of({"csv": "/data/p.csv", "encoding": "ascii"}),
         of({"csv": "/data/p.csv"}),
     ),
+    "persons of other households": (of_two("/data/h.csv", "/p.csv"), of_two("/h2.csv", "/p.csv")),
+    "households of other persons": (of_two("/h.csv", "/p.csv"), of_two("/h.csv", "/p2.csv")),
+    "persons alone": (of_two("/h.csv", "/p.csv"), of({"csv": "/p.csv"})),
 }
 
 

@@ -141,6 +141,28 @@ def test_two_tables_come_back_with_whole_keys_and_the_pairs_of_siblings() -> Non
     assert abs(same_jobs(children) - truth) < 0.1
 
 
+def test_later_persons_have_the_shares_of_their_region() -> None:
+    """A person that goes with its siblings is not of a commoner or a rarer job for that.
+
+    Seeds are fixed. The distance, half of L1, is .03 if persons are chosen by their siblings alone.
+    """
+    roots, persons = households(8000, 7)
+    # In one region most households have the last job.
+    moved = persons["id"].isin(roots.id[roots.region == 1]) & (persons["job"] < 2)
+    persons.loc[moved, "job"] = 4
+    codes = encode(roots_with_children(roots, persons, LINK, KEY), DOMAIN)
+    rng = np.random.default_rng(0)
+    made, children = decode_two(exchanged(codes, rng), rng)
+
+    def shares(roots: pd.DataFrame, persons: pd.DataFrame) -> pd.Series:
+        merged = persons.merge(roots, on="id")
+        return merged.groupby(["region", "job"]).size() / len(merged)
+
+    later = children[children.groupby("id").cumcount() >= 2]
+    wanted = shares(roots, persons[persons.id.map(persons.id.value_counts()) >= 3])
+    assert 0.5 * (shares(made, later) - wanted).abs().sum() < 0.02
+
+
 def test_the_two_slots_count_alike() -> None:
     roots, persons = households(4000, 6)
     flat = roots_with_children(roots, persons, LINK, KEY)

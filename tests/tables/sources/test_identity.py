@@ -16,7 +16,7 @@ import pytest
 
 from jam_dagster.errors import SourceError
 from jam_dagster.tables import Source, source_from_config
-from jam_dagster.tables.sources.identity import is_one_file, place_in
+from jam_dagster.tables.sources.identity import is_one_file, place_in, places_in
 from jam_dagster.tables.sources.partition_template import at_partition
 
 
@@ -435,7 +435,10 @@ def test_the_place_is_one_for_all_who_read_it(tmp_path: Path) -> None:
     (place,) = {place_in(one) for one in queries}
     assert not any(name in place for name in ("user", "ann", "bob"))
     assert place_in(queries[0].replace("A  B", "A")) != place
-    assert place_in("another package's text") == "another package's text"
+    assert places_in("another package's text") == ["another package's text"]
+    children = {"persons": {"source": people | options, "key": "id", "max": 3}}
+    two = identity({"roots": split, "children": children})
+    assert places_in(two) == [place_in(identity(people))] * 2
 
 
 def test_what_tells_partitions_apart_is_one_file(tmp_path: Path) -> None:
