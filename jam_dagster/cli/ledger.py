@@ -172,14 +172,14 @@ def join(
     reason: ReasonOption,
     as_json: AsJson = False,
 ) -> None:
-    r"""Let a dataset belong to a population, for good.
+    r"""Make a dataset belong to a population, for good.
 
     ```
     jam-dagster ledger join --ledger ledger.db --dataset people \
         --population residents --reason "the same people as in the survey"
     ```
 
-    What the dataset has spent and reserved counts in the population's budget at once, and must fit.
+    Its spent and reserved amounts count in the population's budget at once, and must fit.
     No dataset leaves its population: what was released of its people stays released.
     """
     from jam_dagster.privacy import Ledger

@@ -169,7 +169,8 @@ def balance_of(
     policy = policy_of(grant.period, grant.partitions, grant.ground, grant.records)
     all_held = holdings(connection, dataset, without=without, through=through)
     period = policy.period_of(at)
-    now, lifetime = use(policy, all_held, period), use(policy, all_held)
+    now = use(policy, all_held, period)
+    lifetime = use(policy, all_held)
     return Balance(
         dataset,
         grant.epsilon,

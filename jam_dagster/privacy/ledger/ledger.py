@@ -294,9 +294,9 @@ class Ledger(LedgerReader):
             return known_population(connection, self.location, name)
 
     def join(self, dataset: str, population: str, *, reason: str = "") -> Population:
-        """Let a dataset belong to a population, in whose budget its releases count from now on.
+        """Make a dataset belong to a population, in whose budget its releases count from now on.
 
-        What the dataset has spent and reserved counts at once. No dataset leaves its population.
+        The dataset's spent and reserved amounts count at once. No dataset leaves its population.
 
         Parameters
         ----------

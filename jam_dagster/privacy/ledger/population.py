@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -23,7 +24,7 @@ _DUST_UNITS = 1000
 
 
 class Amounts:
-    """What was granted, reserved and spent of a budget, and is left of it, in rho and epsilon."""
+    """The granted, reserved, spent and remaining amounts of a budget, in rho and epsilon."""
 
     delta: float
     granted_units: int
@@ -224,12 +225,12 @@ def grant_population(
                 f"{describe_rho(before.reserved, delta)}; grant at least "
                 f"{describe_rho(rho_within(used), delta)}, or close abandoned releases"
             )
-    budget = {"units": units, "epsilon": epsilon, "delta": delta}
+    budget: dict[str, Any] = {"units": units, "epsilon": epsilon, "delta": delta}
     append(connection, Kind.POPULATION, "", step=name, **budget, **details)
 
 
 def join(connection: sa.Connection, location: str, dataset: str, name: str, **details: str) -> None:
-    """Let a dataset belong to a population from now on; see `Ledger.join`."""
+    """Make a dataset belong to a population from now on; see `Ledger.join`."""
     its = lifetime_use(connection, dataset)
     before = joined_by(connection, dataset, its)
     if before is not None:
