@@ -28,6 +28,10 @@ LEDGER = ("--ledger", "ledger.db")
 PEOPLE = (*LEDGER, "--dataset", "people")
 KEY = base64.b64encode(bytes(32)).decode()
 AIM = ("--mechanism", "aim", "--setting", "rounds=6")
+POPULATION = (
+    *("ledger", "population", *LEDGER, "--population", "residents"),
+    *("--epsilon", 9, "--delta", 1e-9, *WHY),
+)
 GRANT = ("ledger", "grant", *PEOPLE, "--epsilon", 1, "--delta", 1e-9)
 
 
@@ -102,7 +106,17 @@ CASES: dict[
         ("ledger", "key", "revoke", fingerprint_of(KEY), *LEDGER, *WHY),
         {"fingerprint", "revoked"},
     ),
-    "ledger show": ([], ("ledger", "show", *LEDGER), {"datasets", "events", "moved_to"}),
+    "ledger show": (
+        [],
+        ("ledger", "show", *LEDGER),
+        {"datasets", "populations", "events", "moved_to"},
+    ),
+    "ledger population": ([], POPULATION, {"population", "datasets", "rho"}),
+    "ledger join": (
+        [POPULATION],
+        ("ledger", "join", *PEOPLE, "--population", "residents", *WHY),
+        {"population", "datasets", "rho"},
+    ),
     "ledger grant": ([], GRANT, {"dataset", "rho", "epsilon_at_delta"}),
     "ledger upgrade": ([], ("ledger", "upgrade", *LEDGER), {"ledger"}),
     "ledger close": (

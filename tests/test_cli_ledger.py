@@ -11,6 +11,8 @@ import pytest
 from jam_dagster.privacy import Budget, Ledger, Release, ReleaseKey
 from tests.cli_bench import Run, lines
 
+BUDGET = ("--epsilon", 1, "--delta", 1e-9)
+
 # --- ledger
 
 
@@ -71,6 +73,30 @@ def test_variables_in_the_ledger_s_place_are_expanded_and_shown_by_name(
     assert "tok3n" not in refused
     run("ledger", "grant", *place, "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
     assert (tmp_path / "tok3n" / "l.db").exists()
+
+
+@pytest.mark.slow
+def test_a_population_is_granted_joined_and_shown(run: Run) -> None:
+    for name in ("people", "pupils"):
+        run("ledger", "grant", "--ledger", "l.db", "--dataset", name, *BUDGET)
+    residents = ("--ledger", "l.db", "--population", "residents", "--reason", "policy")
+    assert "is granted" in run("ledger", "population", *residents, *BUDGET).stderr
+    assert "belongs to" in run("ledger", "join", "--dataset", "people", *residents).stderr
+    Ledger("l.db").open_release(ReleaseKey("people", "r", "x"), {"mechanism": 0.01})
+
+    shown = run("ledger", "show", "--ledger", "l.db").stdout
+    assert "Population residents (epsilon at delta 1e-09)" in shown
+    assert "Its datasets: people. None has more left than it." in shown
+    (one,) = json.loads(run("ledger", "show", "--ledger", "l.db", "--json").stdout)["populations"]
+    assert (one["population"], one["datasets"]) == ("residents", ["people"])
+    assert one["rho"]["reserved"] == pytest.approx(0.01)
+    pupils = ("--ledger", "l.db", "--dataset", "pupils")
+    assert "Population" not in run("ledger", "show", *pupils).stdout
+    without_reason = run("ledger", "join", *pupils, "--population", "residents", "--reason", " ")
+    assert "--reason must say why" in without_reason.stderr
+    refused = run("ledger", "population", *residents, "--epsilon", 0.1, "--delta", 1e-9)
+    assert refused.exit_code != 0
+    assert "population 'residents' cannot be lowered" in refused.stderr
 
 
 def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:

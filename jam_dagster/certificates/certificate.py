@@ -449,7 +449,7 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
 
 
 def _counted(totals: Mapping[str, Any]) -> list[str]:
-    """Return the effect of the budget's policy on the guarantee; empty if it has none."""
+    """Return what the budget's policy and population add to the guarantee; empty if nothing."""
     policy = totals["policy"]
     said = []
     if policy["period"] != "lifetime":
@@ -463,6 +463,17 @@ def _counted(totals: Mapping[str, Any]) -> list[str]:
         said.append(
             "Only the partition of the dataset from which most was released counts, on the "
             f"ground: {policy['ground']}. It holds as long as each person is in one of them only."
+        )
+    if (shared := totals.get("population")) is not None:
+        granted, spent = (
+            figures(epsilon_from_rho(rho_within(shared[f"{name}_units"]), shared["delta"]))
+            for name in ("granted", "spent")
+        )
+        said.append(
+            f"The people of the dataset are in other datasets, too: all releases of the population "
+            f"{shared['name']} together may spend epsilon = {granted} at delta = "
+            f"{figures(shared['delta'])} on a person who is one protected unit of each dataset, "
+            f"and had spent epsilon = {spent} when the certificate was issued."
         )
     return said
 

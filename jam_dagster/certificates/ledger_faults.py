@@ -105,25 +105,11 @@ def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterato
 
 def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any]:
     """Return the dataset's balance after a journal, in the period of the certificate."""
-    from jam_dagster.privacy.ledger.balance import policy_of
-
-    about = [event for event in journal if event.dataset == certificate.key.dataset]
-    grants = [event for event in about if event.kind.value == "granted"]
-    if not grants:
+    dataset = certificate.key.dataset
+    last = _last(journal, "granted", dataset=dataset)
+    if last is None:
         return {"granted_units": 0}
-    last = grants[-1]
-    policy = policy_of(last.period, last.partitions, last.ground, last.records)
-    accounts: dict[tuple[ReleaseKey | None, str, str], dict[str, list[Event]]] = {}
-    for event in about:
-        if event.key is not None and event.moves_amount:
-            kinds = accounts.setdefault((event.key, event.share, event.opening), {})
-            kinds.setdefault(event.kind.value, []).append(event)
-    holdings = []
-    for kinds in accounts.values():
-        units = {kind: sum(event.units for event in kinds.get(kind, [])) for kind in _AMOUNTS}
-        first = kinds["reserved"][0]
-        held = units["reserved"] - units["returned"] - units["charged"]
-        holdings.append(Holding(first.at, first.partition, held, units["charged"]))
+    policy, holdings = _holdings(journal, dataset, last)
     period = None
     if policy.period != "lifetime":
         stated = certificate.standing.totals.get("period") if certificate.standing else None
@@ -139,7 +125,59 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
         "spent_units": now.spent,
         "reserved_units": now.reserved,
         "lifetime_spent_units": use(policy, holdings).spent,
+        "population": _population(journal, dataset),
     }
+
+
+def _population(journal: Sequence[Event], dataset: str) -> dict[str, Any] | None:
+    """Return the balance of a dataset's population after a journal, or None if it has none."""
+    joined = _last(journal, "joined", dataset=dataset)
+    last = joined and _last(journal, "population", step=joined.step)
+    if not joined or not last:
+        return None
+    uses = []
+    for event in journal:
+        if (event.kind.value, event.step) == ("joined", joined.step):
+            granted = _last(journal, "granted", dataset=event.dataset)
+            if granted is not None:
+                uses.append(use(*_holdings(journal, event.dataset, granted)))
+    return {
+        "name": joined.step,
+        "epsilon": last.epsilon,
+        "delta": last.delta,
+        "granted_units": last.units,
+        "reserved_units": sum(one.reserved for one in uses),
+        "spent_units": sum(one.spent for one in uses),
+    }
+
+
+def _last(journal: Sequence[Event], kind: str, **fields: str) -> Event | None:
+    """Return the last event of a kind with these fields, or None."""
+    for event in reversed(journal):
+        if event.kind.value == kind and fields.items() <= vars(event).items():
+            return event
+    return None
+
+
+def _holdings(
+    journal: Sequence[Event], dataset: str, granted: Event
+) -> tuple[Policy, list[Holding]]:
+    """Return the policy of a dataset's grant, and its reservations after a journal."""
+    from jam_dagster.privacy.ledger.holdings import policy_of
+
+    accounts: dict[tuple[ReleaseKey | None, str, str], dict[str, list[Event]]] = {}
+    for event in journal:
+        if event.dataset == dataset and event.key is not None and event.moves_amount:
+            kinds = accounts.setdefault((event.key, event.share, event.opening), {})
+            kinds.setdefault(event.kind.value, []).append(event)
+    holdings = []
+    for kinds in accounts.values():
+        units = {kind: sum(event.units for event in kinds.get(kind, [])) for kind in _AMOUNTS}
+        first = kinds["reserved"][0]
+        held = units["reserved"] - units["returned"] - units["charged"]
+        holdings.append(Holding(first.at, first.partition, held, units["charged"]))
+    policy = policy_of(granted.period, granted.partitions, granted.ground, granted.records)
+    return policy, holdings
 
 
 def _periods(policy: Policy, since: str) -> list[str]:

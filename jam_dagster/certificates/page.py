@@ -102,12 +102,24 @@ def _amounts(certificate: Certificate) -> list[dict[str, Any]]:
     ]
     if not lifetime:
         rows.append(("Spent over the lifetime", totals["lifetime_spent_units"]))
-    return [
-        {
-            "name": name,
-            "rho": rho_within(units),
-            # A few units are a rounding remainder, but their epsilon looks like a usable amount.
-            "epsilon": epsilon_from_rho(rho_within(units), totals["delta"]) if units > 999 else 0.0,
-        }
-        for name, units in rows
-    ]
+    amounts = [_amount(name, units, totals["delta"]) for name, units in rows]
+    if (shared := totals.get("population")) is not None:
+        granted, reserved, spent = (
+            shared[f"{name}_units"] for name in ("granted", "reserved", "spent")
+        )
+        its = [
+            (f"Granted the population {shared['name']}, for all its datasets", granted),
+            ("Spent by all releases of the population", spent),
+            ("Left of the population", granted - reserved - spent),
+        ]
+        amounts += [_amount(name, units, shared["delta"]) for name, units in its]
+    return amounts
+
+
+def _amount(name: str, units: int, delta: float) -> dict[str, Any]:
+    return {
+        "name": name,
+        "rho": rho_within(units),
+        # A few units are a rounding remainder, but their epsilon looks like a usable amount.
+        "epsilon": epsilon_from_rho(rho_within(units), delta) if units > 999 else 0.0,
+    }

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
     from jam_dagster.privacy import Balance, Event, Policy, Release, ReleaseKey
     from jam_dagster.privacy.ledger.journal import Access
+    from jam_dagster.privacy.ledger.population import Amounts, Population
+
+PopulationOption = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="The population: people who are in several datasets."),
+]
 
 
 def approve(
@@ -129,6 +135,71 @@ def approval_lines(balance: Balance, approved: tuple[Event, ...]) -> list[str]:
             f"on {event.at[:10]}{by}{reason}."
         )
     return lines
+
+
+def population(
+    ledger: LedgerOption,
+    population: PopulationOption,
+    epsilon: Annotated[
+        float, typer.Option(help="The most that all releases of all its datasets may spend.")
+    ],
+    delta: Annotated[float, typer.Option(help="delta of the budget.")],
+    reason: ReasonOption,
+    as_json: AsJson = False,
+) -> None:
+    r"""Grant a population its whole budget, or replace it.
+
+    ```
+    jam-dagster ledger population --ledger ledger.db --population residents \
+        --epsilon 3 --delta 1e-9 --reason "policy of 2026"
+    ```
+
+    A population is the people of several datasets, which join it by `jam-dagster ledger join`. A
+    release reserves in the budget of its dataset and in that of the population, or is refused. The
+    budget is for a lifetime and cannot be lowered below what is spent and reserved.
+    """
+    from jam_dagster.privacy import Ledger
+
+    check_reason(reason)
+    made = Ledger(ledger).grant_population(population, epsilon=epsilon, delta=delta, reason=reason)
+    _print_population(made, f"Population {population} is granted", as_json=as_json)
+
+
+def join(
+    ledger: LedgerOption,
+    dataset: DatasetOption,
+    population: PopulationOption,
+    reason: ReasonOption,
+    as_json: AsJson = False,
+) -> None:
+    r"""Make a dataset belong to a population, for good.
+
+    ```
+    jam-dagster ledger join --ledger ledger.db --dataset people \
+        --population residents --reason "the same people as in the survey"
+    ```
+
+    Its spent and reserved amounts count in the population's budget at once, and must fit.
+    No dataset leaves its population: what was released of its people stays released.
+    """
+    from jam_dagster.privacy import Ledger
+
+    check_reason(reason)
+    made = Ledger(ledger).join(dataset, population, reason=reason)
+    _print_population(
+        made, f"{dataset} belongs to population {population}, which has", as_json=as_json
+    )
+
+
+def _print_population(population: Population, said: str, *, as_json: bool) -> None:
+    from jam_dagster.privacy import describe_rho
+
+    print_result(
+        _population_in_json(population),
+        f"{said} {describe_rho(population.granted, population.delta)};"
+        f" {describe_rho(population.remaining, population.delta)} is left.",
+        as_json=as_json,
+    )
 
 
 def move(
@@ -249,6 +320,8 @@ def attempts_table(attempts: list[Access], table: Table) -> Table:
 app = group("Who spent what on which protected dataset.")
 
 app.command()(approve)
+app.command()(population)
+app.command()(join)
 app.command()(move)
 app.add_typer(key_app, name="key")
 
@@ -287,6 +360,7 @@ def show(
     approved = {balance.dataset: opened.approved(balance.dataset) for balance in balances}
     after = {balance.dataset: _after_another(balance, events) for balance in balances}
     attempts = {one.dataset: opened.open_attempts(one.dataset) for one in balances}
+    populations = [one for one in opened.populations() if dataset is None or dataset in one.uses]
     if as_json:
         print_json(
             {
@@ -300,6 +374,7 @@ def show(
                     }
                     for balance in balances
                 ],
+                "populations": [_population_in_json(one) for one in populations],
                 "moved_to": opened.moved_to,
                 "events": [event_in_json(event) for event in events],
             }
@@ -312,6 +387,14 @@ def show(
         )
     for balance in balances:
         _print_balance(console, balance, after[balance.dataset])
+    for one in populations:
+        title = f"Population {one.name} (epsilon at delta {one.delta:g})"
+        console.print(title, markup=False, style="italic", soft_wrap=True)
+        console.print(_balance_table(one))
+        joined = ", ".join(one.uses) or "none"
+        console.print(
+            f"Its datasets: {joined}. None has more left than it.", markup=False, soft_wrap=True
+        )
     if still_open := [one for listed in attempts.values() for one in listed]:
         title = "Attempts to open private data that have not ended, or paid nothing"
         console.print(attempts_table(still_open, _table(title)))
@@ -601,20 +684,36 @@ def _after_another(balance: Balance, events: list[Event]) -> int | None:
 
 
 def _balance_in_json(balance: Balance) -> dict[str, Any]:
-    amounts = {
-        name: getattr(balance, name)
-        for name in ("granted", "reserved", "spent", "remaining", "lifetime_spent")
-    }
+    shared = balance.population
     return {
         "dataset": balance.dataset,
         "epsilon": balance.epsilon,
         "delta": balance.delta,
         "period": balance.period,
         "policy": vars(balance.policy),
+        "population": None if shared is None else shared.name,
+        **_amounts_in_json(balance, "lifetime_spent"),
+    }
+
+
+def _population_in_json(population: Population) -> dict[str, Any]:
+    return {
+        "population": population.name,
+        "epsilon": population.epsilon,
+        "delta": population.delta,
+        "datasets": [*population.uses],
+        **_amounts_in_json(population),
+    }
+
+
+def _amounts_in_json(budget: Amounts, *more: str) -> dict[str, Any]:
+    names = ("granted", "reserved", "spent", "remaining", *more)
+    amounts: dict[str, float] = {name: getattr(budget, name) for name in names}
+    return {
         "rho": amounts,
         "epsilon_at_delta": {
-            **{name: balance.epsilon_of(rho) for name, rho in amounts.items()},
-            "remaining": balance.remaining_epsilon,
+            **{name: budget.epsilon_of(rho) for name, rho in amounts.items()},
+            "remaining": budget.remaining_epsilon,
         },
     }
 
@@ -656,7 +755,7 @@ _ROOM = 34
 """Width in a page of 80 columns, next to number, time, kind and rho of an event."""
 
 
-def _balance_table(balance: Balance, after: int | None) -> Table:
+def _balance_table(balance: Amounts, after: int | None = None) -> Table:
     from jam_dagster.privacy import rho_within
 
     table = _table()

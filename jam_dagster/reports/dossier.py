@@ -256,10 +256,17 @@ class _Facts:
         )
         lifetime = totals["policy"]["period"] == "lifetime"
         within = "over its lifetime" if lifetime else f"in {totals['period']}"
+        shared, said = totals.get("population"), ""
+        if shared is not None:
+            cap = figures(epsilon_from_rho(rho_within(shared["granted_units"]), shared["delta"]))
+            said = (
+                f" The dataset belongs to the population {shared['name']}, all of whose releases"
+                f" together may spend epsilon = {cap} at delta = {figures(shared['delta'])}."
+            )
         return (
             f"The ledger grants the dataset {self.certificate.key.dataset} epsilon = {granted}"
             f" {within}, at delta = {figures(totals['delta'])}. All its releases together had spent"
-            f" epsilon = {spent} when the certificate was issued."
+            f" epsilon = {spent} when the certificate was issued.{said}"
         )
 
     @property

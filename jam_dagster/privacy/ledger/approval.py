@@ -16,7 +16,8 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import NotApprovedError, SpecificationError
 from jam_dagster.privacy.accounting import Budget, describe_rho, rho_within, units_down
-from jam_dagster.privacy.ledger.balance import Balance, up_to
+from jam_dagster.privacy.ledger.balance import Balance
+from jam_dagster.privacy.ledger.holdings import up_to
 from jam_dagster.privacy.ledger.journal import Event, Kind, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey
 from jam_dagster.privacy.ledger.state import share_states

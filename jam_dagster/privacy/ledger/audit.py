@@ -10,7 +10,7 @@ from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
 from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals
 from jam_dagster.privacy.ledger.attempts import AccessesVerification
-from jam_dagster.privacy.ledger.balance import Balance, policy_of
+from jam_dagster.privacy.ledger.balance import Balance
 from jam_dagster.privacy.ledger.bindings import (
     apply_binding,
     is_vouched,
@@ -18,14 +18,18 @@ from jam_dagster.privacy.ledger.bindings import (
     same_place,
     same_source,
 )
+from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import Holding, Policy, Use, mixture_fault, use
+from jam_dagster.privacy.ledger.population import Population, PopulationAudit
 from jam_dagster.privacy.sensitivity import REPLACE_ONE
 
 _OF_THE_LEDGER = frozenset({Kind.MOVED, Kind.ARRIVED})
 """Kinds of events about the whole ledger instead of one dataset."""
+
+_OF_POPULATIONS = frozenset({Kind.POPULATION, Kind.JOINED})
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,7 @@ def verify_journal(
     previous, number, place, at = GENESIS, 0, "", ""
     datasets: dict[str, _Dataset] = {}
     keys = KeyAudit()
+    populations = PopulationAudit(lambda name: _lifetime_use(datasets.get(name)))
     for number, event in enumerate(journal, start=1):
         wrong = (
             chain_fault(event, number, previous, "event")
@@ -141,25 +146,41 @@ def verify_journal(
         if not wrong and event.kind in KEY_KINDS:
             wrong = keys.fault(event)
         elif not wrong and event.kind not in _OF_THE_LEDGER:
-            wrong = _rule_fault(event, datasets.setdefault(event.dataset, _Dataset()))
+            if event.kind not in _OF_POPULATIONS:
+                wrong = _rule_fault(event, datasets.setdefault(event.dataset, _Dataset()))
+            wrong = wrong or populations.fault(event)
         if wrong:
             raise LedgerIntegrityError(f"event {event.seq} of the ledger {location} {wrong}")
         previous, place = event.hash, event.step if event.kind == Kind.MOVED else ""
         at = event.at
     for name, dataset in datasets.items():
         used = dataset.use(dataset.policy, now)
-        replayed = (dataset.granted, used.reserved, used.spent)
+        replayed = (dataset.granted, used.reserved, used.spent, populations.totals(name))
         stored = balance(name)
         if stored is None or replayed != (
             stored.granted_units,
             stored.reserved_units,
             stored.spent_units,
+            _totals(stored.population),
         ):
             raise LedgerIntegrityError(
                 f"the balance of dataset {name!r} in the ledger {location} does not follow from "
                 "its journal"
             )
     return Verification(number, previous)
+
+
+def _lifetime_use(dataset: _Dataset | None) -> Use | None:
+    if dataset is None or dataset.granted is None:
+        return None
+    return use(dataset.policy, dataset.holdings())
+
+
+def _totals(population: Population | None) -> tuple[str, int, int, int] | None:
+    if population is None:
+        return None
+    one = population
+    return one.name, one.granted_units, one.reserved_units, one.spent_units
 
 
 def _place_fault(event: Event, place: str) -> str:

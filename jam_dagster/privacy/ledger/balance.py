@@ -5,36 +5,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
-from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy.accounting import rho_within
 from jam_dagster.privacy.ledger.backend import grant_command
-from jam_dagster.privacy.ledger.journal import Kind, events, moves_an_amount, read
-from jam_dagster.privacy.ledger.policy import (
-    Holding,
-    PartitionsName,
-    PeriodName,
-    Policy,
-    RecordsName,
-    Use,
-    use,
-)
-
-_DUST_UNITS = 1000
+from jam_dagster.privacy.ledger.holdings import holdings, last_grant, policy_of
+from jam_dagster.privacy.ledger.policy import Policy, Use, use
+from jam_dagster.privacy.ledger.population import Amounts, Population, joined_by
 
 DEFAULT_ATTEMPTS = 3
 """Attempts to open private data that may fail, where a grant does not set the number."""
 
 
 @dataclass(frozen=True)
-class Balance:
+class Balance(Amounts):
     """The balance of a protected dataset: granted, reserved, spent and remaining.
 
     ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho, all within the
-    current period and with partitions composed as the policy says.
+    current period and with partitions composed as the policy says. Less remains where the dataset
+    belongs to a population that has less left.
 
     Parameters
     ----------
@@ -59,6 +50,8 @@ class Balance:
         separated by commas.
     approval : str
         ``"required"`` where releases wait for approval before they reserve; else empty.
+    population : Population or None
+        The population to which the dataset belongs, with its own balance.
     """
 
     dataset: str
@@ -74,6 +67,7 @@ class Balance:
     attempts: int = DEFAULT_ATTEMPTS
     sources: str = ""
     approval: str = ""
+    population: Population | None = None
 
     def _repr_html_(self) -> str:
         from jam_dagster.common.notebook import card
@@ -90,6 +84,8 @@ class Balance:
             "partitions": "disjoint" if self.policy.partitions == "disjoint" else "add up",
             "delta": f"{self.delta:g}",
         }
+        if self.population is not None:
+            facts["population"] = self.population.name
         rows = (
             (name, rho, self.epsilon_of(rho) if rho > 0 else 0.0) for name, rho in amounts.items()
         )
@@ -98,15 +94,22 @@ class Balance:
     @property
     def remaining_units(self) -> int:
         """The amount that a new release of all the data can reserve, in units of 1e-15 rho."""
-        return self.granted_units - self.reserved_units - self.spent_units
+        return self.remaining_units_in("")
 
     def remaining_units_in(self, partition: str) -> int:
         """Return the amount that a new release of a partition can reserve, in units of 1e-15 rho.
 
         If partitions are disjoint, a partition that has released less can reserve more.
         """
+        own = self.own_remaining_units_in(partition)
+        if self.population is None:
+            return own
+        return min(own, self.population.remaining_units_in(self.dataset, self.policy, partition))
+
+    def own_remaining_units_in(self, partition: str) -> int:
+        """Return the same amount, if the dataset belonged to no population."""
         if not partition or self.policy.partitions == "add":
-            return self.remaining_units
+            return self.granted_units - self.reserved_units - self.spent_units
         used = self.used_by_partition
         return self.granted_units - used.get("", 0) - used.get(partition, 0)
 
@@ -115,42 +118,9 @@ class Balance:
         return min(self.remaining_units, self.remaining_units_in(partition) - units)
 
     @property
-    def granted(self) -> float:
-        """Rho of the whole budget."""
-        return rho_within(self.granted_units)
-
-    @property
-    def reserved(self) -> float:
-        """Rho that is reserved and not spent."""
-        return rho_within(self.reserved_units)
-
-    @property
-    def spent(self) -> float:
-        """Rho charged for draws of this period's releases."""
-        return rho_within(self.spent_units)
-
-    @property
     def lifetime_spent(self) -> float:
         """Rho charged for draws over the lifetime."""
         return rho_within(self.lifetime_spent_units)
-
-    @property
-    def remaining(self) -> float:
-        """Rho that a new release can reserve."""
-        return rho_within(self.remaining_units)
-
-    @property
-    def remaining_epsilon(self) -> float:
-        """The amount that a new release can reserve, as epsilon at the grant's delta.
-
-        0.0 for a rounding remainder: a few units of 1e-15 rho pay for no draw, though their
-        epsilon looks like a usable amount.
-        """
-        return 0.0 if self.remaining_units < _DUST_UNITS else self.epsilon_of(self.remaining)
-
-    def epsilon_of(self, rho: float) -> float:
-        """Return an amount of rho as epsilon at the grant's delta; epsilons do not add up."""
-        return epsilon_from_rho(rho, self.delta)
 
 
 def grant_again_command(location: str, balance: Balance, **changes: object) -> str:
@@ -193,22 +163,14 @@ def balance_of(
     `at` is an instant in the period that counts, ISO 8601. Reservations whose hashes are in
     `without` count as returned, and events after `through` not at all.
     """
-    grant = connection.execute(
-        sa.select(events)
-        .where(
-            events.c.dataset == dataset,
-            events.c.kind == Kind.GRANTED.value,
-            *up_to(through),
-        )
-        .order_by(events.c.seq.desc())
-        .limit(1)
-    ).first()
+    grant = last_grant(connection, dataset, through=through)
     if grant is None:
         return None
     policy = policy_of(grant.period, grant.partitions, grant.ground, grant.records)
     all_held = holdings(connection, dataset, without=without, through=through)
     period = policy.period_of(at)
     now = use(policy, all_held, period)
+    lifetime = use(policy, all_held)
     return Balance(
         dataset,
         grant.epsilon,
@@ -216,91 +178,17 @@ def balance_of(
         grant.units,
         now.reserved,
         now.spent,
-        use(policy, all_held).spent,
+        lifetime.spent,
         policy,
         period or "lifetime",
         now.by_partition,
         DEFAULT_ATTEMPTS if grant.attempts is None else grant.attempts,
         grant.sources,
         grant.approval,
+        joined_by(connection, dataset, lifetime, through=through),
     )
 
 
 def used_under(connection: sa.Connection, dataset: str, policy: Policy, at: str) -> Use:
     """Return the totals of a dataset's reservations under a policy."""
     return use(policy, holdings(connection, dataset), policy.period_of(at))
-
-
-def policy_of(period: str, partitions: str, ground: str, records: str) -> Policy:
-    """Return the policy of a grant; a grant without one is for a lifetime, and n private."""
-    try:
-        return Policy(
-            cast(PeriodName, period or "lifetime"),
-            cast(PartitionsName, partitions or "add"),
-            ground,
-            cast(RecordsName, records or "private"),
-        )
-    except SpecificationError as error:
-        raise LedgerIntegrityError(f"a grant was altered: {error}") from error
-
-
-def up_to(through: int | None) -> list[sa.ColumnElement[bool]]:
-    """Return the condition that an event came no later than a number; none for None."""
-    return [] if through is None else [events.c.seq <= through]
-
-
-def holdings(
-    connection: sa.Connection,
-    dataset: str,
-    *,
-    without: Collection[str] = (),
-    through: int | None = None,
-) -> list[Holding]:
-    """Return every reservation of a dataset with its held and spent amounts; see `balance_of`."""
-
-    def total(*signed: tuple[Kind, int]) -> sa.ColumnElement[int]:
-        amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
-        return sa.func.sum(sa.case(*amounts, else_=0))
-
-    counts = read(
-        connection,
-        events.c.dataset == dataset,
-        events.c.kind == Kind.COUNTED.value,
-        *up_to(through),
-    )
-
-    def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
-        return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
-
-    account = [
-        events.c[name]
-        for name in ("release", "partition", "edition", "specification", "share", "opening")
-    ]
-    rows = connection.execute(
-        sa.select(
-            reserved(events.c.at),
-            events.c.partition,
-            total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
-            total((Kind.CHARGED, 1)),
-            reserved(events.c.hash),
-            reserved(events.c.protects),
-        )
-        .where(events.c.dataset == dataset, moves_an_amount(), *up_to(through))
-        .group_by(*account)
-    )
-    found = [Holding(one.at, one.partition, 0, 0, counted=True) for one in counts]
-    for at, partition, held, spent, mark, protects in rows:
-        if at is None:
-            raise LedgerIntegrityError(
-                f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
-                "`jam-dagster ledger verify`"
-            )
-        if held < 0:
-            # A held amount is never negative: somebody returned an amount that had been spent.
-            raise LedgerIntegrityError(
-                f"the ledger returns or charges more of dataset {dataset!r} than was reserved; run "
-                "`jam-dagster ledger verify`"
-            )
-        if mark not in without:
-            found.append(Holding(at, partition, int(held), int(spent), protects))
-    return found

@@ -60,6 +60,12 @@ from jam_dagster.privacy.ledger.keys import LedgerKeys
 from jam_dagster.privacy.ledger.move import move_journal
 from jam_dagster.privacy.ledger.opening import Opening, check_granted, plan_opening, share_units
 from jam_dagster.privacy.ledger.policy import Policy
+from jam_dagster.privacy.ledger.population import (
+    Population,
+    grant_population,
+    join,
+    known_population,
+)
 from jam_dagster.privacy.ledger.reader import LedgerReader, issued, last_run
 from jam_dagster.privacy.ledger.reservation import Release
 from jam_dagster.privacy.ledger.state import share_states
@@ -255,6 +261,69 @@ class Ledger(LedgerReader):
                 reason=reason,
             )
             return known_balance(connection, self.location, dataset, at)
+
+    def grant_population(
+        self, name: str, *, epsilon: float, delta: float, reason: str = ""
+    ) -> Population:
+        """Grant a population its whole budget, or replace the budget it has.
+
+        The budget is for its lifetime: it never renews. An unchanged grant writes nothing.
+
+        Parameters
+        ----------
+        name : str
+            The population: people who are in several datasets.
+        epsilon, delta : float
+            The budget of all releases of all its datasets together.
+        reason : str
+            Written in the journal with the user's name.
+
+        Raises
+        ------
+        SpecificationError
+            If a value is out of range.
+        BudgetError
+            If its datasets use more, there is no ledger, or it cannot be written.
+        """
+        check_name(name, "the population")
+        check_name(reason, "the reason", required=False)
+        units = units_down(Budget(epsilon, delta).rho)
+        with self._writing() as (connection, at):
+            details: dict[str, Any] = {"at": at, "reason": reason, "delta": float(delta)}
+            grant_population(connection, name, units=units, epsilon=float(epsilon), **details)
+            return known_population(connection, self.location, name)
+
+    def join(self, dataset: str, population: str, *, reason: str = "") -> Population:
+        """Make a dataset belong to a population, in whose budget its releases count from now on.
+
+        The dataset's spent and reserved amounts count at once. No dataset leaves its population.
+
+        Parameters
+        ----------
+        dataset : str
+            A protected dataset that has a budget.
+        population : str
+            A population that has a budget. If the dataset belongs to it already, nothing is
+            written.
+        reason : str
+            Written in the journal with the user's name.
+
+        Raises
+        ------
+        SpecificationError
+            If a name is invalid.
+        BudgetError
+            If either has no budget, the dataset belongs to another population, its spent and
+            reserved amount does not fit, its releases protect another neighbouring relation than
+            those of the population, or the ledger cannot be written.
+        """
+        check_name(dataset, "the protected dataset")
+        check_name(population, "the population")
+        check_name(reason, "the reason", required=False)
+        with self._writing() as (connection, at):
+            known_balance(connection, self.location, dataset, at)
+            join(connection, self.location, dataset, population, at=at, reason=reason)
+            return known_population(connection, self.location, population)
 
     def approve(self, key: ReleaseKey, *, epsilon: float | None = None, reason: str = "") -> Event:
         """Approve a release, so that it may reserve where the dataset's grant requires approval.

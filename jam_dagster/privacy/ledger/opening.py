@@ -19,8 +19,9 @@ from jam_dagster.privacy.accounting import (
 )
 from jam_dagster.privacy.ledger.approval import check_approved
 from jam_dagster.privacy.ledger.backend import close_command, grant_command
-from jam_dagster.privacy.ledger.balance import Balance, holdings, known_balance, used_under
+from jam_dagster.privacy.ledger.balance import Balance, known_balance, used_under
 from jam_dagster.privacy.ledger.bindings import check_binding
+from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
@@ -32,7 +33,8 @@ from jam_dagster.privacy.ledger.journal import (
     read,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
-from jam_dagster.privacy.ledger.policy import Holding, Policy, mixture_fault
+from jam_dagster.privacy.ledger.policy import Holding, Policy, mixture_fault, use
+from jam_dagster.privacy.ledger.population import Amounts, joined_by, population_command
 from jam_dagster.privacy.ledger.reservation import close_share, counted
 from jam_dagster.privacy.ledger.state import ShareState, states_of
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -162,6 +164,7 @@ def plan_opening(
     }
     balance = known_balance(connection, location, key.dataset, at, without=freed)
     _check_fit(connection, balance, location, key, units, spent_before=spent_before)
+    _check_population(connection, balance, location, key, sum(units.values()), neighbours)
     requested = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
     _check_mixture(key, balance, [*holdings(connection, key.dataset, without=freed), requested])
     binds(balance, there=False, superseded=superseded)
@@ -241,7 +244,7 @@ def _check_fit(
     *,
     spent_before: bool,
 ) -> None:
-    requested, left = sum(units.values()), balance.remaining_units_in(key.partition)
+    requested, left = sum(units.values()), balance.own_remaining_units_in(key.partition)
     if requested <= left:
         return
     changed = (
@@ -252,8 +255,36 @@ def _check_fit(
     raise BudgetExceededError(
         f"{key} {shortfall(requested, left, balance.delta)} in the budget of dataset "
         f"{key.dataset!r}{period}{changed if spent_before else ''}. Ask for less, or raise the "
-        f"budget: {grant_command(location, key.dataset)}{or_close(connection, balance, location)}"
+        f"budget: {grant_command(location, key.dataset)}"
+        f"{_or_close(connection, [key.dataset], balance, location)}"
     )
+
+
+def _check_population(
+    connection: sa.Connection,
+    balance: Balance,
+    location: str,
+    key: ReleaseKey,
+    requested: int,
+    neighbours: Neighbours,
+) -> None:
+    """Raise BudgetError unless a release fits into what its dataset's population has left."""
+    population = balance.population
+    if population is None:
+        return
+    left = population.remaining_units_in(key.dataset, balance.policy, key.partition)
+    if requested > left:
+        raise BudgetExceededError(
+            f"{key} {shortfall(requested, left, population.delta)} in the budget of population "
+            f"{population.name!r}, to which dataset {key.dataset!r} belongs. Ask for less, or let "
+            f"the officer raise it: {population_command(location, population.name)}"
+            f"{_or_close(connection, population.uses, population, location)}"
+        )
+    if fault := population.fault(neighbours.relation):
+        raise BudgetError(
+            f"with {key} of dataset {key.dataset!r}, population {population.name!r} {fault}. "
+            "Protect the same neighbours in all its datasets"
+        )
 
 
 def check_granted(
@@ -276,32 +307,42 @@ def check_granted(
             f"{describe_rho(rho_within(used.spent), delta)} is spent and "
             f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
             f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
-            f"{or_close(connection, before, location)}"
+            f"{_or_close(connection, [before.dataset], before, location)}"
+        )
+    used_always = use(policy, holdings(connection, before.dataset))
+    population = joined_by(connection, before.dataset, used_always)
+    if population is not None and population.remaining_units < 0:
+        raise BudgetError(
+            f"the budget of dataset {before.dataset!r} cannot be granted: counted so, more would "
+            f"be used of population {population.name!r} than it was granted. Raise that first: "
+            f"{population_command(location, population.name)}"
         )
 
 
-def or_close(connection: sa.Connection, balance: Balance, location: str) -> str:
+def _or_close(
+    connection: sa.Connection, datasets: Collection[str], budget: Amounts, location: str
+) -> str:
     """Return the remedy of closing releases, by name; empty if no amount is reserved."""
-    if not balance.reserved_units:
+    if not budget.reserved_units:
         return ""
-    held = open_reservations(connection, balance.dataset)
+    held = open_reservations(connection, datasets)
     named = "; ".join(
-        f"{describe_rho(rho_within(amount), balance.delta)} by {key}: "
-        f"{close_command(location, key)}"
+        f"{describe_rho(rho_within(amount), budget.delta)} by {key}: {close_command(location, key)}"
         for key, amount in held[:_NAMED]
     )
     more = f"; more by {len(held) - _NAMED} others" if len(held) > _NAMED else ""
     return (
         f"; or close an abandoned release, since "
-        f"{describe_rho(balance.reserved, balance.delta)} is reserved: {named}{more}"
+        f"{describe_rho(budget.reserved, budget.delta)} is reserved: {named}{more}"
     )
 
 
-def open_reservations(connection: sa.Connection, dataset: str) -> list[tuple[ReleaseKey, int]]:
-    """Return the releases of a dataset that hold an amount, each with it, the latest first."""
-    of_dataset = events.c.dataset == dataset
+def open_reservations(
+    connection: sa.Connection, datasets: Collection[str]
+) -> list[tuple[ReleaseKey, int]]:
+    """Return the releases of datasets that hold an amount, each with it, the latest first."""
     held = {
         key: sum(one.left for one in states.values() if not one.closed)
-        for key, states in _versions(connection, of_dataset).items()
+        for key, states in _versions(connection, events.c.dataset.in_([*datasets])).items()
     }
     return [(key, amount) for key, amount in reversed(held.items()) if amount]

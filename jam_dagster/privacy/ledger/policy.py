@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal, cast, get_args
 
 from jam_dagster.common.choices import Relation
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.sensitivity import Neighbours
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 PeriodName = Literal["lifetime", "year", "quarter", "month"]
 PartitionsName = Literal["add", "disjoint"]
@@ -125,18 +125,29 @@ class Holding:
     protects: str = ""
     counted: bool = False
 
+    @property
+    def counts(self) -> bool:
+        """Whether it holds or has spent an amount, or has published the number of records."""
+        return bool(self.held or self.spent or self.counted)
+
+    @property
+    def relation(self) -> str:
+        """The relation of the neighbours that it protects, whatever their rows."""
+        return self.protects.partition(" ")[0] or REPLACE_ONE.relation
+
 
 @dataclass(frozen=True)
 class Use:
     """The totals of a dataset's reservations under a policy, in units of 1e-15 rho.
 
     `reserved` is what is reserved beyond the charges. `by_partition` has both; ``""`` is for
-    unpartitioned releases.
+    unpartitioned releases. `relations` are the neighbouring relations that releases protect.
     """
 
     spent: int
     reserved: int
     by_partition: Mapping[str, int]
+    relations: frozenset[str] = frozenset()
 
 
 def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) -> Use:
@@ -146,12 +157,15 @@ def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) 
     """
     spent: dict[str, int] = {}
     used: dict[str, int] = {}
+    relations: set[str] = set()
     for one in holdings:
+        if one.counts:
+            relations.add(one.relation)
         if period is None or policy.period_of(one.at) == period:
             spent[one.partition] = spent.get(one.partition, 0) + one.spent
             used[one.partition] = used.get(one.partition, 0) + one.spent + one.held
     all_spent = composed(policy, spent)
-    return Use(all_spent, composed(policy, used) - all_spent, used)
+    return Use(all_spent, composed(policy, used) - all_spent, used, frozenset(relations))
 
 
 def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
@@ -161,7 +175,7 @@ def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
     neighbouring relation. Reservations without a held or spent amount do not count, but for those
     that published the number of records, which add/remove neighbours would have protected.
     """
-    counted = [one for one in holdings if one.held or one.spent or one.counted]
+    counted = [one for one in holdings if one.counts]
     protected = sorted({one.protects for one in counted})
     if len(protected) > 1:
         relations = " and ".join(_described(code) for code in protected)
@@ -175,6 +189,20 @@ def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
             "partitions"
         )
     return ""
+
+
+def relations_fault(relations: Collection[str]) -> str:
+    """Return why what several datasets use does not add up; empty if it does.
+
+    How many rows a person has may differ between datasets, but not whether a person comes, or is
+    replaced.
+    """
+    if len(relations) < 2:
+        return ""
+    return (
+        f"protects different neighbours ({' and '.join(sorted(relations))}), and their amounts do "
+        "not add up"
+    )
 
 
 def _described(code: str) -> str:

@@ -33,6 +33,11 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
+from jam_dagster.privacy.ledger.population import (
+    Population,
+    names_of_populations,
+    population_of,
+)
 from jam_dagster.privacy.ledger.postgres import LedgerServer
 from jam_dagster.privacy.ledger.reservation import Release, counted
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
@@ -98,8 +103,29 @@ class LedgerReader:
             )
             return tuple(names.scalars())
 
-    def balance(self, dataset: str) -> Balance:
+    def populations(self) -> tuple[Population, ...]:
+        """Return the populations that have a budget, by name; none if there is no ledger.
+
+        Raises
+        ------
+        BudgetError
+            If it is not a ledger, or cannot be read.
+        """
+        if not self.exists:
+            return ()
+        with self._backend.reading() as connection:
+            found = (population_of(connection, one) for one in names_of_populations(connection))
+            return tuple(one for one in found if one is not None)
+
+    def balance(self, dataset: str, *, through: int | None = None) -> Balance:
         """Return the balance of a dataset.
+
+        Parameters
+        ----------
+        dataset : str
+            The protected dataset.
+        through : int, optional
+            The number of the last event that counts; by default all do.
 
         Raises
         ------
@@ -111,7 +137,7 @@ class LedgerReader:
         check_name(dataset, "the protected dataset")
         with self._backend.reading() as connection:
             at = ledger_time(connection, self._clock)
-            return known_balance(connection, self.location, dataset, at)
+            return known_balance(connection, self.location, dataset, at, through=through)
 
     def balance_if_granted(self, dataset: str) -> Balance | None:
         """Return the balance of a dataset, or None if there is no budget or no ledger.

@@ -20,8 +20,9 @@ from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
 from jam_dagster.privacy.ledger.approval import REQUIRED, approvals_of
 from jam_dagster.privacy.ledger.backend import LedgerBackend, rebind_command
-from jam_dagster.privacy.ledger.balance import Balance, balance_of, holdings
+from jam_dagster.privacy.ledger.balance import Balance, balance_of
 from jam_dagster.privacy.ledger.clock import Clock, time_after
+from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
@@ -440,8 +441,13 @@ def _fault(
     reserved: Collection[Event],
     last: Event,
 ) -> str:
-    if balance.remaining_units < 0:
+    if balance.own_remaining_units_in("") < 0:
         return "is of more than the grant had left"
+    if balance.population is not None:
+        if balance.population.remaining_units < 0:
+            return "is of more than its dataset's population had left"
+        if fault := balance.population.fault():
+            return f"is of a population that {fault}"
     if any(one.counts_in != balance.policy.period_of(one.at) for one in reserved):
         return "counts in another period than its own"
     if fault := mixture_fault(balance.policy, holdings(connection, key.dataset, through=last.seq)):

@@ -80,6 +80,8 @@ def test_a_removed_end_is_noticed_by_who_kept_the_head(spent, path):
 class Sums:
     """Balances that a forger would have made fit."""
 
+    population = None
+
     def __init__(self, granted=0, reserved=0, spent=0):
         self.granted_units, self.reserved_units, self.spent_units = granted, reserved, spent
 
