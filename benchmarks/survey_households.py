@@ -51,14 +51,15 @@ def fan_out(tables: Tables) -> np.ndarray:
 def siblings(tables: Tables, column: str, values: Sequence[str]) -> np.ndarray:
     """Return the shares of pairs of values; each household with two persons counts once."""
     _, persons = tables
-    codes = pd.Index(values).get_indexer(persons[column].astype(object).map(str))
+    codes = pd.Index(values).get_indexer(pd.Index(persons[column].astype(object).map(str)))
     every = pd.DataFrame({KEY: persons[KEY], "row": np.arange(len(codes)), "code": codes})
     pairs = every.merge(every, on=KEY)
     pairs = pairs[pairs["row_x"] != pairs["row_y"]]
     weight = 1 / pairs.groupby(KEY)["row_x"].transform("size").to_numpy()
     cells = (pairs["code_x"] * len(values) + pairs["code_y"]).to_numpy()
-    together = np.bincount(cells, weights=weight, minlength=len(values) ** 2)
-    return together / together.sum()
+    together: np.ndarray = np.bincount(cells, weights=weight, minlength=len(values) ** 2)
+    together /= together.sum()
+    return together
 
 
 def distances(truth: Tables, made: Tables) -> list[float]:
