@@ -226,7 +226,7 @@ def epsilon_from_advantage(advantage: float, delta: float) -> float:
     Examples
     --------
     >>> round(epsilon_from_advantage(0.1, 1e-9), 3)
-    1.169
+    1.163
     """
     value = _number(advantage, "advantage")
     if not 0.0 < value < 1.0:
@@ -317,7 +317,7 @@ class Budget:
     Examples
     --------
     >>> Budget(1.0, 1e-9).rho
-    0.01497305769...
+    0.01497305767...
     """
 
     epsilon: float

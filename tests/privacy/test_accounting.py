@@ -1,5 +1,6 @@
 """Conversions match the published values, are tight, and round toward safety."""
 
+import doctest
 import math
 import tracemalloc
 from decimal import Decimal, localcontext
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.privacy import accounting
 from jam_dagster.privacy.accounting import (
     MAX_RHO,
     UNITS_PER_RHO,
@@ -255,3 +257,9 @@ def test_evaluation_share_out_of_range(share):
 def test_describe_rho():
     text = describe_rho(rho_from_epsilon(1.0, 1e-9), 1e-9)
     assert text == "rho 0.0149731 (epsilon 1 at delta 1e-09)"
+
+
+def test_the_examples_are_true():
+    done = doctest.testmod(accounting, optionflags=doctest.ELLIPSIS)
+    assert done.attempted > 0
+    assert done.failed == 0

@@ -14,7 +14,7 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.values import Value, text_of
+from jam_dagster.tables.domain.values import Value, plain_value, text_of
 
 _MOST_CODES = 100_000
 _LARGEST_WEIGHT = 2**53
@@ -64,7 +64,7 @@ class PrefixAttribute(CategoricalAttribute):
         if not 1 <= len(self.weights) <= _MOST_CODES:
             raise DomainError(f"{what} must have weights of 1 to {_MOST_CODES:,} codes")
         for code, weight in self.weights:
-            if not isinstance(code, str) or not code:
+            if not isinstance(plain_value(self.name, code), str) or not code:
                 raise DomainError(f"{what}: the code {code!r} is not a text: write it in quotes")
             whole = isinstance(weight, int) and not isinstance(weight, bool)
             if not whole or not 1 <= weight <= _LARGEST_WEIGHT:
@@ -147,6 +147,10 @@ class PrefixAttribute(CategoricalAttribute):
         points = np.clip(np.searchsorted(ends, weight, side="right") - 1, first, last - 1)
         # After the codes come `other` and null, as in the cells.
         return np.where(of_a_code, points, codes - cells[-1] - 1 + len(cells))
+
+    def refused_as(self, kind: Kind) -> str | None:
+        """Return why no database counts a column of a kind; None if one does."""
+        return None if kind == "text" else "the domain compares the first characters of texts"
 
     def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
         """Return the code of each beginning in a database's column."""

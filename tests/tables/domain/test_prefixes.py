@@ -78,6 +78,7 @@ def test_the_file_form_is_read_back() -> None:
         ({"weights": {}}, "weights of 1 to 100,000 codes"),
         ({"weights": ["E11"]}, "weights must map each code"),
         ({"weights": {10001: 3}}, "10001 is not a text: write it in quotes"),
+        ({"weights": {"E11\ud800": 3}}, "a value must be a text"),
         ({"weights": {"E11": 0}}, "whole number above 0, got 0"),
         ({"weights": {"E11": 1.5}}, "whole number above 0, got 1.5"),
         ({"other": "E11"}, "begins like no code"),
