@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from jam_dagster.certificates import Certificate
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from tests.cli_bench import RELEASE, RESEARCH, Run, synthesize
 
@@ -44,3 +46,30 @@ def test_research_is_not_exported(run: Run) -> None:
     assert result.exit_code == 2
     assert "may not leave: " in result.stderr
     assert not Path("tables").exists()
+
+
+def test_marginals_that_were_altered_are_not_exported(released: Run) -> None:
+    for name in ("domain.yaml", "transcript/transcript.json"):
+        path = Path("out") / name
+        content = path.read_text()
+        path.write_text(content + "\n")
+
+        result = released("export", "marginals", "out", "--out", "tables")
+
+        assert result.exit_code == 2
+        assert "was altered: its SHA-256 is another" in result.stderr
+        assert not Path("tables").exists()
+        path.write_text(content)
+
+
+def test_a_dagster_certificate_finds_its_files(released: Run) -> None:
+    """A certificate of Dagster's stores is in a folder of its own, beside those of its files."""
+    certificate = Certificate.load(Path("out"))
+    moved = {
+        name: replace(one, path=f"../out/{one.path}") for name, one in certificate.files.items()
+    }
+    replace(certificate, files=moved).save(Path("proof"))
+
+    result = released("export", "marginals", "proof", "--out", "tables")
+
+    assert result.exit_code == 0, result.output

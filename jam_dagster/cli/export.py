@@ -40,16 +40,19 @@ def marginals(
     and `index.csv` has the standard deviation of the noise of each.
     """
     from jam_dagster.certificates import Certificate
-    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.certificates.held import Held
     from jam_dagster.reports.marginal_files import save_marginals
-    from jam_dagster.tables import Domain
 
     certificate = Certificate.load(where)
     if not certificate.releasable:
         raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    held = Held(certificate, where, {}, None)
+    for name in ("domain", "transcript", "measurements"):
+        if fault := held.fault_of(name):
+            raise InputError(fault)
     paths = save_marginals(
-        Transcript.load(where / "transcript"),
-        Domain.load(where / "domain.yaml"),
+        held.transcript,
+        held.domain,
         out,
         release=certificate.key.release,
         budget=(certificate.asked.epsilon, certificate.asked.delta),
