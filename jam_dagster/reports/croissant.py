@@ -134,8 +134,8 @@ def _addresses(paths: Sequence[Path], out: Path) -> list[str]:
     base, here = os.path.commonpath(list(map(os.path.dirname, places))), os.path.abspath(out.parent)
     if os.path.commonpath([base, here]) not in (base, here):
         raise InputError(
-            f"--out {out} is beside the release, and its paths would name other folders of this"
-            f" machine: write it to {base}, or to a folder above it"
+            f"--out {out} is outside the release, and its paths would name other folders of"
+            f" this machine: write it to {base}, or to a folder above it"
         )
     return [quote(os.path.relpath(place, here)) for place in places]
 

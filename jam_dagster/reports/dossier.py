@@ -6,7 +6,6 @@ named by number and title alone. A question that no certificate can answer is le
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,13 @@ from jam_dagster.common.html_pages import environment, figures
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.evaluation.workload_error import CONFIDENCE, TableErrors, WorkloadErrors
-from jam_dagster.privacy import Budget, describe_advantage, epsilon_from_rho, rho_within
+from jam_dagster.privacy import (
+    Budget,
+    describe_advantage,
+    describe_certainty,
+    epsilon_from_rho,
+    rho_within,
+)
 from jam_dagster.privacy.noise.calls import COUNTS, RECORDS
 from jam_dagster.privacy.shares import EVALUATION
 
@@ -152,39 +157,44 @@ class _Facts:
         return f"epsilon = {figures(asked.epsilon)} at delta = {figures(asked.delta)}"
 
     @cached_property
-    def _advantage(self) -> str:
+    def _budget_asked(self) -> Budget:
         asked = self.certificate.asked
-        return describe_advantage(Budget(asked.epsilon, asked.delta))
-
-    @property
-    def _posterior(self) -> str:
-        factor = math.exp(min(self.certificate.asked.epsilon, 700.0))
-        return f"{100 * factor / (1 + factor):.3g}%"
+        return Budget(asked.epsilon, asked.delta)
 
     @property
     def _parameters(self) -> str:
         one = self.certificate
-        rho = Budget(one.asked.epsilon, one.asked.delta).rho
-        square = 1 / one.records**2
-        below = "at most" if one.asked.delta <= square else "above"
-        return (
+        rho = self._budget_asked.rho
+        said = (
             f"{self._epsilon}. It was accounted for in zero-concentrated differential privacy, of"
             f" which rho = {figures(one.rho_spent)} of {figures(rho)} was spent and converted once."
-            f" Delta is {below} 1 / n² = {figures(square, 2)}, for the n that the certificate"
-            " states."
         )
+        # A measured number of records may be 0 or less.
+        if one.records > 0:
+            square = 1 / one.records**2
+            below = "at most" if one.asked.delta <= square else "above"
+            said += (
+                f" Delta is {below} 1 / n² = {figures(square, 2)}, for the n that the certificate"
+                " states."
+            )
+        return said
 
     @property
     def _unit(self) -> str:
         one = self.certificate.neighbours
-        if one.relation == "add_remove":
-            kind = (
-                "unbounded: neighbouring tables differ by one person more or less, and the number"
-            )
-            kind += " of records is protected"
-        else:
+        if one.records_public:
             kind = (
                 "bounded: neighbouring tables have equally many records, and their number is public"
+            )
+        elif one.relation == "replace_one":
+            kind = (
+                "bounded: neighbouring tables are about equally many people, and the number of"
+                " records is protected"
+            )
+        else:
+            kind = (
+                "unbounded: neighbouring tables have different numbers of records, and the number"
+                " is protected"
             )
         rows = "Each record is taken to be one person's own."
         if one.max_rows > 1:
@@ -252,13 +262,24 @@ class _Facts:
             figures(epsilon_from_rho(rho_within(totals[f"{name}_units"]), totals["delta"]))
             for name in ("spent", "granted")
         )
-        lifetime = totals["policy"]["period"] == "lifetime"
-        within = "over its lifetime" if lifetime else f"in {totals['period']}"
-        return (
+        policy, when = totals["policy"], ""
+        within = "over its lifetime"
+        if policy["period"] != "lifetime":
+            within = f"in {totals['period']}"
+            whole = rho_within(totals["lifetime_spent_units"])
+            spent += f" of it, and epsilon = {figures(epsilon_from_rho(whole, totals['delta']))}"
+            when = " over its lifetime"
+        said = (
             f"The ledger grants the dataset {self.certificate.key.dataset} epsilon = {granted}"
             f" {within}, at delta = {figures(totals['delta'])}. All its releases together had spent"
-            f" epsilon = {spent} when the certificate was issued."
+            f" epsilon = {spent}{when} when the certificate was issued."
         )
+        if policy["partitions"] == "disjoint":
+            said += (
+                " Only the partition from which most was released counts, on the ground:"
+                f" {policy['ground']}."
+            )
+        return said
 
     @property
     def _reasons(self) -> Mapping[str, str]:
@@ -268,9 +289,10 @@ class _Facts:
     def _records(self) -> str:
         one = self.certificate
         how = "public and exact" if one.neighbours.records_public else "measured with noise"
+        rows = f", at most {most} of a person" if (most := one.neighbours.max_rows) > 1 else ""
         return (
-            f"The private table has {one.records:,} records ({how}), the synthetic one"
-            f" {one.sampling.rows:,}."
+            f"{one.records:,} records of the private table count{rows} (the number is {how}). The"
+            f" synthetic table has {one.sampling.rows:,}."
         )
 
     @property
@@ -432,9 +454,10 @@ class _Facts:
                 Row(
                     "8.2.2 Quantifying identifiability",
                     "An attacker who knows two tables that differ by one person names one of them"
-                    f" at most {self._advantage} more often if the release was made from it than"
-                    f" if it was not. If both were equally likely before, one is at most"
-                    f" {self._posterior} likely after, except with probability delta.",
+                    f" at most {describe_advantage(self._budget_asked)} more often if the release"
+                    " was made from it than if it was not. If both were equally likely before, the"
+                    f" true one is at most {describe_certainty(self._budget_asked)} likely after,"
+                    " except with probability delta.",
                     "The threshold that applies here, and its source.",
                 ),
                 Row(
