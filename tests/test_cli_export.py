@@ -37,6 +37,16 @@ def test_the_measured_marginals_of_a_release(run: Run) -> None:
     assert again.exit_code == 2
     assert "tables is a file or holds files: name another folder" in again.stderr
 
+    # In Dagster's stores a certificate has a folder of its own, next to those of its files.
+    certificate = Certificate.load(Path("out"))
+    moved = {
+        name: replace(one, path=f"../out/{one.path}") for name, one in certificate.files.items()
+    }
+    replace(certificate, files=moved).save(Path("proof"))
+    stored = run("export", "marginals", "proof", "--out", "others")
+    assert stored.exit_code == 0, stored.output
+    assert Path("others/index.csv").read_bytes() == Path("tables/index.csv").read_bytes()
+
 
 def test_research_is_not_exported(run: Run) -> None:
     assert run(*synthesize(*RESEARCH)).exit_code == 0
@@ -60,16 +70,3 @@ def test_marginals_that_were_altered_are_not_exported(released: Run) -> None:
         assert "was altered: its SHA-256 is another" in result.stderr
         assert not Path("tables").exists()
         path.write_text(content)
-
-
-def test_a_dagster_certificate_finds_its_files(released: Run) -> None:
-    """A certificate of Dagster's stores is in a folder of its own, beside those of its files."""
-    certificate = Certificate.load(Path("out"))
-    moved = {
-        name: replace(one, path=f"../out/{one.path}") for name, one in certificate.files.items()
-    }
-    replace(certificate, files=moved).save(Path("proof"))
-
-    result = released("export", "marginals", "proof", "--out", "tables")
-
-    assert result.exit_code == 0, result.output

@@ -39,13 +39,11 @@ def marginals(
     They are part of the release and cost nothing more. A README in the folder says what they are,
     and `index.csv` has the standard deviation of the noise of each.
     """
-    from jam_dagster.certificates import Certificate
     from jam_dagster.certificates.held import Held
+    from jam_dagster.certificates.verification import releasable_certificate
     from jam_dagster.reports.marginal_files import save_marginals
 
-    certificate = Certificate.load(where)
-    if not certificate.releasable:
-        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    certificate = releasable_certificate(where)
     held = Held(certificate, where, {}, None)
     for name in ("domain", "transcript", "measurements"):
         if fault := held.fault_of(name):

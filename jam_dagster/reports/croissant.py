@@ -12,10 +12,13 @@ from jam_dagster.certificates import Certificate
 from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.certificates.held import Held
 from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.certificates.verification import releasable_certificate
 from jam_dagster.common.html_pages import figures
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
+    from upath import UPath
+
     from jam_dagster.tables import Domain
 
 _CONTEXT = {
@@ -82,9 +85,7 @@ def croissant(
         If the release may not leave, a file is not the certificate's, or `out` is neither among the
         release's files nor above them.
     """
-    certificate = Certificate.load(folder)
-    if not certificate.releasable:
-        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    certificate = releasable_certificate(folder)
     held = Held(certificate, folder, {}, None)
     tables = [name for name in ("table", "children") if name in certificate.files]
     for name in ("domain", *tables):
@@ -128,9 +129,9 @@ def croissant(
     }
 
 
-def _addresses(paths: Sequence[Path], out: Path) -> list[str]:
+def _addresses(paths: Sequence[Path | UPath], out: Path) -> list[str]:
     """Return the addresses of files relative to the document, which name no folder around them."""
-    places = [os.path.abspath(path) for path in paths]
+    places = [os.path.abspath(str(path)) for path in paths]
     base, here = os.path.commonpath(list(map(os.path.dirname, places))), os.path.abspath(out.parent)
     if os.path.commonpath([base, here]) not in (base, here):
         raise InputError(
@@ -140,7 +141,7 @@ def _addresses(paths: Sequence[Path], out: Path) -> list[str]:
     return [quote(os.path.relpath(place, here)) for place in places]
 
 
-def _file(address: str, path: Path, sha256: str) -> dict[str, Any]:
+def _file(address: str, path: Path | UPath, sha256: str) -> dict[str, Any]:
     return {
         "@type": "cr:FileObject",
         "@id": address,

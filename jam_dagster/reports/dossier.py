@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.certificates.held import Held
+from jam_dagster.certificates.verification import releasable_certificate
 from jam_dagster.common.html_pages import environment, figures
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.verdict import mean_text
@@ -81,9 +82,7 @@ def render_dossier(
     InputError
         If there is no certificate, its release may not leave, or it does not verify.
     """
-    certificate = Certificate.load(path)
-    if not certificate.releasable:
-        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    certificate = releasable_certificate(path)
     findings = verify(path, ledger=ledger, public=public, keys=keys)
     if failed := [one for one in findings if not one.passed]:
         raise InputError(
