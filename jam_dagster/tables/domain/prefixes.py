@@ -17,6 +17,7 @@ from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.values import Value, plain_value, text_of
 
 _MOST_CODES = 100_000
+_LONGEST = 1_000
 _LARGEST_WEIGHT = 2**53
 
 
@@ -42,7 +43,7 @@ class PrefixAttribute(CategoricalAttribute):
     Raises
     ------
     DomainError
-        If `prefix` or a weight is not positive, a code is not a text, or there are none or more
+        If `prefix` or a weight is not positive, or too large, a code is not a text, or there are none or more
         than 100,000.
     """
 
@@ -56,10 +57,11 @@ class PrefixAttribute(CategoricalAttribute):
 
     def __post_init__(self) -> None:
         what = f"attribute {self.name!r}"
-        if isinstance(self.prefix, bool) or not isinstance(self.prefix, int) or self.prefix < 1:
+        number = isinstance(self.prefix, int) and not isinstance(self.prefix, bool)
+        if not number or not 1 <= self.prefix <= _LONGEST:
             raise DomainError(
-                f"{what}: prefix is the number of characters that are modelled, 1 or more, got"
-                f" {self.prefix!r}"
+                f"{what}: prefix is the number of characters that are modelled, 1 to {_LONGEST:,},"
+                f" got {self.prefix!r}"
             )
         if not 1 <= len(self.weights) <= _MOST_CODES:
             raise DomainError(f"{what} must have weights of 1 to {_MOST_CODES:,} codes")
@@ -69,7 +71,8 @@ class PrefixAttribute(CategoricalAttribute):
             whole = isinstance(weight, int) and not isinstance(weight, bool)
             if not whole or not 1 <= weight <= _LARGEST_WEIGHT:
                 raise DomainError(
-                    f"{what}: the weight of {code!r} must be a whole number above 0, got {weight!r}"
+                    f"{what}: the weight of {code!r} must be a whole number above 0, at most 2**53,"
+                    f" got {weight!r}"
                 )
         starts = sorted({code[: self.prefix] for code, _ in self.weights})
         if self.other is not None:
