@@ -43,8 +43,8 @@ class PrefixAttribute(CategoricalAttribute):
     Raises
     ------
     DomainError
-        If `prefix` or a weight is not positive, or too large, a code is not a text, or there are none or more
-        than 100,000.
+        If `prefix` or a weight is not positive, or too large, a code is not a text, or there are
+        none or more than 100,000.
     """
 
     values: tuple[Value, ...] = field(init=False)
