@@ -70,7 +70,7 @@ def croissant(
     ],
     out: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="The .json file; its paths lead to the release's files."),
+        typer.Option(metavar="FILE", help="The .json file, in the folder of the release or above."),
     ],
     url: Annotated[str, typer.Option(metavar="URL", help="The page of the published table.")],
     license: Annotated[  # noqa: A002
