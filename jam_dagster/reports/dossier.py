@@ -473,7 +473,8 @@ class _Facts:
                     "8.3.3 Transforming the data",
                     f"No row was copied from the private table: {one.sampling.rows:,} rows were"
                     f" sampled from a model that the mechanism {one.mechanism} fitted to noisy"
-                    " counts, and to public data if there were any. A row may resemble a real person by chance.",
+                    " counts, and to public data if there were any. A row may resemble a real"
+                    " person by chance.",
                 ),
                 Row(
                     "8.3.4 Re-evaluation",
