@@ -186,10 +186,7 @@ class PrivacySpec(Section):
         rest = {key: one for key, one in given.items() if key != "advantage"}
         delta = given.get("delta") or cls.model_fields["delta"].default
         try:
-            advantage, delta = (
-                float(cast("Any", readable(given["advantage"]))),
-                float(cast("Any", readable(delta))),
-            )
+            advantage, delta = (cast("float", readable(one)) for one in (given["advantage"], delta))
             return rest | {"epsilon": epsilon_from_advantage(advantage, delta)}
         except (ValueError, SpecificationError) as error:
             raise SpecificationError(f"privacy.advantage: {error}") from None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from jam_dagster.certificates import Certificate
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from tests.cli_bench import RELEASE, RESEARCH, Run, synthesize
 
@@ -35,6 +37,16 @@ def test_the_measured_marginals_of_a_release(run: Run) -> None:
     assert again.exit_code == 2
     assert "tables is a file or holds files: name another folder" in again.stderr
 
+    # In Dagster's stores a certificate has a folder of its own, next to those of its files.
+    certificate = Certificate.load(Path("out"))
+    moved = {
+        name: replace(one, path=f"../out/{one.path}") for name, one in certificate.files.items()
+    }
+    replace(certificate, files=moved).save(Path("proof"))
+    stored = run("export", "marginals", "proof", "--out", "others")
+    assert stored.exit_code == 0, stored.output
+    assert Path("others/index.csv").read_bytes() == Path("tables/index.csv").read_bytes()
+
 
 def test_research_is_not_exported(run: Run) -> None:
     assert run(*synthesize(*RESEARCH)).exit_code == 0
@@ -44,3 +56,17 @@ def test_research_is_not_exported(run: Run) -> None:
     assert result.exit_code == 2
     assert "may not leave: " in result.stderr
     assert not Path("tables").exists()
+
+
+def test_marginals_that_were_altered_are_not_exported(released: Run) -> None:
+    for name in ("domain.yaml", "transcript/transcript.json"):
+        path = Path("out") / name
+        content = path.read_text()
+        path.write_text(content + "\n")
+
+        result = released("export", "marginals", "out", "--out", "tables")
+
+        assert result.exit_code == 2
+        assert "was altered: its SHA-256 is another" in result.stderr
+        assert not Path("tables").exists()
+        path.write_text(content)

@@ -420,9 +420,9 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
     epsilon, delta = figures(asked.epsilon), figures(asked.delta)
     said = [
         f"The release is (epsilon, delta)-differentially private with epsilon = {epsilon} and "
-        f"delta = {delta}. {_replaced(certificate)}: no outcome of the whole release "
-        f"becomes more than {factor} times as likely or unlikely, except with probability delta. "
-        f"This holds whatever else anybody knows, and whatever is computed from the release later.",
+        f"delta = {delta}. {_replaced(certificate)}: nothing that one may look for in "
+        f"the whole release becomes more than {factor} times as likely, plus delta. This holds "
+        "whatever else anybody knows, and whatever is computed from the release later.",
         "It was accounted for in zero-concentrated differential privacy: the amounts of rho of all "
         "draws add up, and rho is converted once, for the release as a whole.",
         "An attacker who knows both of these tables, and decides from the release which one it was "

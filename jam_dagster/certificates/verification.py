@@ -35,7 +35,7 @@ from jam_dagster.certificates.refitting import REFIT_TOLERANCE
 from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.certificates.table import RUN_ATTRIBUTE, digest_written, run_digest, table_digest
 from jam_dagster.common.files import read_text_bytes
-from jam_dagster.errors import JamError, SpecificationError
+from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.discovery import OWN_PACKAGE
 from jam_dagster.mechanisms.loops.rows import chunk_sizes, release_rows
@@ -55,6 +55,25 @@ if TYPE_CHECKING:
 
     from jam_dagster.privacy import Ledger
     from jam_dagster.tables import Source
+
+_ALTERED = "the certificate's seal does not fit its content: it was altered"
+
+
+def releasable_certificate(path: Path | UPath) -> Certificate:
+    """Return the certificate of a release that may leave, for what is written from it.
+
+    Raises
+    ------
+    InputError
+        If there is no certificate, it was altered, or its release may not leave.
+    """
+    document = read_document(path)
+    certificate = Certificate.from_dict(document)
+    if document.get("seal") != seal_of(document):
+        raise InputError(_ALTERED)
+    if not certificate.releasable:
+        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    return certificate
 
 
 @dataclass(frozen=True)
@@ -379,7 +398,7 @@ def _outcomes(held: Held) -> Finding:
 
 def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator[str]:
     if document.get("seal") != seal_of(document):
-        yield "its seal does not fit its content: it was altered"
+        yield _ALTERED
     follows = certificate.to_dict()
     for name in sorted(document.keys() | follows.keys() - {"seal"}):
         if name != "seal" and document.get(name) != follows.get(name):

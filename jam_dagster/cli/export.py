@@ -39,17 +39,18 @@ def marginals(
     They are part of the release and cost nothing more. A README in the folder says what they are,
     and `index.csv` has the standard deviation of the noise of each.
     """
-    from jam_dagster.certificates import Certificate
-    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.certificates.held import Held
+    from jam_dagster.certificates.verification import releasable_certificate
     from jam_dagster.reports.marginal_files import save_marginals
-    from jam_dagster.tables import Domain
 
-    certificate = Certificate.load(where)
-    if not certificate.releasable:
-        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    certificate = releasable_certificate(where)
+    held = Held(certificate, where, {}, None)
+    for name in ("domain", "transcript", "measurements"):
+        if fault := held.fault_of(name):
+            raise InputError(fault)
     paths = save_marginals(
-        Transcript.load(where / "transcript"),
-        Domain.load(where / "domain.yaml"),
+        held.transcript,
+        held.domain,
         out,
         release=certificate.key.release,
         budget=(certificate.asked.epsilon, certificate.asked.delta),
@@ -69,7 +70,7 @@ def croissant(
     ],
     out: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="The .json file; its paths lead to the release's files."),
+        typer.Option(metavar="FILE", help="The .json file, in the folder of the release or above."),
     ],
     url: Annotated[str, typer.Option(metavar="URL", help="The page of the published table.")],
     license: Annotated[  # noqa: A002

@@ -226,7 +226,7 @@ def epsilon_from_advantage(advantage: float, delta: float) -> float:
     Examples
     --------
     >>> round(epsilon_from_advantage(0.1, 1e-9), 3)
-    1.169
+    1.163
     """
     value = _number(advantage, "advantage")
     if not 0.0 < value < 1.0:
@@ -317,7 +317,7 @@ class Budget:
     Examples
     --------
     >>> Budget(1.0, 1e-9).rho
-    0.01497305769...
+    0.01497305767...
     """
 
     epsilon: float
@@ -379,6 +379,23 @@ def describe_advantage(budget: Budget) -> str:
     # Three figures, rounded up.
     step = 10.0 ** (math.floor(math.log10(points)) - 2)
     return f"{math.ceil(points / step) * step:.3g} percentage points"
+
+
+def describe_certainty(budget: Budget) -> str:
+    """Return how sure a reader may become of the true one of two tables that were equally likely.
+
+    They are neighbours, and delta bounds the chance that somebody becomes surer: the logarithm of
+    the likelihood ratio is more than ``rho + 2 sqrt(rho ln(1 / delta))`` with a probability of
+    delta at most (Bun and Steinke 2016, proof of Proposition 1.3). Epsilon, which is less, has no
+    such bound: (epsilon, delta) is about sets of outcomes.
+
+    >>> describe_certainty(Budget(1.0, 1e-9))
+    '75.6%'
+    """
+    rho = budget.rho
+    loss = rho + 2.0 * math.sqrt(-rho * math.log(budget.delta))
+    tenths = math.ceil(1000.0 * (1.0 + _ROUNDING) / (1.0 + math.exp(-loss)))
+    return f"{min(tenths, 1000) / 10:g}%"
 
 
 def describe_rho(rho: float, delta: float) -> str:

@@ -12,10 +12,13 @@ from jam_dagster.certificates import Certificate
 from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.certificates.held import Held
 from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.certificates.verification import releasable_certificate
 from jam_dagster.common.html_pages import figures
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
+    from upath import UPath
+
     from jam_dagster.tables import Domain
 
 _CONTEXT = {
@@ -45,7 +48,11 @@ _TYPES = {
 }
 """The types of cells by how the names of pandas' dtypes begin; any other is a text."""
 
-_FORMATS = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
+_FORMATS = {
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".parquet": "application/vnd.apache.parquet",
+}
 
 
 def croissant(
@@ -75,29 +82,28 @@ def croissant(
     Raises
     ------
     InputError
-        If the release may not leave, or a file is not the certificate's.
+        If the release may not leave, a file is not the certificate's, or `out` is neither among the
+        release's files nor above them.
     """
-    certificate = Certificate.load(folder)
-    if not certificate.releasable:
-        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    certificate = releasable_certificate(folder)
     held = Held(certificate, folder, {}, None)
     tables = [name for name in ("table", "children") if name in certificate.files]
     for name in ("domain", *tables):
         if fault := held.fault_of(name):
             raise InputError(fault)
     paths = [held.path(name) for name in tables]
-    sets = _record_sets(held.domain, [path.name for path in paths])
     proof = folder / FILE_NAME
-    files = {
-        path.name: (
-            path,
-            _FORMATS.get(path.suffix, "application/octet-stream"),
-            certificate.files[name].sha256,
-        )
-        for name, path in zip(tables, paths, strict=True)
-    } | {FILE_NAME: (proof, "application/json", sha256_of(proof))}
+    # Files of one name may be in two folders, so a file is known by its path.
+    *data, proven = _addresses([*paths, proof], out)
+    files = [
+        *(
+            _file(address, path, certificate.files[name].sha256)
+            for address, path, name in zip(data, paths, tables, strict=True)
+        ),
+        _file(proven, proof, sha256_of(proof)),
+    ]
     edition = certificate.key.edition
-    about = {"subjectOf": {"@id": FILE_NAME}}
+    about = {"subjectOf": {"@id": proven}}
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -118,18 +124,31 @@ def croissant(
             "prov:endedAtTime": certificate.made,
             **about,
         },
-        "distribution": [
-            {
-                "@type": "cr:FileObject",
-                "@id": name,
-                "name": name,
-                "contentUrl": quote(os.path.relpath(str(path), str(out.absolute().parent))),
-                "encodingFormat": kind,
-                "sha256": digest,
-            }
-            for name, (path, kind, digest) in files.items()
-        ],
-        "recordSet": sets,
+        "distribution": files,
+        "recordSet": _record_sets(held.domain, data),
+    }
+
+
+def _addresses(paths: Sequence[Path | UPath], out: Path) -> list[str]:
+    """Return the addresses of files relative to the document, which name no folder around them."""
+    places = [os.path.abspath(str(path)) for path in paths]
+    base, here = os.path.commonpath(list(map(os.path.dirname, places))), os.path.abspath(out.parent)
+    if os.path.commonpath([base, here]) not in (base, here):
+        raise InputError(
+            f"--out {out} is outside the release, and its paths would name other folders of"
+            f" this machine: write it to {base}, or to a folder above it"
+        )
+    return [quote(os.path.relpath(place, here)) for place in places]
+
+
+def _file(address: str, path: Path | UPath, sha256: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": address,
+        "name": path.name,
+        "contentUrl": address,
+        "encodingFormat": _FORMATS.get(path.suffix, "application/octet-stream"),
+        "sha256": sha256,
     }
 
 
@@ -139,7 +158,8 @@ def _record_sets(domain: Domain, files: Sequence[str]) -> list[dict[str, Any]]:
         return [_record_set("rows", domain.columns, files[0])]
     roots, children = domain.children.roots, domain.children.domain
     table, key = domain.children.link.table, domain.children.link.key
-    owners = _record_set("rows", {key: "int64", **roots.columns}, files[0])
+    rows = "rows" if table != "rows" else "roots"
+    owners = _record_set(rows, {key: "int64", **roots.columns}, files[0])
     owned = _record_set(table, {key: "int64", **children.columns}, files[1])
     owned["field"][0]["references"] = {"field": {"@id": owners["field"][0]["@id"]}}
     return [owners, owned]

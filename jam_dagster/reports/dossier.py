@@ -6,7 +6,6 @@ named by number and title alone. A question that no certificate can answer is le
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,11 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.certificates.held import Held
+from jam_dagster.certificates.verification import releasable_certificate
 from jam_dagster.common.html_pages import environment, figures
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.evaluation.workload_error import CONFIDENCE, TableErrors, WorkloadErrors
-from jam_dagster.privacy import Budget, describe_advantage, epsilon_from_rho, rho_within
+from jam_dagster.privacy import (
+    Budget,
+    describe_advantage,
+    describe_certainty,
+    epsilon_from_rho,
+    rho_within,
+)
 from jam_dagster.privacy.noise.calls import COUNTS, RECORDS
 from jam_dagster.privacy.shares import EVALUATION
 
@@ -76,9 +82,7 @@ def render_dossier(
     InputError
         If there is no certificate, its release may not leave, or it does not verify.
     """
-    certificate = Certificate.load(path)
-    if not certificate.releasable:
-        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    certificate = releasable_certificate(path)
     findings = verify(path, ledger=ledger, public=public, keys=keys)
     if failed := [one for one in findings if not one.passed]:
         raise InputError(
@@ -152,27 +156,27 @@ class _Facts:
         return f"epsilon = {figures(asked.epsilon)} at delta = {figures(asked.delta)}"
 
     @cached_property
-    def _advantage(self) -> str:
+    def _budget_asked(self) -> Budget:
         asked = self.certificate.asked
-        return describe_advantage(Budget(asked.epsilon, asked.delta))
-
-    @property
-    def _posterior(self) -> str:
-        factor = math.exp(min(self.certificate.asked.epsilon, 700.0))
-        return f"{100 * factor / (1 + factor):.3g}%"
+        return Budget(asked.epsilon, asked.delta)
 
     @property
     def _parameters(self) -> str:
         one = self.certificate
-        rho = Budget(one.asked.epsilon, one.asked.delta).rho
-        square = 1 / one.records**2
-        below = "at most" if one.asked.delta <= square else "above"
-        return (
+        rho = self._budget_asked.rho
+        said = (
             f"{self._epsilon}. It was accounted for in zero-concentrated differential privacy, of"
             f" which rho = {figures(one.rho_spent)} of {figures(rho)} was spent and converted once."
-            f" Delta is {below} 1 / n² = {figures(square, 2)}, for the n that the certificate"
-            " states."
         )
+        # A measured number of records may be 0 or less.
+        if one.records > 0:
+            square = 1 / one.records**2
+            below = "at most" if one.asked.delta <= square else "above"
+            said += (
+                f" Delta is {below} 1 / n² = {figures(square, 2)}, for the n that the certificate"
+                " states."
+            )
+        return said
 
     @property
     def _one(self) -> str:
@@ -181,12 +185,19 @@ class _Facts:
     @property
     def _unit(self) -> str:
         one = self.certificate.neighbours
-        if one.relation == "add_remove":
-            kind = f"unbounded: neighbouring tables differ by one {self._one} more or less, and the"
-            kind += " number of records is protected"
-        else:
+        if one.records_public:
             kind = (
                 "bounded: neighbouring tables have equally many records, and their number is public"
+            )
+        elif one.relation == "replace_one":
+            kind = (
+                "bounded: neighbouring tables are about equally many people, and the number of"
+                " records is protected"
+            )
+        else:
+            kind = (
+                "unbounded: neighbouring tables have different numbers of records, and the number"
+                " is protected"
             )
         rows = "Each record is taken to be one person's own."
         if one.max_rows > 1:
@@ -254,20 +265,30 @@ class _Facts:
             figures(epsilon_from_rho(rho_within(totals[f"{name}_units"]), totals["delta"]))
             for name in ("spent", "granted")
         )
-        lifetime = totals["policy"]["period"] == "lifetime"
-        within = "over its lifetime" if lifetime else f"in {totals['period']}"
-        shared, said = totals.get("population"), ""
-        if shared is not None:
+        policy, when = totals["policy"], ""
+        within = "over its lifetime"
+        if policy["period"] != "lifetime":
+            within = f"in {totals['period']}"
+            whole = rho_within(totals["lifetime_spent_units"])
+            spent += f" of it, and epsilon = {figures(epsilon_from_rho(whole, totals['delta']))}"
+            when = " over its lifetime"
+        said = (
+            f"The ledger grants the dataset {self.certificate.key.dataset} epsilon = {granted}"
+            f" {within}, at delta = {figures(totals['delta'])}. All its releases together had spent"
+            f" epsilon = {spent}{when} when the certificate was issued."
+        )
+        if policy["partitions"] == "disjoint":
+            said += (
+                " Only the partition from which most was released counts, on the ground:"
+                f" {policy['ground']}."
+            )
+        if shared := totals.get("population"):
             cap = figures(epsilon_from_rho(rho_within(shared["granted_units"]), shared["delta"]))
-            said = (
+            said += (
                 f" The dataset belongs to the population {shared['name']}, all of whose releases"
                 f" together may spend epsilon = {cap} at delta = {figures(shared['delta'])}."
             )
-        return (
-            f"The ledger grants the dataset {self.certificate.key.dataset} epsilon = {granted}"
-            f" {within}, at delta = {figures(totals['delta'])}. All its releases together had spent"
-            f" epsilon = {spent} when the certificate was issued.{said}"
-        )
+        return said
 
     @property
     def _reasons(self) -> Mapping[str, str]:
@@ -277,9 +298,10 @@ class _Facts:
     def _records(self) -> str:
         one = self.certificate
         how = "public and exact" if one.neighbours.records_public else "measured with noise"
+        rows = f", at most {most} of a person" if (most := one.neighbours.max_rows) > 1 else ""
         return (
-            f"The private table has {one.records:,} records ({how}), the synthetic one"
-            f" {one.sampling.rows:,}."
+            f"{one.records:,} records of the private table count{rows} (the number is {how}). The"
+            f" synthetic table has {one.sampling.rows:,}."
         )
 
     @property
@@ -441,9 +463,10 @@ class _Facts:
                 Row(
                     "8.2.2 Quantifying identifiability",
                     f"An attacker who knows two tables that differ by one {self._one} names one of"
-                    f" them at most {self._advantage} more often if the release was made from it"
-                    f" than if it was not. If both were equally likely before, one is at most"
-                    f" {self._posterior} likely after, except with probability delta.",
+                    f" them at most {describe_advantage(self._budget_asked)} more often if the"
+                    " release was made from it than if it was not. If both were equally likely"
+                    f" before, the true one is at most {describe_certainty(self._budget_asked)}"
+                    " likely after, except with probability delta.",
                     "The threshold that applies here, and its source.",
                 ),
                 Row(
@@ -460,7 +483,8 @@ class _Facts:
                     "8.3.3 Transforming the data",
                     f"No row was copied from the private table: {one.sampling.rows:,} rows were"
                     f" sampled from a model that the mechanism {one.mechanism} fitted to noisy"
-                    " counts and public data. A row may resemble a real person by chance.",
+                    " counts, and to public data if there were any. A row may resemble a real"
+                    " person by chance.",
                 ),
                 Row(
                     "8.3.4 Re-evaluation",

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from jam_dagster.common.files import write_whole
+from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def save_marginals(
     public = transcript.neighbours.records_public
     text = _README.format(
         count=len(measured),
-        release=release,
+        release=one_line(release).replace("`", "'"),
         epsilon=budget[0],
         delta=budget[1],
         records=transcript.records,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jam_dagster.certificates import Certificate
+from jam_dagster.certificates.verification import releasable_certificate
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import Budget
@@ -46,11 +47,10 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If the release may not leave, or a field of a person's is missing, unknown or malformed.
+        If the certificate was altered, its release may not leave, or a field of a person's is
+        missing, unknown or malformed.
     """
-    certificate = Certificate.load(path)
-    if not certificate.releasable:
-        raise InputError(f"the run may not leave: {'; '.join(certificate.reasons)}")
+    certificate = releasable_certificate(path)
     check_keys("the registry's record", written, PERSONS)
     if missing := [name for name in PERSONS if not written.get(name)]:
         raise InputError(f"a person must write {', '.join(missing)}: no certificate holds them")

@@ -16,7 +16,12 @@ from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation.expectations.spec import ExpectationResult
 from jam_dagster.evaluation.verdict import Verdict, mean_text
 from jam_dagster.evaluation.workload_error import WorkloadErrors
-from jam_dagster.privacy.accounting import Budget, describe_advantage, epsilon_from_rho
+from jam_dagster.privacy.accounting import (
+    Budget,
+    describe_advantage,
+    describe_certainty,
+    epsilon_from_rho,
+)
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.reports.budget_over_rounds import Spending
@@ -250,7 +255,7 @@ def _guarantee(facts: ReportFacts, neighbours: Neighbours, children: str) -> dic
         "knows": knows,
         "one": "record, and everyone in it," if children else "person",
         "factor": f"{factor:.3g}",
-        "posterior": f"{100 * factor / (1 + factor):.3g}%",
+        "certainty": describe_certainty(Budget(facts.epsilon, facts.delta)),
         "one_in": f"{1 / facts.delta:,.0f}",
         "advantage": describe_advantage(Budget(facts.epsilon, facts.delta)),
     }

@@ -69,7 +69,7 @@ def test_a_person_sees_what_the_release_is(visit: Open, pages: Pages, dark: bool
     expect(page.locator("h1")).to_be_visible()
     guarantee = page.locator("#guarantee")
     expect(guarantee).to_contain_text("differentially private with ε = 1 and δ = 1e-9")
-    expect(guarantee).to_contain_text("at most 73.1% sure")
+    expect(guarantee).to_contain_text("at most 75.6% sure")
     selecting = sum(one.rho_select for one in transcript.rounds)
     row = page.get_by_role("row", name="Selecting marginals")
     expect(row.get_by_role("cell").first).to_have_text(figures(selecting))

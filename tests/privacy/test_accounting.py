@@ -1,5 +1,6 @@
 """Conversions match the published values, are tight, and round toward safety."""
 
+import doctest
 import math
 import tracemalloc
 from decimal import Decimal, localcontext
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.privacy import accounting
 from jam_dagster.privacy.accounting import (
     MAX_RHO,
     UNITS_PER_RHO,
     Budget,
     advantage_from_rho,
+    describe_certainty,
     describe_rho,
     epsilon_from_advantage,
     epsilon_from_rho,
@@ -255,3 +258,24 @@ def test_evaluation_share_out_of_range(share):
 def test_describe_rho():
     text = describe_rho(rho_from_epsilon(1.0, 1e-9), 1e-9)
     assert text == "rho 0.0149731 (epsilon 1 at delta 1e-09)"
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5])
+def test_how_sure_somebody_becomes_of_one_gaussian_measurement(epsilon, delta):
+    rho = Budget(epsilon, delta).rho
+    sure = float(describe_certainty(Budget(epsilon, delta)).rstrip("%")) / 100
+
+    def surer(than):
+        """The chance to be surer; the logarithm of the ratio is normal."""
+        return stats.norm.sf((math.log(than / (1 - than)) - rho) / math.sqrt(2 * rho))
+
+    assert surer(sure) < delta
+    # Epsilon alone would promise too much.
+    assert surer(1 / (1 + math.exp(-epsilon))) > delta
+
+
+def test_the_examples_are_true():
+    done = doctest.testmod(accounting, optionflags=doctest.ELLIPSIS)
+    assert done.attempted > 0
+    assert done.failed == 0

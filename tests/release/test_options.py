@@ -362,6 +362,9 @@ def test_a_budget_is_asked_for_by_its_risk(tmp_path: Path) -> None:
         ({"advantage": 0.1, "epsilon": 1}, "say the same thing: remove one"),
         ({"advantage": 10}, r"privacy\.advantage: an advantage is above 0"),
         ({"advantage": 1e-12}, "leaves no epsilon"),
+        ({"advantage": [0.1]}, r"privacy\.advantage: advantage must be a number, got \[0\.1\]"),
+        ({"advantage": 10**400}, r"privacy\.advantage: advantage must be a finite number"),
+        ({"advantage": 0.1, "delta": [1]}, r"privacy\.advantage: delta must be a number"),
     ],
 )
 def test_a_risk_that_no_budget_has_is_refused(privacy: dict[str, float], message: str) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import InputError
-from jam_dagster.reports.croissant import _record_sets, croissant
+from jam_dagster.reports.croissant import _addresses, _record_sets, croissant
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.children import Link
 from tests.certificates.conftest import Released
@@ -75,6 +75,25 @@ def test_children_refer_to_the_rows_that_they_belong_to() -> None:
     assert owned["field"][1]["source"]["fileObject"] == {"@id": "children.csv"}
 
 
+def test_children_that_are_called_rows_are_other_rows() -> None:
+    link = Link("rows", "household", 3)
+    domain = Domain.from_sizes({"region": 2}).with_children(link, Domain.from_sizes({"job": 3}))
+
+    sets = _record_sets(domain, ["synthetic.csv", "rows.csv"])
+
+    assert len({one["@id"] for one in sets}) == 2
+    assert len({field["@id"] for one in sets for field in one["field"]}) == 4
+
+
+def test_files_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
+    paths = [tmp_path / "records" / "may.parquet", tmp_path / "persons" / "may.parquet"]
+
+    assert _addresses(paths, tmp_path / "croissant.json") == [
+        "records/may.parquet",
+        "persons/may.parquet",
+    ]
+
+
 def test_the_provenance_is_the_certificate(made: Released) -> None:
     document = metadata(made)
 
@@ -87,6 +106,12 @@ def test_paths_start_from_the_metadata(made: Released) -> None:
     document = metadata(made, "../croissant.json")
 
     assert document["distribution"][0]["contentUrl"] == "out/synthetic.csv"
+
+
+@pytest.mark.parametrize("out", ["../public/croissant.json", "../outside.d/../x/croissant.json"])
+def test_no_path_names_folders_around_the_release(made: Released, out: str) -> None:
+    with pytest.raises(InputError, match="would name other folders of this machine"):
+        metadata(made, out)
 
 
 def test_what_may_not_leave_is_not_described(made: Released) -> None:

@@ -67,6 +67,18 @@ def test_sentences_follow_the_certificate(made: Released) -> None:
     assert "unbounded" in of_persons["Top: unit of privacy"].holds
     assert "at most 3 rows" in of_persons["Top: unit of privacy"].holds
     assert "measured with noise" in of_persons["7.2.5 Dataset properties"].holds
+    assert "number is public" not in of_persons["Top: unit of privacy"].holds
+    replaced = replace(certificate, neighbours=Neighbours("replace_one", 3))
+    unit = rows(made, replaced)["Top: unit of privacy"].holds
+    assert "equally many people, and the number of records is protected" in unit
+    assert "public" not in unit
+    assert "at most 3 of a person" in rows(made, replaced)["7.2.5 Dataset properties"].holds
+    assert "75.6%" not in rows(made)["8.2.2 Quantifying identifiability"].holds
+    asked = replace(certificate.asked, epsilon=1.0, delta=1e-9)
+    sure = rows(made, replace(certificate, asked=asked))["8.2.2 Quantifying identifiability"]
+    assert "the true one is at most 75.6% likely after, except with probability delta" in sure.holds
+    none = replace(certificate, neighbours=Neighbours("add_remove"), records=0)
+    assert "Delta" not in rows(made, none)["Top: privacy parameters"].holds
     few = replace(certificate, records=10)
     assert "Delta is at most 1 / n² = 0.01" in rows(made, few)["Top: privacy parameters"].holds
     many = replace(certificate, records=10**6)
@@ -80,6 +92,25 @@ def test_sentences_follow_the_certificate(made: Released) -> None:
     of_n = replace(counted, call=replace(counted.call, subject=RECORDS))
     none = replace(certificate, draws=(of_n,))
     assert "No count was measured" in rows(made, none)["Middle: bias"].holds
+
+
+def test_a_budget_that_renews_is_not_the_whole_spending(made: Released) -> None:
+    certificate = made.certificate
+    assert certificate.standing is not None
+    totals = dict(certificate.standing.totals)
+    policy = {**totals["policy"], "period": "month", "partitions": "disjoint", "ground": "born in"}
+    lifetime = totals["granted_units"]
+    totals |= {"policy": policy, "period": "2026-05", "lifetime_spent_units": lifetime}
+    other = replace(certificate, standing=replace(certificate.standing, totals=totals))
+
+    said = rows(made, other)["Top: other releases of the same data"].holds
+
+    assert "epsilon = 1 in 2026-05" in said
+    assert "of it, and epsilon = 1 over its lifetime when the certificate was issued" in said
+    assert "Only the partition from which most was released counts, on the ground: born in." in said
+    before = rows(made)["Top: other releases of the same data"].holds
+    assert "over its lifetime, at delta" in before
+    assert "of it" not in before
 
 
 def test_both_of_two_tables_are_described(made: Released) -> None:

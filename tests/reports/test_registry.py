@@ -48,9 +48,9 @@ def test_a_record_of_people_with_several_rows_does_not_count_them(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     several = replace(made.certificate, neighbours=Neighbours("add_remove", 3))
-    several.save(made.folder)
     # Its specification protects single rows.
     monkeypatch.setattr(Certificate, "releasable", True)
+    several.save(made.folder)
 
     loss = registry_record(made.folder, WRITTEN)["deployment"]
 
@@ -83,6 +83,13 @@ def test_what_the_registry_would_not_take_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=says):
         registry_record(made.folder, {**WRITTEN, **change})
+
+
+def test_an_altered_certificate_has_no_record(made: Released) -> None:
+    made.rewrite("certificate.json", lambda said: said["privacy"]["asked"].update(epsilon=0.2))
+
+    with pytest.raises(InputError, match="it was altered"):
+        registry_record(made.folder, WRITTEN)
 
 
 def test_what_may_not_leave_has_no_record(made: Released) -> None:

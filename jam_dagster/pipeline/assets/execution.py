@@ -31,7 +31,8 @@ def executed(execute: Execute, context: dg.AssetExecutionContext, made: Results)
                     " turn, for a later one reads what was stored of an earlier one."
                 )
             taken.append(one)
-            yield dg.MaterializeResult(asset_key=one.asset_key, metadata=one.metadata)
+            # A copy, for what `execute` changes in it must be seen.
+            yield dg.MaterializeResult(asset_key=one.asset_key, metadata={**(one.metadata or {})})
         ended = not taken
 
     for given in execute(context, results()):

@@ -14,9 +14,10 @@ import pandas as pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
-from jam_dagster.tables.domain.values import Value, text_of
+from jam_dagster.tables.domain.values import Value, plain_value, text_of
 
 _MOST_CODES = 100_000
+_LONGEST = 1_000
 _LARGEST_WEIGHT = 2**53
 
 
@@ -42,8 +43,8 @@ class PrefixAttribute(CategoricalAttribute):
     Raises
     ------
     DomainError
-        If `prefix` or a weight is not positive, a code is not a text, or there are none or more
-        than 100,000.
+        If `prefix` or a weight is not positive, or too large, a code is not a text, or there are
+        none or more than 100,000.
     """
 
     values: tuple[Value, ...] = field(init=False)
@@ -56,20 +57,22 @@ class PrefixAttribute(CategoricalAttribute):
 
     def __post_init__(self) -> None:
         what = f"attribute {self.name!r}"
-        if isinstance(self.prefix, bool) or not isinstance(self.prefix, int) or self.prefix < 1:
+        number = isinstance(self.prefix, int) and not isinstance(self.prefix, bool)
+        if not number or not 1 <= self.prefix <= _LONGEST:
             raise DomainError(
-                f"{what}: prefix is the number of characters that are modelled, 1 or more, got"
-                f" {self.prefix!r}"
+                f"{what}: prefix is the number of characters that are modelled, 1 to {_LONGEST:,},"
+                f" got {self.prefix!r}"
             )
         if not 1 <= len(self.weights) <= _MOST_CODES:
             raise DomainError(f"{what} must have weights of 1 to {_MOST_CODES:,} codes")
         for code, weight in self.weights:
-            if not isinstance(code, str) or not code:
+            if not isinstance(plain_value(self.name, code), str) or not code:
                 raise DomainError(f"{what}: the code {code!r} is not a text: write it in quotes")
             whole = isinstance(weight, int) and not isinstance(weight, bool)
             if not whole or not 1 <= weight <= _LARGEST_WEIGHT:
                 raise DomainError(
-                    f"{what}: the weight of {code!r} must be a whole number above 0, got {weight!r}"
+                    f"{what}: the weight of {code!r} must be a whole number above 0, at most 2**53,"
+                    f" got {weight!r}"
                 )
         starts = sorted({code[: self.prefix] for code, _ in self.weights})
         if self.other is not None:
@@ -147,6 +150,10 @@ class PrefixAttribute(CategoricalAttribute):
         points = np.clip(np.searchsorted(ends, weight, side="right") - 1, first, last - 1)
         # After the codes come `other` and null, as in the cells.
         return np.where(of_a_code, points, codes - cells[-1] - 1 + len(cells))
+
+    def refused_as(self, kind: Kind) -> str | None:
+        """Return why no database counts a column of a kind; None if one does."""
+        return None if kind == "text" else "the domain compares the first characters of texts"
 
     def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
         """Return the code of each beginning in a database's column."""

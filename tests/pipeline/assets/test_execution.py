@@ -66,6 +66,16 @@ def added(**metadata: Any) -> Callable[[Any, Results], Results]:
     )
 
 
+def within(**metadata: Any) -> Callable[[Any, Results], Results]:
+    def changing(context: Any, results: Results) -> Results:
+        for one in results:
+            assert isinstance(one.metadata, dict)
+            one.metadata.update(metadata)
+            yield one
+
+    return changing
+
+
 @pytest.mark.parametrize(
     ("execute", "says"),
     [
@@ -80,6 +90,8 @@ def added(**metadata: Any) -> Callable[[Any, Results], Results]:
         (changed(metadata={}), "changes the metadata 'rows'"),
         (added(rows=4), "changes the metadata 'rows'"),
         (added(**{"jam/built": "public"}), "changes the metadata 'jam/built'"),
+        (within(rows=4), "changes the metadata 'rows'"),
+        (within(**{"jam/built": "public"}), "changes the metadata 'jam/built'"),
     ],
 )
 def test_anything_else_is_refused(execute: Callable[[Any, Results], Results], says: str) -> None:

@@ -173,9 +173,13 @@ def test_compiled_for_engines_that_are_not_run(dialect: str, texts: str, instant
             "integer",
             False,
         ),
+        ({"prefix": 3, "weights": {"10001": 1, "20001": 1}}, "text", True),
+        ({"prefix": 3, "weights": {"10001": 1, "20001": 1}}, "integer", False),
+        ({"prefix": 3, "weights": {"10001": 1, "20001": 1}}, "decimal", False),
+        ({"prefix": 3, "weights": {"10001": 1, "20001": 1}}, "boolean", False),
     ],
 )
-def test_texts_in_a_format_are_left_to_python(
+def test_what_is_read_from_texts_is_left_to_python(
     entry: dict[str, Any], kind: Kind, taken: bool
 ) -> None:
     domain = Domain.from_dict({"attributes": {"a": entry}})

@@ -130,6 +130,31 @@ def test_texts_are_compared_as_bytes(people: Any, postgres: PostgresServer) -> N
     assert source.counted(domain, None, None).marginal(("a",)).tolist() == [1, 2, 1]
 
 
+def test_first_characters_are_those_that_python_counts(people: Any) -> None:
+    codes = ("e ", "e\u0301", "éx", "\U0001f600\U0001f600a", "ab", "A")
+    weights = dict.fromkeys(codes, 1)
+    domain = Domain.from_dict(
+        {"attributes": {"a": {"prefix": 2, "weights": weights, "other": "rest"}}}
+    )
+    seen = (
+        *codes,
+        *(f"{code}{end}" for code in codes for end in (" ", "\u0301", "z")),
+        "",
+        "e",
+        "a",
+    )
+    rows = ", ".join(f"('{text}')" for text in seen)
+    source = replace(people, query=f"select a from (values {rows}) v(a)")
+    found, expected = (
+        one.counted(domain, None, None).marginal(("a",)).tolist()
+        for one in (source, replace(source, count="rows"))
+    )
+    assert found == expected
+    assert sum(found) == len(seen)
+    with pytest.raises(DomainError, match=r"column of type int4 \(.* first characters of texts\)"):
+        replace(people, query="select 10001 as a").counted(domain, None, None)
+
+
 @pytest.mark.parametrize(
     ("query", "error", "message"),
     [
