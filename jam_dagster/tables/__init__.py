@@ -14,6 +14,7 @@ from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.domain import Clique, Domain
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
+from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.drafting.draft import draft_domain, draft_table, wide_attributes
 from jam_dagster.tables.drafting.drafted_domain import DraftedDomain
@@ -51,6 +52,7 @@ __all__ = [
     "NumericAttribute",
     "Order",
     "ParquetSource",
+    "PrefixAttribute",
     "PreviousRelease",
     "PrivacyUnit",
     "PublicSources",

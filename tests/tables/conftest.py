@@ -9,6 +9,7 @@ from jam_dagster.tables import (
     EncodedTable,
     ImpossibleCombination,
     NumericAttribute,
+    PrefixAttribute,
 )
 from jam_dagster.tables.domain.values import text_of
 
@@ -63,9 +64,30 @@ def numeric_attributes(draw, name: str) -> NumericAttribute:
 
 
 @st.composite
+def prefix_attributes(draw, name: str) -> PrefixAttribute:
+    codes = draw(st.lists(texts.filter(bool), min_size=1, max_size=8, unique=True))
+    prefix = draw(st.integers(1, 4))
+    other = draw(st.none() | texts)
+    if other is not None and other[:prefix] in {code[:prefix] for code in codes}:
+        other = None
+    weights = draw(st.lists(st.integers(1, 9), min_size=len(codes), max_size=len(codes)))
+    return PrefixAttribute(
+        name,
+        other,
+        prefix=prefix,
+        weights=tuple(zip(codes, weights, strict=True)),
+        nullable=draw(st.booleans()),
+    )
+
+
+@st.composite
 def domains(draw) -> Domain:
     attributes = tuple(
-        draw(st.one_of(categorical_attributes(name), numeric_attributes(name)))
+        draw(
+            st.one_of(
+                categorical_attributes(name), numeric_attributes(name), prefix_attributes(name)
+            )
+        )
         for name in draw(st.lists(names, min_size=1, max_size=4, unique=True))
     )
     impossible = []

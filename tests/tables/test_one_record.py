@@ -31,6 +31,7 @@ from jam_dagster.tables import (
     FrameSource,
     NumericAttribute,
     ParquetSource,
+    PrefixAttribute,
     SqlSource,
     draft_domain,
     encode,
@@ -140,6 +141,8 @@ def attributes(values):
     yield CategoricalAttribute("a", ("yes", "No"), nullable=True, unreadable="missing")
     yield CategoricalAttribute("a", ("007", "7", "rest"), nullable=True, other="rest")
     yield NumericAttribute("a", (0, 1, 2, 100), clip=True, format="#,##0.0#%", **MISSING)
+    codes = tuple((text, 1) for text in dict.fromkeys(map(str, values)) if text)
+    yield PrefixAttribute("a", prefix=1, weights=codes or (("7", 1),), **MISSING)
     yield from TIMES
 
 

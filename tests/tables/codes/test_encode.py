@@ -41,7 +41,7 @@ def test_encode_undoes_decode(table, seed):
         assert column.isna().tolist() == (codes == attribute.null_code).tolist()
         values = column.dropna()
         if isinstance(attribute, CategoricalAttribute):
-            assert set(values) <= set(attribute.values)
+            assert set(values) <= set(attribute.listed)
         elif attribute.scale is not None:
             numbers = values.astype(float)
             assert (numbers == numbers.round(attribute.decimals or 0)).all()
