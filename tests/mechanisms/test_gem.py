@@ -12,8 +12,7 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms import make_mechanism, refit
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.model import ProductMixture
-from jam_dagster.models.mixture.pretraining import public_cliques
-from jam_dagster.models.mixture.training import MixtureTrainer
+from jam_dagster.models.mixture.training import MixtureTrainer, public_cliques
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
 from tests.mechanisms.conftest import ScriptedNoise
@@ -104,7 +103,7 @@ def test_public_tables_that_lack_attributes_are_trained_on(
 def test_the_largest_public_marginals_are_left_out_where_there_are_too_many(
     domain, public, monkeypatch
 ) -> None:
-    monkeypatch.setattr("jam_dagster.models.mixture.pretraining.PUBLIC_CELLS", 10)
+    monkeypatch.setattr("jam_dagster.models.mixture.training.PUBLIC_CELLS", 10)
     assert public_cliques(PublicTables.of(domain, public), 2) == {"": [("a", "b"), ("a", "c")]}
 
 
