@@ -100,7 +100,7 @@ class ReleaseSpec(Section):
         if cast(MechanismSpec | None, self.mechanism) is None:
             unnamed = MechanismSpec.of(None, public=self.public is not None)
             object.__setattr__(self, KEY, unnamed)
-        trusted = read_trusted(self.trusted_mechanisms, "trusted_mechanisms")
+        trusted = read_trusted(self.trusted_mechanisms)
         object.__setattr__(self, "trusted_mechanisms", trusted)
         self._check_sources()
         self._check_children()

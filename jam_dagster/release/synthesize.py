@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -276,7 +276,7 @@ class _Steps:
         self.folder.write_errors(errors)
         (drawn,) = made
         run, sample = drawn.run, drawn.sample
-        self.watch.add_parts("mechanism", run.seconds)
+        self.watch.seconds |= {f"mechanism.{part}": s for part, s in run.seconds.items()}
         with keeping_details(partial(engine.place.keep_failure, uuid4().hex)):
             with stage("checks"), redacted("the checks"):
                 checks = self._check(run, sample, public)
@@ -471,10 +471,6 @@ class Stopwatch:
         begun = time.monotonic()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
-
-    def add_parts(self, stage: str, seconds: Mapping[str, float]) -> None:
-        """Add the times of the parts of a stage."""
-        self.seconds |= {f"{stage}.{part}": taken for part, taken in seconds.items()}
 
     def total(self) -> dict[str, float]:
         """Return the time since the start, of every stage and of the parts of stages."""
