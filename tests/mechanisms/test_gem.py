@@ -15,7 +15,7 @@ from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.models.mixture.training import MixtureTrainer, public_cliques
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import scripted_run
 
 SMALL: dict[str, Any] = {"rounds": 3, "components": 6, "iterations": 5}
 NETWORK: dict[str, Any] = {**SMALL, "width": 4}
@@ -25,16 +25,9 @@ ALL = {"gem": NETWORK, "gem_pub": PUB, "rap_softmax": SMALL}
 every_mixture = pytest.mark.parametrize("name", ALL)
 
 
-@pytest.fixture
-def workload(domain: Domain) -> Workload:
-    return Workload.all_k_way(domain, 2)
-
-
 def run(name: str, private, public, workload, choices, rho, store=None, **settings):
-    noise = ScriptedNoise(list(choices))
-    draws = Draws(noise, UnledgeredAccount(rho), store)
     mechanism = make_mechanism(name, **ALL[name] | settings)
-    return mechanism.run(private, public, workload, draws), noise
+    return scripted_run(mechanism, private, workload, choices, rho, public=public, store=store)[:2]
 
 
 @pytest.mark.slow

@@ -29,11 +29,6 @@ class Asked(ScriptedNoise):
         return noisy, sigma
 
 
-@pytest.fixture
-def workload(domain):
-    return Workload.all_k_way(domain, 2)
-
-
 def run(name, private, workload, noise, *, rho=RHO, relation=None, **settings):
     draws = Draws(noise, UnledgeredAccount(rho), neighbours=relation or Neighbours())
     return make_mechanism(name, **settings).run(private, None, workload, draws)

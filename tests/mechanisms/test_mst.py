@@ -14,7 +14,7 @@ from jam_dagster.mechanisms.mst import Mst, RareValues
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, ImpossibleCombination, Workload
 from jam_dagster.tables.codes.block_counts import CountedTable
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import ScriptedNoise, scripted_run
 
 AB, AC, BC = 0, 1, 2
 
@@ -25,11 +25,8 @@ def workload(domain):
 
 
 def run(private, workload, choices, rho, *, neighbours=None, **settings):
-    noise = ScriptedNoise(list(choices))
-    account = UnledgeredAccount(rho)
-    draws = Draws(noise, account, neighbours=neighbours or Neighbours())
-    settings = {"iterations": 300, "tolerance": 0.0} | settings
-    return Mst(**settings).run(private, None, workload, draws), noise, account
+    mechanism = Mst(**{"iterations": 300, "tolerance": 0.0} | settings)
+    return scripted_run(mechanism, private, workload, choices, rho, neighbours=neighbours)
 
 
 def test_a_third_each_for_attributes_choices_and_pairs(private, workload):

@@ -142,7 +142,7 @@ class ParquetSource(Source):
     ) -> MarginalSource:
         """Encode the table chunk by chunk, in memory or left in its file."""
         table = self if limit is None else LimitedParquet.of(self, *limit)
-        return encode_parquet(table, domain, cliques, private=True)
+        return encode_parquet(table, domain, cliques)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows from the footers, or the unit's (`Source.count_records`)."""

@@ -17,7 +17,6 @@ from jam_dagster.errors import (
     DomainError,
     InputError,
     JamError,
-    OutsideDomainError,
     PrivateValuesError,
     SourceError,
 )
@@ -188,26 +187,22 @@ def test_texts_are_read_once_for_every_place(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    "columns",
     [
-        ({"a": ["u"] * 9 + [SENTINEL]}, f"attribute 'a'.*{SENTINEL}"),
-        ({"b": [1] * 9 + [73194]}, "attribute 'b'.*73194"),
-        ({"b": [1] * 9 + [None]}, "attribute 'b' has missing values"),
-        ({"b": [SENTINEL] * 10}, f"attribute 'b' is numeric.*{SENTINEL}"),
+        {"a": ["u"] * 9 + [SENTINEL]},
+        {"b": [1] * 9 + [73194]},
+        {"b": [1] * 9 + [None]},
+        {"b": [SENTINEL] * 10},
     ],
 )
 @pytest.mark.parametrize("limit", [0, 1000])
-def test_a_bad_value_in_the_last_row_group_is_named_in_a_public_table_only(
-    tmp_path, columns, message, limit
-):
+def test_a_bad_value_in_the_last_row_group_is_not_told(tmp_path, columns, limit):
     source = people(tmp_path / "t.parquet", **columns)
     with pytest.raises(PrivateValuesError) as caught:
         encode_parquet(source, AB, limit=limit)
     assert str(caught.value) == str(PrivateValuesError())
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-    with pytest.raises(OutsideDomainError, match=message):
-        encode_parquet(source, AB, limit=limit, private=False)
 
 
 @pytest.mark.parametrize("limit", [0, 1000])
@@ -223,11 +218,6 @@ def test_other_tables_that_are_refused(tmp_path, limit):
     write(path, {SENTINEL: [1], "a": ["u"]})
     with pytest.raises(DomainError, match="no column 'b': add it"):
         encode_parquet(source, AB, limit=limit)
-    with pytest.raises(DomainError, match=rf"no column 'b' \(it has {SENTINEL}, a\)"):
-        encode_parquet(source, AB, limit=limit, private=False)
-    write(path, {"a": pa.array([], pa.string()), "b": pa.array([], pa.int64())})
-    with pytest.raises(InputError, match="the table has no rows"):
-        encode_parquet(source, AB, limit=limit, private=False)
     pq.write_table(pa.table([["u"], ["v"], [1]], ["a", "a", "b"]), path)
     with pytest.raises(SourceError, match="two columns of the same name"):
         encode_parquet(source, AB, limit=limit)
