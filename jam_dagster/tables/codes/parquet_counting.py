@@ -9,8 +9,7 @@ import numpy as np
 
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.codes.block_counts import KeptCounts, count_blocks
-from jam_dagster.tables.codes.chunks import ChunkedTable
-from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
+from jam_dagster.tables.codes.encode import ChunkedTable, each_encoded, encode_chunks
 from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.domain import Clique, Domain

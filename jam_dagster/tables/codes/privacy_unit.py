@@ -29,7 +29,7 @@ from jam_dagster.tables.domain.values import text_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.tables.codes.chunks import ChunkedTable
+    from jam_dagster.tables.codes.encode import ChunkedTable
     from jam_dagster.tables.domain.domain import Domain
 
 LARGEST_LIMIT = 1_000_000
