@@ -91,12 +91,12 @@ def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
 
 
 class ChunkedTable(Protocol):
-    """A table of raw values in chunks; `jam_dagster.tables.ParquetSource` is one."""
+    """A private table of raw values in chunks; `jam_dagster.tables.ParquetSource` is one."""
 
-    def rows(self, *, private: bool) -> int:
+    def rows(self) -> int:
         """Return the number of rows."""
 
-    def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
+    def chunks(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield the rows in their order, with some of their columns."""
 
     def describe(self) -> str:

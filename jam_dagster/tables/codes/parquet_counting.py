@@ -52,7 +52,7 @@ class ParquetTable:
 
     def __post_init__(self) -> None:
         if self.cliques and _can_be_held(self.domain, self.cliques):
-            most = self.source.rows(private=True)
+            most = self.source.rows()
             held = count_blocks(self._chunks(), self.domain, self.cliques, records=most)
             self._kept.held, records = held, held.records
         else:
@@ -93,7 +93,7 @@ class ParquetTable:
             )
 
     def _chunks(self) -> Iterator[EncodedTable]:
-        chunks = self.source.chunks(self.domain.names, private=True)
+        chunks = self.source.chunks(self.domain.names)
         return each_encoded(chunks, self.domain)
 
 
@@ -133,9 +133,9 @@ def encode_parquet(
     SourceError, InputError, DomainError, OutsideDomainError, PrivateValuesError
         As for `ParquetTable`.
     """
-    records = source.rows(private=True)
+    records = source.rows()
     record_bytes = sum(np.min_scalar_type(size - 1).itemsize for size in domain.shape)
     if records * record_bytes > limit:
         return ParquetTable(domain, source, tuple(cliques))
-    chunks = source.chunks(domain.names, private=True)
+    chunks = source.chunks(domain.names)
     return encode_chunks(chunks, domain, records=records)

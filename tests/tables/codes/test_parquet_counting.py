@@ -97,10 +97,10 @@ def test_any_table_counts_as_in_memory(tmp_path_factory, table, seed, rows_in_a_
 @pytest.mark.parametrize("rows_in_a_group", [1, 2, 3, 4, 100])
 def test_chunks_split_row_groups_and_lose_no_row(tmp_path, rows_in_a_group):
     source = write(tmp_path / "t.parquet", {"a": list(range(10))}, rows_in_a_group)
-    chunks = list(source.chunks(["a"], private=True))
+    chunks = list(source.chunks(["a"]))
     assert pd.concat(chunks)["a"].tolist() == list(range(10))
     assert max(map(len, chunks)) <= 3
-    assert source.rows(private=True) == 10
+    assert source.rows() == 10
 
 
 def test_what_is_held_depends_on_the_size_of_the_codes(tmp_path):
@@ -145,7 +145,7 @@ def test_a_folder_reads_as_in_memory(tmp_path):
         )
     )
     source = ParquetSource(str(tmp_path))
-    assert source.rows(private=True) == 7
+    assert source.rows() == 7
     expected = encode(source.read(private=True), domain)
     assert expected.marginal(("year",)).tolist() == [5, 2]
     assert_same(encode_parquet(source, domain, limit=0), expected)
@@ -182,7 +182,7 @@ def test_files_that_fsspec_reaches(monkeypatch, tmp_path):
 def test_texts_are_read_once_for_every_place(tmp_path):
     for kind in (pa.string(), pa.large_string()):
         source = write(tmp_path / "t.parquet", {"a": pa.array(["u", "v"] * 5, kind)})
-        for chunk in source.chunks(["a"], private=True):
+        for chunk in source.chunks(["a"]):
             assert isinstance(chunk["a"].dtype, pd.CategoricalDtype)
 
 
@@ -264,7 +264,7 @@ def test_a_file_that_changes_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("records", [9, 11])
 def test_chunks_of_another_number_of_rows_are_refused(tmp_path, records):
-    chunks = people(tmp_path / "t.parquet").chunks(AB.names, private=True)
+    chunks = people(tmp_path / "t.parquet").chunks(AB.names)
     with pytest.raises(InputError, match="the number of rows changed"):
         encode_chunks(chunks, AB, records=records)
 
@@ -295,12 +295,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_row_group(tmp_path, monkeypatch
         del columns
         source = ParquetSource(str(path))
         before = pa.total_allocated_bytes()
-        arrow.append(
-            max(
-                pa.total_allocated_bytes() - before
-                for _ in source.chunks(domain.names, private=True)
-            )
-        )
+        arrow.append(max(pa.total_allocated_bytes() - before for _ in source.chunks(domain.names)))
         table = encode_parquet(source, domain, limit=0)
         tracemalloc.start()
         assert table.marginals(combinations("abcd", 3))["a", "b", "c"].sum() == rows
