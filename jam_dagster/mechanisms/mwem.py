@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
-from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.models.weighted.fit import MultiplicativeWeights
 from jam_dagster.models.weighted.support import Support
 
 
