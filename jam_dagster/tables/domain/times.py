@@ -20,7 +20,13 @@ from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS, Clock, Unit
+from jam_dagster.tables.domain.clock import (
+    LONGER_THAN_DAYS,
+    Clock,
+    Unit,
+    has_fractions,
+    other_order,
+)
 from jam_dagster.tables.domain.column_notes import (
     CLIPPED_DATES,
     LOOKED_AT,
@@ -28,7 +34,6 @@ from jam_dagster.tables.domain.column_notes import (
     rewritten,
 )
 from jam_dagster.tables.domain.columns import each_value
-from jam_dagster.tables.domain.date_order import has_fractions, other_order
 from jam_dagster.tables.domain.entries import Entries, entries_in, entries_to, plain_entry
 from jam_dagster.tables.domain.intervals import checked_bins
 from jam_dagster.tables.domain.text_dtype import dtype_of

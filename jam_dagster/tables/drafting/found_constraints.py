@@ -32,8 +32,7 @@ from jam_dagster.tables.domain.derived import reproduces
 from jam_dagster.tables.domain.expressions import columns_of, parsed
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.missing_where import MissingWhere
-from jam_dagster.tables.drafting.determined_clock import clock_sums
-from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, sums
+from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, clock_sums, sums
 from jam_dagster.tables.drafting.time_draft import shape_of
 
 # A row in twenty would break it by chance, and so would as many rows as rule chance out.
