@@ -99,10 +99,6 @@ def test_which_predicate_holds_is_not_told_and_asking_ends_soon(run: Run) -> Non
     assert made.exit_code == 0, made.output
 
 
-def query(where: str) -> str:
-    return json.dumps({"sql": "sqlite:///people.sqlite", "query": f"select * from people {where}"})
-
-
 def write_database() -> None:
     with sqlite3.connect("people.sqlite") as connection:
         frame = pd.read_csv("priv.csv")

@@ -25,7 +25,7 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.codes.table import digest_of
-from jam_dagster.tables.sources.relative_paths import absolute_paths
+from jam_dagster.tables.sources.base import absolute_paths
 
 FOLDER_VARIABLE = "JAM_DATA"
 

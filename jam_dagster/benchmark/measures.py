@@ -265,17 +265,17 @@ def means(runs: pd.DataFrame, by: list[str]) -> list[dict[str, Any]]:
     return made
 
 
-def ratios(runs: pd.DataFrame, to: str = "aim") -> pd.DataFrame:
-    """Return the mean error of each line over that of a mechanism, and the number of ratios.
+def ratios(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean error of each line over AIM's, and the number of ratios.
 
     A ratio is that of the means over seeds in a panel at an epsilon. The columns are the epsilons,
     with geometric means over panels, then ``all``, the geometric mean of all ratios, by which the
-    lines are sorted, and ``of``, how many these are. Empty without runs of the mechanism.
+    lines are sorted, and ``of``, how many these are. Empty without runs of AIM.
     """
     means = runs.astype({"error_mean": float}).pivot_table(
         "error_mean", index=["split", "epsilon"], columns="label"
     )
-    plain = runs.loc[runs["mechanism"] == to, "label"].unique()
+    plain = runs.loc[runs["mechanism"] == "aim", "label"].unique()
     if len(plain) == 0:
         return means.iloc[:0]
     logs = means.div(means[plain[0]], axis="index").transform(np.log)

@@ -34,7 +34,41 @@ _OF_THE_DISK = frozenset(
 """Faults of the disk or its permissions, which are independent of a table's values."""
 
 
-class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with redacted("encoding"):
+class _Withholding(ContextDecorator):
+    """Context manager that raises an error without private values in place of another."""
+
+    def substitute(self, error: Exception, trace: TracebackType | None) -> JamError | None:
+        """Return what is raised in place of an error; None: itself, without its chain."""
+        raise NotImplementedError
+
+    def __enter__(self) -> None:
+        """Do nothing: the work is done on exit."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Literal[False]:
+        """Replace an unexpected error; strip the chain of the others."""
+        if error is None:
+            return False
+        substitute = self.substitute(error, trace) if isinstance(error, Exception) else None
+        if substitute is None:
+            error.__cause__ = error.__context__ = None
+            error.__dict__.pop("__notes__", None)
+            return False
+        # Debuggers and log handlers print locals of the frames of a traceback.
+        del kind, error, trace
+        try:
+            raise substitute
+        except JamError:
+            # Python set the original error as context; a bare raise keeps the chain.
+            substitute.__context__ = None
+            raise
+
+
+class redacted(_Withholding):  # noqa: N801 - read as a statement: with redacted("encoding"):
     """Context manager: an unexpected error inside becomes one that cannot hold a private value.
 
     Exceptions of libraries often quote the faulty value, and end in logs that many people read;
@@ -63,42 +97,20 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
     def __init__(self, what: str) -> None:
         self.what = what
 
-    def __enter__(self) -> None:
-        """Do nothing: the work is done on exit."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> Literal[False]:
-        """Replace an unexpected error; strip the chain of the others."""
-        if error is None:
-            return False
-        substitute: JamError
+    def substitute(self, error: Exception, trace: TracebackType | None) -> JamError | None:
+        """Return the error of a private step, or None for an error of this package."""
         if isinstance(error, PrivateValuesError):
-            substitute = PrivateValuesError()
-        elif not isinstance(error, Exception) or _is_own(error, trace):
-            error.__cause__ = error.__context__ = None
-            error.__dict__.pop("__notes__", None)
-            return False
-        else:
-            keep_details(self.what, error)
-            substitute = PrivateStepError(
-                f"{self.what} failed; the cause is withheld, as it may depend on private values. "
-                f"{WHERE_DETAILS_ARE}{_remedy(error)}"
-            )
-        # Debuggers and log handlers print locals of the frames of a traceback.
-        del kind, error, trace
-        try:
-            raise substitute
-        except JamError:
-            # Python set the original error as context; a bare raise keeps the chain.
-            substitute.__context__ = None
-            raise
+            return PrivateValuesError()
+        if _is_own(error, trace):
+            return None
+        keep_details(self.what, error)
+        return PrivateStepError(
+            f"{self.what} failed; the cause is withheld, as it may depend on private values. "
+            f"{WHERE_DETAILS_ARE}{_remedy(error)}"
+        )
 
 
-class private_values(ContextDecorator):  # noqa: N801 - as `redacted`
+class private_values(_Withholding):  # noqa: N801 - as `redacted`
     """Context manager: every failure inside depends on values of a private table.
 
     Any exception but an interrupt is replaced by a `PrivateValuesError`, which is the same for
@@ -112,30 +124,11 @@ class private_values(ContextDecorator):  # noqa: N801 - as `redacted`
         In place of any exception.
     """
 
-    def __enter__(self) -> None:
-        """Do nothing: the work is done on exit."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> Literal[False]:
-        """Replace the error."""
-        if error is None:
-            return False
-        if not isinstance(error, Exception):
-            error.__cause__ = error.__context__ = None
-            return False
+    def substitute(self, error: Exception, trace: TracebackType | None) -> JamError:
+        """Return the one error that says nothing of values."""
         if not isinstance(error, PrivateValuesError | PrivateStepError):
             keep_details("the private table", error)
-        substitute = PrivateValuesError()
-        del kind, error, trace
-        try:
-            raise substitute
-        except PrivateValuesError:
-            substitute.__context__ = None
-            raise
+        return PrivateValuesError()
 
 
 @contextmanager

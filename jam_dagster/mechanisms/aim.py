@@ -110,10 +110,6 @@ class Aim(GraphicalMechanism):
         """Return T, the number of parts that the budget is divided into."""
         return self.rounds or ROUNDS_AN_ATTRIBUTE * len(domain.names)
 
-    def expected_rounds(self, domain: Domain, workload: Workload) -> None:
-        """Return None: annealing decides."""
-        return
-
     def check_budget(self, rho: float) -> None:
         """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
         if self.rounds is not None:

@@ -91,13 +91,16 @@ class Mechanism(ABC):
         """
         return workload.downward_closure()
 
-    @abstractmethod
     def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
-        """Return the maximal number of rounds; None if the run decides it."""
+        """Return the maximal number of rounds; None, the default, if the run decides it."""
+        return None
 
-    @abstractmethod
     def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is too little for the settings alone."""
+        """Raise SpecificationError if `rho` is too little for the settings alone.
+
+        By default if it is too little for a draw.
+        """
+        check_share(rho, 1, remedy="use fewer attributes")
 
     @abstractmethod
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:

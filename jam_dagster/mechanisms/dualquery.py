@@ -16,7 +16,6 @@ from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.mechanisms.loops.game import Game, GameMechanism
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.models.weighted.model import WeightedTable
-from jam_dagster.tables import Domain, Workload
 
 MOST_ROUNDS = 1000
 """Rounds that a run makes at most; with more budget, it learns faster."""
@@ -68,10 +67,6 @@ class DualQuery(GameMechanism):
     rank: ClassVar[int] = 136
     page: ClassVar[str] = "without_public_data.md#dualquery"
     pace: ClassVar[float] = 200.0
-
-    def expected_rounds(self, domain: Domain, workload: Workload) -> None:
-        """Return None: the number of records decides."""
-        return
 
     def check_budget(self, rho: float) -> None:
         """Raise SpecificationError if `rho` is too little for the draws of a round."""

@@ -19,8 +19,7 @@ from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.models.base import Model
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.adam_step import network
-from jam_dagster.models.mixture.pretraining import pretrain
-from jam_dagster.models.mixture.training import MixtureTrainer, Target
+from jam_dagster.models.mixture.training import MixtureTrainer, Target, pretrain
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Clique, Domain, MarginalSource, PublicTables, Workload
 

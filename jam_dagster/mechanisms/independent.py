@@ -48,10 +48,6 @@ class Independent(GraphicalMechanism):
         """Return the number of attributes that the workload names."""
         return len(attributes_of(workload))
 
-    def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is too little for a measurement."""
-        check_share(rho, 1, remedy="use fewer attributes")
-
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise SpecificationError if `rho` is too little for an attribute."""
         check_share(rho, len(attributes_of(workload)), remedy="use fewer attributes")

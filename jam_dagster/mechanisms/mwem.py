@@ -12,10 +12,31 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
-from jam_dagster.mechanisms.pmw_pub import iterate_setting, passes_setting
-from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.models.weighted.fit import MultiplicativeWeights
 from jam_dagster.models.weighted.support import Support
+
+
+def passes_setting(default: int) -> int:
+    """Return the setting of the number of passes over the measurements."""
+    passes: int = setting(
+        default,
+        "how often all measurements are gone through after a new one; 0: the new one alone, once",
+        minimum=0,
+        maximum=10_000,
+    )
+    return passes
+
+
+def iterate_setting(default: str) -> str:
+    """Return the setting of the released weights."""
+    iterate: str = setting(
+        default,
+        "which weights are released: the last ones, or the average of those after each round",
+        choices=("last", "average"),
+    )
+    return iterate
 
 
 @dataclass(frozen=True)

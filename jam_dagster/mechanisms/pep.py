@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
-from jam_dagster.models.weighted.entropy_projection import EntropyProjection
+from jam_dagster.models.weighted.fit import EntropyProjection
 from jam_dagster.models.weighted.support import Support
 
 

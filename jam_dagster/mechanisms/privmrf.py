@@ -96,10 +96,6 @@ class PrivMrf(GraphicalMechanism):
         attributes = len(attributes_of(workload))
         return attributes + int(self.t * attributes)
 
-    def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is too little for a draw."""
-        check_share(rho, 1, remedy="use fewer attributes")
-
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
 

@@ -83,14 +83,6 @@ class PrivSyn(Mechanism):
     page: ClassVar[str] = "without_public_data.md#privsyn"
     pace: ClassVar[float] = 4.0
 
-    def expected_rounds(self, domain: Domain, workload: Workload) -> None:
-        """Return None: noisy dependence decides."""
-        return
-
-    def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is too little for a draw."""
-        check_share(rho, 1, remedy="use fewer attributes")
-
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
 

@@ -122,14 +122,6 @@ class Tilt(Mechanism):
     pace: ClassVar[float] = 0.7
     uses_public: ClassVar[bool] = True
 
-    def expected_rounds(self, domain: Domain, workload: Workload) -> None:
-        """Return None: what rounds learn decides."""
-        return
-
-    def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is too little for a round."""
-        check_share(rho, 1, remedy="use fewer attributes")
-
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
 

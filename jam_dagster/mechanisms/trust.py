@@ -20,10 +20,12 @@ def distrust(mechanism: str, trusted: Collection[str]) -> str | None:
     )
 
 
-def read_trusted(given: object, where: str) -> tuple[str, ...]:
+def read_trusted(given: object) -> tuple[str, ...]:
     """Return the packages that a release trusts."""
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
-        raise SpecificationError(f"{where} must be a list of names of packages, got {given!r}.")
+        raise SpecificationError(
+            f"trusted_mechanisms must be a list of names of packages, got {given!r}."
+        )
     return tuple(given)
 
 

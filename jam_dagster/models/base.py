@@ -89,6 +89,13 @@ class Model(ABC):
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Sample a table with marginals as close to the model's as whole rows allow.
 
+        Parameters
+        ----------
+        rows
+            How many records.
+        rng
+            Drives the rounding and the shuffling. It is post-processing: it costs no budget.
+
         Raises
         ------
         InputError

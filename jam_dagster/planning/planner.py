@@ -97,31 +97,6 @@ class Prepared:
     row_bytes: float
 
 
-def make_plan(request: PlanRequest) -> Plan:
-    """Plan a release: `prepare`, then `simulate`.
-
-    Parameters
-    ----------
-    request
-        The release, and how to try it.
-
-    Returns
-    -------
-    Plan
-        What is to be expected.
-
-    Raises
-    ------
-    InputError
-        If something given is wrong.
-    EmptyCandidateSetError
-        If the mechanism could not start.
-    BudgetError
-        If the ledger cannot be read. That a release does not fit is no error.
-    """
-    return simulate(prepare(request))
-
-
 def simulate(
     ready: Prepared,
     *,
@@ -166,7 +141,17 @@ def simulate(
 
 
 def prepare(request: PlanRequest) -> Prepared:
-    """Read the public table, and compute what needs no simulation; raises as `make_plan` does."""
+    """Read the public table, and compute what needs no simulation.
+
+    Raises
+    ------
+    InputError
+        If something given is wrong.
+    EmptyCandidateSetError
+        If the mechanism could not start.
+    BudgetError
+        If the ledger cannot be read. That a release does not fit is no error.
+    """
     spec = request.spec
     notes: list[str] = []
     earlier = None if request.earlier is None else read_earlier(request.earlier)
@@ -179,7 +164,7 @@ def prepare(request: PlanRequest) -> Prepared:
     row_bytes = float(frame.memory_usage(deep=True, index=False).sum()) / len(frame)
     del frame
 
-    workload = request.workload(domain)
+    workload = spec.workload.build(domain)
     mechanism = spec.mechanism.build()
     mechanism.check(domain, workload, spec.shares[MECHANISM])
     records = public.records if request.records is None else request.records

@@ -20,8 +20,8 @@ from jam_dagster.tables.sources.public import tables_of
 from jam_dagster.tables.sources.public_apart import check_apart
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Budget, ReleaseKey
-    from jam_dagster.tables import Domain, Workload
+    from jam_dagster.privacy import ReleaseKey
+    from jam_dagster.tables import Domain
 
 AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The epsilons of a curve, as multiples of the one asked for."""
@@ -137,7 +137,7 @@ class PlanRequest:
         if not self.seconds >= 0:
             raise SpecificationError(f"seconds must be at least 0, got {self.seconds}.")
         for epsilon in self.tried:
-            self.budget_at(epsilon)
+            _ = self.spec.privacy.changed(epsilon=epsilon).budget
 
     @property
     def tried(self) -> tuple[float, ...]:
@@ -156,14 +156,6 @@ class PlanRequest:
             If the budget is too small to be divided.
         """
         return self.spec.changed(privacy=self.spec.privacy.changed(epsilon=epsilon))
-
-    def budget_at(self, epsilon: float) -> Budget:
-        """Return the budget of the release at another epsilon."""
-        return self.spec.privacy.changed(epsilon=epsilon).budget
-
-    def workload(self, domain: Domain) -> Workload:
-        """Return the workload over a domain."""
-        return self.spec.workload.build(domain)
 
     def key(self, domain: Domain) -> ReleaseKey:
         """Return how the ledger would know the release."""

@@ -17,9 +17,8 @@ from jam_dagster.mechanisms import Mechanism
 from jam_dagster.mechanisms.configuration import KEY, configured_mechanism, read_mechanism
 from jam_dagster.tables import Domain, DraftedDomain, PublicSources, Source
 from jam_dagster.tables.domain.children import Link
-from jam_dagster.tables.sources.base import config_from_text, source_of
+from jam_dagster.tables.sources.base import absolute_paths, config_from_text, source_of
 from jam_dagster.tables.sources.public import draft_public, draft_with_children
-from jam_dagster.tables.sources.relative_paths import absolute_paths
 from jam_dagster.tables.sources.with_children import WithChildren
 
 

@@ -40,13 +40,12 @@ from jam_dagster.tables import (
     Source,
     source_from_config,
 )
-from jam_dagster.tables.sources.base import check_not_split
+from jam_dagster.tables.sources.base import absolute_paths, check_not_split
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
 from jam_dagster.tables.sources.previous_release import given_public, public_from_config
 from jam_dagster.tables.sources.public import tables_of
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
-from jam_dagster.tables.sources.relative_paths import absolute_paths
 from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE
 from jam_dagster.tables.sources.source import check_records_only
 
@@ -100,7 +99,7 @@ class ReleaseSpec(Section):
         if cast(MechanismSpec | None, self.mechanism) is None:
             unnamed = MechanismSpec.of(None, public=self.public is not None)
             object.__setattr__(self, KEY, unnamed)
-        trusted = read_trusted(self.trusted_mechanisms, "trusted_mechanisms")
+        trusted = read_trusted(self.trusted_mechanisms)
         object.__setattr__(self, "trusted_mechanisms", trusted)
         self._check_sources()
         self._check_children()

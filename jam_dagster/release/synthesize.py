@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -222,8 +222,9 @@ class _Steps:
         self.request = request
         self.spec = request.spec.at(request.partition)
         self.folder = ReleaseFolder(request.out)
-        self.watch = Stopwatch(progress.on_stage)
         self.progress = progress
+        self.seconds: dict[str, float] = {}
+        self.started = time.monotonic()
         self.warned: set[str] = set()
 
     def make(self) -> Synthesis:
@@ -249,12 +250,20 @@ class _Steps:
                     self.progress.notify(kept)
             raise
 
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Time one stage; a name that comes again adds up."""
+        self.progress.on_stage(name)
+        begun = time.monotonic()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
+
     def _public_side(self) -> tuple[Domain, Public | None]:
         """Return the domain and the encoded public tables."""
-        with self.watch.stage("read"):
+        with self._stage("read"):
             records = public_records(self.spec, self.progress.notify)
             domain = domain_of(self.spec, records, self.progress.notify)
-        with self.watch.stage("encode"):
+        with self._stage("encode"):
             codes = public_codes(self.spec, records, domain)
             for remark in public_remarks(records, domain):
                 self.progress.notify(f"Warning: {remark}.")
@@ -262,7 +271,7 @@ class _Steps:
 
     def _drawn(self, engine: Engine, public: Public | None) -> Synthesis:
         """Open the private table, and make the release of it."""
-        stage = self.watch.stage
+        stage = self._stage
         made: list[Drawn] = []
 
         def keep(drawn: Drawn) -> None:
@@ -276,7 +285,7 @@ class _Steps:
         self.folder.write_errors(errors)
         (drawn,) = made
         run, sample = drawn.run, drawn.sample
-        self.watch.add_parts("mechanism", run.seconds)
+        self.seconds |= {f"mechanism.{part}": s for part, s in run.seconds.items()}
         with keeping_details(partial(engine.place.keep_failure, uuid4().hex)):
             with stage("checks"), redacted("the checks"):
                 checks = self._check(run, sample, public)
@@ -297,7 +306,7 @@ class _Steps:
             children=sample.children,
             errors=errors,
             sampling_error=sampling_distance(run.model, sample.codes).mean,
-            seconds=self.watch.total(),
+            seconds={"total": time.monotonic() - self.started, **self.seconds},
             peak_memory_mb=peak_memory_mb(),
             rho_budget=self.spec.budget.rho,
             rho_spent=engine.funding.spent,
@@ -454,31 +463,6 @@ class _Steps:
 
 
 _STATUS = Path("/proc/self/status")
-
-
-@dataclass
-class Stopwatch:
-    """The wall-clock time of named stages."""
-
-    on_stage: Callable[[str], None]
-    seconds: dict[str, float] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time one stage; a name that comes again adds up."""
-        self.on_stage(name)
-        begun = time.monotonic()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
-
-    def add_parts(self, stage: str, seconds: Mapping[str, float]) -> None:
-        """Add the times of the parts of a stage."""
-        self.seconds |= {f"{stage}.{part}": taken for part, taken in seconds.items()}
-
-    def total(self) -> dict[str, float]:
-        """Return the time since the start, of every stage and of the parts of stages."""
-        return {"total": time.monotonic() - self.started, **self.seconds}
 
 
 def peak_memory_mb() -> float:

@@ -133,10 +133,13 @@ def generic(name: str) -> Case:
     )
 
 
+SMALL_JAM_PGM = partial(JamPgm, rounds=3, iterations=20)
+
+
 def jam_pgm() -> Case:
     return Case(
         "jam_pgm",
-        _jam_pgm,
+        SMALL_JAM_PGM,
         variants=ROUNDS_AND_ALPHAS,
         # The second half of the scores are those of public candidates.
         public=lambda scores: len(scores) - 1,
@@ -149,7 +152,7 @@ def histogram(name: str, **settings: Any) -> Case:
     """A mechanism that weighs records."""
     return Case(
         name,
-        partial(_histogram, name, **settings),
+        partial(make_mechanism, name, rounds=3, **settings),
         variants=ROUNDS_AND_ALPHAS,
         audits=(CHOOSING, WHOLE_MARGINAL),
         score="marginal_l1",
@@ -159,13 +162,19 @@ def histogram(name: str, **settings: Any) -> Case:
 def jam_pgm_of_two_tables() -> Case:
     """JAM-PGM with the public table twice, once without its first attribute."""
     name = "jam_pgm-two-tables"
-    return replace(jam_pgm(), name=name, make=_two_tables, audits=(), learns=_whole_and_part)
+    return replace(
+        jam_pgm(),
+        name=name,
+        make=partial(_TwoTables, rounds=3, iterations=20),
+        audits=(),
+        learns=_whole_and_part,
+    )
 
 
 def aim() -> Case:
     return Case(
         "aim",
-        _aim,
+        partial(Aim, rounds=5, iterations=20),
         variants=(
             {"rounds": 4},
             {"rounds": None},
@@ -336,11 +345,11 @@ def gaussian() -> Case:
     )
 
 
-def mixture(name: str) -> Case:
+def mixture(name: str, **settings: Any) -> Case:
     """A mechanism that trains a mixture of products."""
     return Case(
         name,
-        partial(_mixture, name),
+        partial(make_mechanism, name, rounds=3, components=5, iterations=3, **settings),
         variants=ROUNDS_AND_ALPHAS,
         # From free logits that are almost even, the errors move as from an even start; the network
         # learns nothing from one step.
@@ -362,9 +371,8 @@ def gem_by_cell() -> Case:
     # From the start of this width, the errors move as from an even one.
     wide = replace(CHOOSING, settings={**CHOOSING.settings, "width": 64})
     return replace(
-        mixture("gem"),
+        mixture("gem", width=4, score="max_cell"),
         name="gem-max-cell",
-        make=partial(_mixture, "gem", score="max_cell"),
         variants=({"rounds": 1}, {"rounds": 2, "alpha": 0.01}, {"rounds": 3, "alpha": 0.99}),
         audits=(wide, WHOLE_MARGINAL),
         score="cell",
@@ -373,10 +381,9 @@ def gem_by_cell() -> Case:
 
 def rap() -> Case:
     """RAP: single cells, of which a half of the budget is for the choice."""
-    small = {"rounds": 3, "k": 4, "components": 5, "iterations": 3}
     return Case(
         "rap",
-        partial(_small, "rap", small),
+        partial(make_mechanism, "rap", rounds=3, k=4, components=5, iterations=3),
         variants=({}, {"rounds": 1, "k": 1}, {"rounds": 7, "k": 2}, {"k": 32}),
         audits=(ONE_CELL, CELLS),
         steady={"rounds": 4, "iterations": 6},
@@ -389,10 +396,9 @@ def rap() -> Case:
 
 def dualquery() -> Case:
     """DualQuery: queries whose scores sum over rounds, and nothing that is measured."""
-    small = {"s": 3, "eta": 2.0}
     return Case(
         "dualquery",
-        partial(_small, "dualquery", small),
+        partial(make_mechanism, "dualquery", s=3, eta=2.0),
         variants=({}, {"s": 1, "eta": 40.0}, {"s": 40}, {"eta": 0.5}),
         audits=(DRAWN,),
         short=({"eta": 1.0}, {"eta": 0.5}),
@@ -406,10 +412,9 @@ def dualquery() -> Case:
 
 def fem() -> Case:
     """FEM: DualQuery's choices, one at a time."""
-    small = {"rounds": 3, "s": 2}
     return Case(
         "fem",
-        partial(_small, "fem", small),
+        partial(make_mechanism, "fem", rounds=3, s=2),
         variants=({}, {"rounds": 2, "s": 1}, {"rounds": 7, "s": 1, "scale": 0.01}),
         audits=(ONE_RECORD,),
         score="cell",
@@ -536,28 +541,6 @@ ONE_RECORD = Audit(
 )
 
 
-def _small(name: str, small: Mapping[str, Any], **settings: Any) -> Mechanism:
-    return make_mechanism(name, **{**small, **settings})
-
-
-def _mixture(mechanism: str, **settings: Any) -> Mechanism:
-    small: dict[str, Any] = {"rounds": 3, "components": 5, "iterations": 3}
-    if mechanism in ("gem", "gem_pub"):
-        small["width"] = 4
-    if mechanism == "gem_pub":
-        small |= {"pretraining_degree": 2, "pretraining_iterations": 4}
-    return make_mechanism(mechanism, **small | settings)
-
-
-def _histogram(name: str, **settings: Any) -> Mechanism:
-    return make_mechanism(name, **{"rounds": 3} | settings)
-
-
-def _jam_pgm(**settings: Any) -> JamPgm:
-    small: dict[str, Any] = {"rounds": 3, "iterations": 20}
-    return JamPgm(**small | settings)
-
-
 def _whole_and_part(public: EncodedTable) -> PublicTables:
     part = EncodedTable(public.domain.project(public.domain.names[1:]), public.columns[1:])
     return PublicTables(public.domain, {"whole": public, "part": part})
@@ -584,16 +567,6 @@ class _Populations(Tilt):
         return result
 
 
-def _two_tables(**settings: Any) -> JamPgm:
-    small: dict[str, Any] = {"rounds": 3, "iterations": 20}
-    return _TwoTables(**small | settings)
-
-
-def _aim(**settings: Any) -> Aim:
-    small: dict[str, Any] = {"rounds": 5, "iterations": 20}
-    return Aim(**small | settings)
-
-
 _SPECIAL_CASES = [
     jam_pgm(),
     aim(),
@@ -613,8 +586,8 @@ _SPECIAL_CASES = [
     histogram("mwem"),
     histogram("pep", iterations=20),
     histogram("pep_pub", iterations=20),
-    mixture("gem"),
-    mixture("gem_pub"),
+    mixture("gem", width=4),
+    mixture("gem_pub", width=4, pretraining_degree=2, pretraining_iterations=4),
     mixture("rap_softmax"),
     mwem_rp(),
     rap(),
@@ -646,7 +619,7 @@ def marked(cases: Iterable[Case]) -> list[ParameterSet]:
     ]
 
 
-FITTED_BY_MBI = replace(jam_pgm(), name="mbi", make=partial(_jam_pgm, estimator="mbi"))
+FITTED_BY_MBI = replace(jam_pgm(), name="mbi", make=partial(SMALL_JAM_PGM, estimator="mbi"))
 """A fit draws nothing; one that took the true number of records would still tell it."""
 
 every_mechanism = pytest.mark.parametrize("case", marked(CASES))

@@ -13,7 +13,7 @@ from jam_dagster.benchmark import load_grid
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import JamError
-from jam_dagster.planning import PlanRequest, make_plan
+from jam_dagster.planning import PlanRequest, prepare, simulate
 from jam_dagster.tables import Domain
 from tests.battery import hostile
 from tests.battery.hostile import TEXT, garbled, spoiled
@@ -103,7 +103,7 @@ def test_plans_of_hostile_public_tables(number: int, folder: Path) -> None:
         Path("public.csv").write_bytes(garbled(text, rng) if index % 3 else text.encode())
         (folder / "defs.yaml").write_text(write_yaml(DEFINITION))
         request = PlanRequest.of(folder / "defs.yaml", epsilons=(1.0,), seeds=1, degree=1)
-        return attempted(lambda: make_plan(request), index)
+        return attempted(lambda: simulate(prepare(request)), index)
 
     outcomes(number, attempt)
 

@@ -217,12 +217,6 @@ def test_a_default_that_is_spelled_out_is_the_same_run() -> None:
     assert len(keys) == len(others) + 2
 
 
-def _numbers(run: Run) -> tuple[object, ...]:
-    """What a run is, with numbers that are equal equal; its label aside."""
-    settings = tuple(sorted(run.parameters().items()))
-    return (run.split, run.mechanism, settings, run.epsilon, run.seed, run.delta, run.degree)
-
-
 @pytest.mark.parametrize("limit", ["80", "80.0", "'80'", "[80, 80.0, 8e1]"])
 def test_a_number_is_the_same_setting_however_it_is_typed(tmp_path: Path, limit: str) -> None:
     own = f"[aim, {{mechanism: aim, settings: {{size_limit_mb: {limit}, rounds: '20'}}}}]"

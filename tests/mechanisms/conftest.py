@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from jam_dagster.mechanisms import FittedModel, make_mechanism
-from jam_dagster.privacy import Draws, UnledgeredAccount
+from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
+
+IMPOSSIBLE = Domain.from_dict(
+    {
+        "attributes": {"a": {"values": [0, 1]}, "b": {"values": [0, 1]}},
+        "impossible": [{"a": [0], "b": [0]}],
+    }
+)
 
 
 @dataclass
@@ -38,18 +45,40 @@ class ScriptedNoise:
         return values.copy(), l2_sensitivity / np.sqrt(2 * rho)
 
 
+def scripted_run(
+    mechanism, private, workload, choices, rho, *, public=None, store=None, neighbours=None
+):
+    """Run a mechanism, choosing as told and without noise; return the noise and the account too."""
+    noise, account = ScriptedNoise(list(choices)), UnledgeredAccount(rho)
+    draws = Draws(noise, account, store, neighbours=neighbours or Neighbours())
+    return mechanism.run(private, public, workload, draws), noise, account
+
+
+def chain(rows: int = 4000) -> EncodedTable:
+    """a - b - c - d, each of which mostly repeats the one before it."""
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, 3, rows)]
+    for _ in range(3):
+        kept = rng.random(rows) < 0.8
+        columns.append(np.where(kept, columns[-1], rng.integers(0, 3, rows)))
+    return EncodedTable(Domain.from_sizes(dict.fromkeys("abcd", 3)), tuple(columns))
+
+
 def histogram_run(name, private, public, choices, *, degree=1, rho=1.0, store=None, **settings):
     """Run a mechanism that weighs records, choosing as told and without noise."""
-    noise = ScriptedNoise(list(choices))
-    draws = Draws(noise, UnledgeredAccount(rho), store)
-    settings = {"rounds": len(choices)} | settings
+    mechanism = make_mechanism(name, **{"rounds": len(choices)} | settings)
     workload = Workload.all_k_way(private.domain, degree)
-    return make_mechanism(name, **settings).run(private, public, workload, draws), noise
+    return scripted_run(mechanism, private, workload, choices, rho, public=public, store=store)[:2]
 
 
 @pytest.fixture
 def domain() -> Domain:
     return Domain.from_sizes({"a": 2, "b": 3, "c": 2})
+
+
+@pytest.fixture
+def workload(domain: Domain) -> Workload:
+    return Workload.all_k_way(domain, 2)
 
 
 def table(domain: Domain, rows: list[tuple[int, ...]]) -> EncodedTable:

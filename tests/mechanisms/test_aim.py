@@ -14,23 +14,16 @@ from jam_dagster.mechanisms.context import Selection
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import ScriptedNoise, scripted_run
 
 # The closure: a, b, c, then the pairs ab, ac, bc.
 AB, AC, BC = 3, 4, 5
 
 
-@pytest.fixture
-def workload(domain):
-    return Workload.all_k_way(domain, 2)
-
-
 def run(private, workload, choices, rho, store=None, neighbours=None, **settings):
-    noise = ScriptedNoise(list(choices))
-    account = UnledgeredAccount(rho)
-    draws = Draws(noise, account, store, neighbours=neighbours or Neighbours())
-    settings = {"rounds": 6, "iterations": 200, "tolerance": 0.0} | settings
-    return Aim(**settings).run(private, private, workload, draws), noise, account
+    mechanism = Aim(**{"rounds": 6, "iterations": 200, "tolerance": 0.0} | settings)
+    funds = {"public": private, "store": store, "neighbours": neighbours}
+    return scripted_run(mechanism, private, workload, choices, rho, **funds)
 
 
 def product(private):

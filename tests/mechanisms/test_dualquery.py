@@ -18,7 +18,7 @@ from jam_dagster.mechanisms.replay import Replay, ReplayError
 from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import IMPOSSIBLE, ScriptedNoise, scripted_run
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 2})
 PAIRS = Workload.all_k_way(DOMAIN, 2)
@@ -28,9 +28,9 @@ PRIVATE = EncodedTable(DOMAIN, (np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1])))
 def run(
     choices: list[int], rho: float, neighbours: Neighbours | None = None, **settings: Any
 ) -> tuple[MechanismResult, ScriptedNoise]:
-    noise = ScriptedNoise(choices)
-    draws = Draws(noise, UnledgeredAccount(rho), neighbours=neighbours or Neighbours())
-    return DualQuery(**settings).run(PRIVATE, None, PAIRS, draws), noise
+    return scripted_run(DualQuery(**settings), PRIVATE, PAIRS, choices, rho, neighbours=neighbours)[
+        :2
+    ]
 
 
 def price(s: int, eta: float, rounds: int, records: int) -> float:
@@ -176,14 +176,8 @@ def test_a_resumed_run_takes_the_records_that_were_found(monkeypatch: pytest.Mon
 
 def test_what_cannot_run_is_refused_before_a_draw(domain: Domain) -> None:
     workload = Workload.all_k_way(domain, 2)
-    impossible = Domain.from_dict(
-        {
-            "attributes": {"a": {"values": [0, 1]}, "b": {"values": [0, 1]}},
-            "impossible": [{"a": [0], "b": [0]}],
-        }
-    )
     with pytest.raises(DomainError, match="such as jam_pgm or aim"):
-        DualQuery().check(impossible, Workload.all_k_way(impossible, 2), 1.0)
+        DualQuery().check(IMPOSSIBLE, Workload.all_k_way(IMPOSSIBLE, 2), 1.0)
     with pytest.raises(SpecificationError, match="lower s"):
         DualQuery(s=100).check(domain, workload, 1e-11)
     wide = Domain.from_sizes(dict.fromkeys("abc", 8_000))

@@ -17,8 +17,7 @@ from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.models.measured_answers import MeasuredAnswers
 from jam_dagster.models.measurement import Measurement
-from jam_dagster.models.weighted.entropy_projection import EntropyProjection
-from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.models.weighted.fit import EntropyProjection, MultiplicativeWeights
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain, Workload
 from tests.examples import examples

@@ -11,9 +11,9 @@ from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms import MechanismResult
 from jam_dagster.mechanisms.fem import Fem
 from jam_dagster.models.weighted.oracle import BestRecords, CellQuery
-from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
+from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Domain, EncodedTable, Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import IMPOSSIBLE, ScriptedNoise, scripted_run
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 2})
 PAIRS = Workload.all_k_way(DOMAIN, 2)
@@ -23,9 +23,7 @@ PRIVATE = EncodedTable(DOMAIN, (np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1])))
 def run(
     choices: list[int], rho: float, neighbours: Neighbours | None = None, **settings: Any
 ) -> tuple[MechanismResult, ScriptedNoise]:
-    noise = ScriptedNoise(choices)
-    draws = Draws(noise, UnledgeredAccount(rho), neighbours=neighbours or Neighbours())
-    return Fem(**settings).run(PRIVATE, None, PAIRS, draws), noise
+    return scripted_run(Fem(**settings), PRIVATE, PAIRS, choices, rho, neighbours=neighbours)[:2]
 
 
 def test_rounds_but_the_last_select_at_equal_prices() -> None:
@@ -82,14 +80,8 @@ def test_noise_differs_from_record_to_record() -> None:
 
 def test_what_cannot_run_is_refused_before_a_draw(domain: Domain) -> None:
     workload = Workload.all_k_way(domain, 2)
-    impossible = Domain.from_dict(
-        {
-            "attributes": {"a": {"values": [0, 1]}, "b": {"values": [0, 1]}},
-            "impossible": [{"a": [0], "b": [0]}],
-        }
-    )
     with pytest.raises(DomainError, match="such as jam_pgm or aim"):
-        Fem().check(impossible, Workload.all_k_way(impossible, 2), 1.0)
+        Fem().check(IMPOSSIBLE, Workload.all_k_way(IMPOSSIBLE, 2), 1.0)
     with pytest.raises(SpecificationError, match="lower rounds"):
         Fem().check(domain, workload, 1e-11)
     with pytest.raises(SpecificationError, match="lower rounds or s"):

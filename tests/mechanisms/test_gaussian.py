@@ -18,11 +18,6 @@ from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Work
 from tests.mechanisms.conftest import ScriptedNoise
 
 
-@pytest.fixture
-def workload(domain):
-    return Workload.all_k_way(domain, 2)
-
-
 def run(private, workload, rho, noise):
     account = UnledgeredAccount(rho)
     return Gaussian().run(private, None, workload, Draws(noise, account)), account

@@ -12,11 +12,10 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms import make_mechanism, refit
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.model import ProductMixture
-from jam_dagster.models.mixture.pretraining import public_cliques
-from jam_dagster.models.mixture.training import MixtureTrainer
+from jam_dagster.models.mixture.training import MixtureTrainer, public_cliques
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import scripted_run
 
 SMALL: dict[str, Any] = {"rounds": 3, "components": 6, "iterations": 5}
 NETWORK: dict[str, Any] = {**SMALL, "width": 4}
@@ -26,16 +25,9 @@ ALL = {"gem": NETWORK, "gem_pub": PUB, "rap_softmax": SMALL}
 every_mixture = pytest.mark.parametrize("name", ALL)
 
 
-@pytest.fixture
-def workload(domain: Domain) -> Workload:
-    return Workload.all_k_way(domain, 2)
-
-
 def run(name: str, private, public, workload, choices, rho, store=None, **settings):
-    noise = ScriptedNoise(list(choices))
-    draws = Draws(noise, UnledgeredAccount(rho), store)
     mechanism = make_mechanism(name, **ALL[name] | settings)
-    return mechanism.run(private, public, workload, draws), noise
+    return scripted_run(mechanism, private, workload, choices, rho, public=public, store=store)[:2]
 
 
 @pytest.mark.slow
@@ -104,7 +96,7 @@ def test_public_tables_that_lack_attributes_are_trained_on(
 def test_the_largest_public_marginals_are_left_out_where_there_are_too_many(
     domain, public, monkeypatch
 ) -> None:
-    monkeypatch.setattr("jam_dagster.models.mixture.pretraining.PUBLIC_CELLS", 10)
+    monkeypatch.setattr("jam_dagster.models.mixture.training.PUBLIC_CELLS", 10)
     assert public_cliques(PublicTables.of(domain, public), 2) == {"": [("a", "b"), ("a", "c")]}
 
 

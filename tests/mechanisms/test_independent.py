@@ -12,11 +12,6 @@ from jam_dagster.tables import Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 
-@pytest.fixture
-def workload(domain):
-    return Workload.all_k_way(domain, 2)
-
-
 def run(private, workload, rho, noise, **settings):
     draws = Draws(noise, UnledgeredAccount(rho))
     return Independent(**{"tolerance": 0.0} | settings).run(private, None, workload, draws)

@@ -23,11 +23,6 @@ CLOSURE = [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]
 PUBLIC = len(CLOSURE)
 
 
-@pytest.fixture
-def workload(domain):
-    return Workload.all_k_way(domain, 2)
-
-
 def scripted(choices, rho=0.9, store=None, account=None):
     noise = ScriptedNoise(list(choices))
     account = UnledgeredAccount(rho) if account is None else account

@@ -9,24 +9,14 @@ import pytest
 from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.models.graphical.junction_tree import MEGABYTE
-from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
-from jam_dagster.tables import Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import scripted_run
 
 AB, AC, BC = 0, 1, 2
 
 
-@pytest.fixture
-def workload(domain):
-    return Workload.all_k_way(domain, 2)
-
-
-def run(private, workload, choices, rho, *, store=None, neighbours=None, **settings):
-    noise = ScriptedNoise(list(choices))
-    account = UnledgeredAccount(rho)
-    draws = Draws(noise, account, store, neighbours=neighbours or Neighbours())
-    settings = {"iterations": 300, "tolerance": 0.0} | settings
-    return MwemPgm(**settings).run(private, None, workload, draws), noise, account
+def run(private, workload, choices, rho, **settings):
+    mechanism = MwemPgm(**{"iterations": 300, "tolerance": 0.0} | settings)
+    return scripted_run(mechanism, private, workload, choices, rho)
 
 
 def test_the_first_scores_are_the_uniform_models_errors_less_the_cells(private, workload):

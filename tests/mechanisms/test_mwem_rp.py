@@ -9,9 +9,9 @@ import pytest
 
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
 from jam_dagster.models.mixture.model import ProductMixture
-from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
+from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Domain, EncodedTable, Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import ScriptedNoise, scripted_run
 
 SMALL: dict[str, Any] = {"components": 6, "iterations": 5}
 
@@ -24,10 +24,8 @@ def run(
     neighbours: Neighbours | None = None,
     **settings: Any,
 ) -> tuple[MechanismResult, ScriptedNoise]:
-    noise = ScriptedNoise(choices)
-    draws = Draws(noise, UnledgeredAccount(rho), neighbours=neighbours or Neighbours())
     mechanism = make_mechanism("mwem_rp", rounds=len(choices), **SMALL | settings)
-    return mechanism.run(private, None, workload, draws), noise
+    return scripted_run(mechanism, private, workload, choices, rho, neighbours=neighbours)[:2]
 
 
 def test_the_score_is_the_error_less_the_cells_whatever_the_noise(private: EncodedTable) -> None:

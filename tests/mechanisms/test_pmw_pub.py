@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.models.measurement import Measurement
-from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.models.weighted.fit import MultiplicativeWeights
 from jam_dagster.models.weighted.support import Support
 from tests.mechanisms.conftest import histogram_run as run
 

@@ -22,6 +22,7 @@ from jam_dagster.privacy import (
     UnledgeredAccount,
 )
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload
+from tests.mechanisms.conftest import chain
 
 BYTES = 8 / 2**20
 BITS = Domain.from_sizes(dict.fromkeys("abc", 2))
@@ -43,16 +44,6 @@ def xor(rows: int = 800) -> EncodedTable:
     """a and b even and independent, and c = a xor b."""
     a, b = np.arange(rows) % 2, np.arange(rows) // 2 % 2
     return EncodedTable(BITS, (a, b, a ^ b))
-
-
-def chain(rows: int = 4000) -> EncodedTable:
-    """a - b - c - d, each of which mostly repeats the one before it."""
-    rng = np.random.default_rng(0)
-    columns = [rng.integers(0, 3, rows)]
-    for _ in range(3):
-        kept = rng.random(rows) < 0.8
-        columns.append(np.where(kept, columns[-1], rng.integers(0, 3, rows)))
-    return EncodedTable(Domain.from_sizes(dict.fromkeys("abcd", 3)), tuple(columns))
 
 
 def run(

@@ -14,7 +14,7 @@ from jam_dagster.mechanisms.loops.dependence import graph_of, independence_error
 from jam_dagster.mechanisms.privmrf import Networks, PrivMrf, candidates_of, sample_of
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import ScriptedNoise, chain
 
 BYTES = 8 / 2**20
 THREES = Domain.from_sizes(dict.fromkeys("abc", 3))
@@ -22,16 +22,6 @@ THREES = Domain.from_sizes(dict.fromkeys("abc", 3))
 
 def pairs(**known: float) -> dict[frozenset[str], float]:
     return {frozenset(name): value for name, value in known.items()}
-
-
-def chain(rows: int = 4000) -> EncodedTable:
-    """a - b - c - d, each of which mostly repeats the one before it."""
-    rng = np.random.default_rng(0)
-    columns = [rng.integers(0, 3, rows)]
-    for _ in range(3):
-        kept = rng.random(rows) < 0.8
-        columns.append(np.where(kept, columns[-1], rng.integers(0, 3, rows)))
-    return EncodedTable(Domain.from_sizes(dict.fromkeys("abcd", 3)), tuple(columns))
 
 
 def run(private: EncodedTable, rho: float, noise: Any = None, **settings: Any) -> MechanismResult:

@@ -13,7 +13,7 @@ from jam_dagster.mechanisms import MechanismResult, privsyn
 from jam_dagster.mechanisms.privsyn import PrivSyn, combine, dense_pairs, expected_noise
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, Workload
-from tests.mechanisms.test_privmrf import chain
+from tests.mechanisms.conftest import chain
 
 PAIRS = list(combinations("abcd", 2))
 DOMAIN = Domain.from_sizes(dict.fromkeys("abcd", 3))

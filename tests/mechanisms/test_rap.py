@@ -20,7 +20,7 @@ from jam_dagster.models.mixture.adam_step import free_rows
 from jam_dagster.models.mixture.training import MixtureTrainer
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
-from tests.mechanisms.conftest import ScriptedNoise
+from tests.mechanisms.conftest import IMPOSSIBLE, ScriptedNoise, scripted_run
 
 SMALL: dict[str, Any] = {"components": 6, "iterations": 5}
 
@@ -33,9 +33,8 @@ def run(
     neighbours: Neighbours | None = None,
     **settings: Any,
 ) -> tuple[MechanismResult, ScriptedNoise]:
-    noise = ScriptedNoise(choices)
-    draws = Draws(noise, UnledgeredAccount(rho), neighbours=neighbours or Neighbours())
-    return Rap(**SMALL | settings).run(private, None, workload, draws), noise
+    mechanism = Rap(**SMALL | settings)
+    return scripted_run(mechanism, private, workload, choices, rho, neighbours=neighbours)[:2]
 
 
 def test_cells_are_those_of_the_workload_one_marginal_after_another(domain: Domain) -> None:
@@ -148,14 +147,8 @@ def test_the_loss_is_the_norm_of_residuals() -> None:
 
 def test_what_cannot_run_is_refused_before_a_draw(domain: Domain) -> None:
     workload = Workload.all_k_way(domain, 2)
-    impossible = Domain.from_dict(
-        {
-            "attributes": {"a": {"values": [0, 1]}, "b": {"values": [0, 1]}},
-            "impossible": [{"a": [0], "b": [0]}],
-        }
-    )
     with pytest.raises(DomainError, match="such as jam_pgm or aim"):
-        make_mechanism("rap").check(impossible, Workload.all_k_way(impossible, 2), 1.0)
+        make_mechanism("rap").check(IMPOSSIBLE, Workload.all_k_way(IMPOSSIBLE, 2), 1.0)
     with pytest.raises(SpecificationError, match="lower rounds or k"):
         Rap(rounds=10, k=50).check(domain, workload, 1e-10)
     wide = Domain.from_sizes(dict.fromkeys("abcd", 10_000))

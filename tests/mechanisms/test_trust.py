@@ -31,4 +31,4 @@ def test_another_package_is_trusted_by_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["tiny-mechanisms", None, [3], {"tiny-mechanisms": True}])
 def test_who_is_trusted_is_a_list_of_names(given: object) -> None:
     with pytest.raises(SpecificationError, match="must be a list of names of packages"):
-        read_trusted(given, "trusted_mechanisms")
+        read_trusted(given)

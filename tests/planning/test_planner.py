@@ -14,7 +14,7 @@ import pytest
 from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
-from jam_dagster.planning import Plan, PlanRequest, make_plan, simulation
+from jam_dagster.planning import Plan, PlanRequest, prepare, simulate, simulation
 from jam_dagster.planning import planner as planning
 from jam_dagster.planning.request import AROUND, NeverOpened
 from jam_dagster.planning.simulation import Estimate, Halves, RepeatedTable
@@ -53,10 +53,14 @@ def whole(tables: Iterable[EncodedTable]) -> list[tuple[int, ...]]:
     return sorted(map(tuple, frames.to_numpy().tolist()))
 
 
+def planned(asked: PlanRequest) -> Plan:
+    return simulate(prepare(asked))
+
+
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     asked = replace(request(epsilons=(0.5, 2.0), seconds=600.0), compare=True)
-    return make_plan(asked)
+    return planned(asked)
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +129,7 @@ def test_candidates_are_the_closure_and_those_that_fit_alone(plan: Plan) -> None
 def test_a_tight_limit_lets_fewer_candidates_in_at_first() -> None:
     empty = FittedModel.uniform(DOMAIN, 1.0).size_mb
 
-    size = make_plan(
+    size = planned(
         request(settings=SETTINGS | {"size_limit_mb": 6 * empty}, epsilons=(1.0,), seeds=1)
     ).size
 
@@ -144,7 +148,7 @@ def test_sigma_is_that_of_an_even_share(plan: Plan) -> None:
 
 def test_a_private_number_of_rows_costs_noise() -> None:
     public, private = (
-        make_plan(request(epsilons=(1.0,), seeds=1, **options)).noise.sigma
+        planned(request(epsilons=(1.0,), seeds=1, **options)).noise.sigma
         for options in ({}, {"neighbours": "add_remove"})
     )
     # An L2 sensitivity of 1 in place of sqrt 2, and 95% of the budget.
@@ -166,7 +170,7 @@ def test_the_curve_has_what_was_asked_for_in_its_order(plan: Plan) -> None:
 
 @pytest.mark.slow
 def test_much_budget_brings_less_error_than_hardly_any() -> None:
-    made = make_plan(
+    made = planned(
         request(epsilon=20.0, epsilons=(0.02,), settings=SETTINGS | {"rounds": 6}, seconds=600.0)
     )
     assert made.curve[-1].error.mean < 0.8 * made.curve[0].error.mean
@@ -196,7 +200,7 @@ def test_no_trial_after_the_first_starts_that_would_end_too_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(planning, "compared", lambda: ("public_prior",))
-    made = make_plan(request(epsilons=(2.0,), seconds=0.0))
+    made = planned(request(epsilons=(2.0,), seconds=0.0))
     # Of the mechanism that is named alone, no other is tried.
     assert list(made.mechanisms) == ["jam_pgm"]
     assert [len(point.trials) for point in made.curve] == [1]
@@ -211,11 +215,11 @@ def test_others_are_not_tried_where_they_would_end_too_late(
     monkeypatch.setattr(planning, "compared", lambda: ("public_prior",))
     asked = {"mechanism": None, "settings": None, "seeds": 1}
 
-    made = make_plan(request(**asked, seconds=0.0))
+    made = planned(request(**asked, seconds=0.0))
 
     assert list(made.mechanisms) == ["tilt"]
     assert len(made.not_tried) == 1
-    assert set(make_plan(request(**asked, seconds=600.0)).mechanisms) == {"tilt", "public_prior"}
+    assert set(planned(request(**asked, seconds=600.0)).mechanisms) == {"tilt", "public_prior"}
 
 
 def test_the_columns_that_cost_most_are_named(plan: Plan) -> None:
@@ -230,7 +234,7 @@ def test_the_columns_that_cost_most_are_named(plan: Plan) -> None:
 
 @pytest.mark.gate
 def test_the_same_plan_comes_out_again(plan: Plan) -> None:
-    again = make_plan(request(epsilons=(0.5, 2.0)))
+    again = planned(request(epsilons=(0.5, 2.0)))
     assert [point.to_dict() for point in again.curve] == [point.to_dict() for point in plan.curve]
 
 
@@ -246,7 +250,7 @@ def test_time_and_memory_grow_with_the_records_that_are_extrapolated_to(plan: Pl
     assert cost.expected_seconds["mechanism"] == pytest.approx(
         cost.measured_seconds["mechanism"] - cost.measured_seconds["count"]
     )
-    more = make_plan(request(epsilons=(1.0,), seeds=1, records=10_000)).cost
+    more = planned(request(epsilons=(1.0,), seeds=1, records=10_000)).cost
     assert more.private_table_mb == pytest.approx(2 * cost.private_table_mb)
 
 
@@ -255,7 +259,7 @@ def test_counting_more_records_is_expected_to_take_longer(
 ) -> None:
     monkeypatch.setattr(planning, "MOST_COUNTED", 100_000)
     monkeypatch.setattr(simulation, "MOST_SAMPLED", 1000)
-    cost = make_plan(request(epsilons=(1.0,), seeds=1, records=100_000_000)).cost
+    cost = planned(request(epsilons=(1.0,), seeds=1, records=100_000_000)).cost
     assert (cost.counted, cost.records) == (100_000, 100_000_000)
     assert cost.expected_seconds["sample"] == pytest.approx(
         1e5 * cost.measured_seconds["sample"], rel=1e-6
@@ -263,19 +267,19 @@ def test_counting_more_records_is_expected_to_take_longer(
 
 
 def test_an_unknown_number_of_records_is_assumed_and_said() -> None:
-    made = make_plan(request(records=None, epsilons=(1.0,), seeds=1))
+    made = planned(request(records=None, epsilons=(1.0,), seeds=1))
     assert (made.records, made.records_assumed) == (400, True)
     assert any("assumed" in note and "--records" in note for note in made.notes)
 
 
 def test_what_the_configuration_deserves_is_warned_of() -> None:
-    made = make_plan(request(epsilon=21.0, delta=1e-3, epsilons=(21.0,), seeds=1))
+    made = planned(request(epsilon=21.0, delta=1e-3, epsilons=(21.0,), seeds=1))
     assert len(made.warnings) == 2
     assert "is not below 1 / n" in made.warnings[0]
 
 
 def test_an_epsilon_too_small_to_try_is_told() -> None:
-    made = make_plan(request(epsilons=(1e-7,), seeds=1))
+    made = planned(request(epsilons=(1e-7,), seeds=1))
     assert [point.epsilon for point in made.curve] == [1.0]
     assert any("not tried: epsilon 1e-07" in note for note in made.notes)
 
@@ -314,7 +318,7 @@ def test_a_public_table_without_rows_is_refused(tmp_path: Any) -> None:
 
     empty = request(public=CsvSource(str(tmp_path / "none.csv")), domain=None)
     with pytest.raises(InputError, match="no rows"):
-        make_plan(empty)
+        planned(empty)
 
 
 def test_one_seed_has_no_standard_error() -> None:

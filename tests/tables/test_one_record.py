@@ -257,7 +257,7 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet_source, "READ_ROWS", data.draw(st.integers(2, 6)))
-        chunks = list(ParquetSource(str(path)).chunks(["a"], private=True))
+        chunks = list(ParquetSource(str(path)).chunks(["a"]))
     for attribute in attributes(records):
         domain = Domain((attribute,))
         try:
@@ -417,7 +417,7 @@ def test_a_value_in_the_name_of_a_folder(tmp_path):
             path.parent.mkdir(parents=True)
             pq.write_table(pa.table({"a": [1]}), path)
         source = ParquetSource(str(folder))
-        chunks = source.chunks(["month"], private=True)
+        chunks = source.chunks(["month"])
         return source.read(private=True), pd.concat(list(chunks))
 
     domain = Domain((CategoricalAttribute("month", ("01", "1", "02", "rest"), other="rest"),))

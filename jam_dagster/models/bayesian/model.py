@@ -187,18 +187,6 @@ class BayesianNetwork(StoredModel):
 
         Rows whose parents agree divide the attribute's distribution into even strata, as in
         `jam_dagster.models.graphical.sampling.sample_codes`.
-
-        Parameters
-        ----------
-        rows
-            How many records.
-        rng
-            Drives the rounding and the shuffling. It is post-processing: it costs no budget.
-
-        Raises
-        ------
-        InputError
-            If `rows` is below 1.
         """
         check_rows(rows)
         columns: dict[str, np.ndarray] = {}

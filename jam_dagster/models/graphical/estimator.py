@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.models.graphical.model import FittedModel
@@ -40,23 +40,6 @@ class Estimator(Protocol):
     def add(self, measurement: Measurement) -> Convergence:
         """Add a measurement, with the weight that the estimator gives it, and refit."""
         ...
-
-
-def check_estimator(name: str, iterations: int, tolerance: float) -> None:
-    """Raise SpecificationError if a setting of the fits is out of range."""
-    if name not in get_args(EstimatorName):
-        raise SpecificationError(
-            f"estimator must be one of {', '.join(get_args(EstimatorName))}, got {name!r}."
-        )
-    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
-        raise SpecificationError(
-            f"iterations must be a whole number, at least 1, got {iterations!r}."
-        )
-    if not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
-        raise SpecificationError(
-            f"tolerance must be at least 0 and below 1, got {tolerance!r}: a fit ends when its "
-            f"loss fell by less than this share over {WINDOW} steps."
-        )
 
 
 def weight_of(measurement: Measurement, sigma: float) -> float:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from jam_dagster.models.graphical.estimator import (
-    Estimator,
-    Weighting,
-    check_estimator,
-)
+from jam_dagster.models.graphical.estimator import Estimator, Weighting
 from jam_dagster.models.graphical.mirror_descent import MirrorDescent
 from jam_dagster.tables import Domain
 
@@ -20,8 +16,7 @@ def make_estimator(
     tolerance: float,
     weighting: Weighting = "alike",
 ) -> Estimator:
-    """Return the estimator of that name, without measurements."""
-    check_estimator(name, iterations, tolerance)
+    """Return the estimator of that name (`EstimatorName`), without measurements."""
     if name == "mbi":
         from jam_dagster.models.graphical.mbi_bridge import PrivatePgm
 

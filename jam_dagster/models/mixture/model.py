@@ -100,18 +100,6 @@ class ProductMixture(StoredModel):
         Components get equally many rows, but for those left over. Within a component each
         attribute is drawn by itself, by systematic sampling: its counts are within one of their
         expectation.
-
-        Parameters
-        ----------
-        rows
-            How many records.
-        rng
-            Drives the rounding and the shuffling. It is post-processing: it costs no budget.
-
-        Raises
-        ------
-        InputError
-            If `rows` is below 1.
         """
         check_rows(rows)
         share, left = divmod(int(rows), self.components)

@@ -1,4 +1,7 @@
-"""Training a mixture of products on measured marginals: GEM's update (Algorithm 4)."""
+"""Training a mixture of products on measured marginals, by GEM's update (Algorithm 4).
+
+GEM^Pub first trains on marginals of public tables.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from jam_dagster.models.mixture.answers import (
     pulled_back,
     pulled_back_cells,
 )
-from jam_dagster.tables import Clique, Domain
+from jam_dagster.tables import Clique, Domain, PublicTables, Workload, marginal_blocks
 
 _ROUNDING = 1e-10
 """Rounding error of single precision: no smaller error counts."""
@@ -29,6 +32,18 @@ _MOMENTS: Mapping[str, tuple[float, float]] = {
     "l2": (1.0, math.sqrt(2.0)),
 }
 """Mean and standard deviation of |z| and of z^2, z standard normal."""
+
+PUBLIC_CELLS = 2**25
+"""128 MiB of fractions: of more public marginals than have so many cells, some are left out."""
+
+BATCH = 16
+"""Marginals a step."""
+
+EPOCH = 50
+"""Steps between two looks at the loss."""
+
+SLOWEST = 1 / 8
+"""Smallest part of the learning rate: training ends if a halving goes below it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,3 +221,62 @@ class MixtureTrainer:
 
     def _at(self, clique: Clique) -> list[slice]:
         return [self._spans[self.domain.positions[name]] for name in clique]
+
+
+def public_cliques(public: PublicTables, degree: int) -> dict[str, list[Clique]]:
+    """Return the marginals that are trained on: all of so many attributes that a table has.
+
+    They follow from the domains, so that a transcript is enough to train again. If they have more
+    than `PUBLIC_CELLS` cells, the largest are left out.
+    """
+    source: dict[Clique, str] = {}
+    for name, table in public.tables.items():
+        shared = public.domain.project(table.domain.names)
+        for clique in Workload.all_k_way(shared, min(degree, len(shared.names))).cliques:
+            source.setdefault(clique, name)
+    kept: set[Clique] = set()
+    held = 0
+    for clique in sorted(source, key=public.domain.size):
+        held += public.domain.size(clique)
+        if held > PUBLIC_CELLS and kept:
+            break
+        kept.add(clique)
+    return {
+        name: [clique for clique, where in source.items() if where == name and clique in kept]
+        for name in public.tables
+    }
+
+
+def pretrain(
+    trainer: MixtureTrainer,
+    public: PublicTables,
+    *,
+    degree: int,
+    iterations: int,
+    learning_rate: float,
+    tolerance: float,
+    seed: int,
+) -> int:
+    """Train on the marginals of public tables until that brings no more."""
+    targets = []
+    for name, cliques in public_cliques(public, degree).items():
+        table = public.tables[name]
+        for block in marginal_blocks(table, cliques):
+            for clique, counts in block.items():
+                targets.append(Target(clique, (counts / table.records).astype(np.float32), 0.0))
+    rng = np.random.default_rng(seed)
+    state, rate, best = trainer.begin(), learning_rate, np.inf
+    for first in range(0, iterations, EPOCH):
+        steps = min(EPOCH, iterations - first)
+        lost = 0.0
+        for _ in range(steps):
+            drawn = rng.choice(len(targets), size=min(BATCH, len(targets)), replace=False)
+            loss, gradient = trainer.gradient([targets[number] for number in drawn])
+            state = trainer.step(state, gradient, rate)
+            lost += loss / steps
+        if lost > best * (1 - tolerance):
+            rate /= 2
+            if rate < learning_rate * SLOWEST:
+                return first + steps
+        best = min(best, lost)
+    return iterations

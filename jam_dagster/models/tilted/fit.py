@@ -33,7 +33,6 @@ from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, mask_
 from jam_dagster.models.graphical.kernels import Table, one_thread
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
-from jam_dagster.models.tilted.closest import closest_marginal
 from jam_dagster.models.tilted.descent import minimize
 from jam_dagster.models.tilted.model import SHARED_CELLS, TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
@@ -56,6 +55,15 @@ LARGEST_CHANGE = 20.0
 LARGEST_CHANGES = 300.0
 """Most by which the potentials of all cliques together change at a time: the exponential of more
 has no float."""
+
+LEVELS = 100
+"""Most steps to the constant by which the marginal sums to one."""
+
+CELL_STEPS = 6
+"""Steps to each cell's value for a given constant."""
+
+CLOSE = 1e-10
+"""How far from one the sum of the marginal may end."""
 
 LARGEST_ANSWER = 1e9
 """The largest fraction that a measurement may say: noise may say anything."""
@@ -486,3 +494,31 @@ class _Tilt:
         largest = np.maximum.reduceat(np.abs(change), self.beliefs.cells[:-1])
         most = max(float(largest.max()) / LARGEST_CHANGE, float(largest.sum()) / LARGEST_CHANGES)
         return max(1, math.ceil(most))
+
+
+def closest_marginal(
+    log_base: npt.NDArray[np.float64], target: npt.NDArray[np.float64], ridge: float
+) -> npt.NDArray[np.float64]:
+    """Return the distribution p that minimizes ``KL(p || m) + ||p - y||_2^2 / (2 s)``.
+
+    ``log(p / m) + (p - y) / s`` is the same constant in all cells. So u = p / s solves
+    ``u + log u = z``, with z known but for the constant. Newton's method finds log u, and around it
+    the constant: the sum is convex in it, and the first one is too large for no cell.
+    """
+    held = np.flatnonzero(np.isfinite(log_base))
+    reach = target[held] / ridge + log_base[held]
+    level = float(reach.max()) - 1.0 / ridge
+    for _ in range(LEVELS):
+        z = reach - level - math.log(ridge)
+        logs = np.where(z > 1.0, np.log(np.maximum(z, 1.0)), z)
+        for _ in range(CELL_STEPS):
+            u = np.exp(logs)
+            logs -= (u + logs - z) / (1.0 + u)
+        u = np.exp(logs)
+        over = ridge * float(u.sum()) - 1.0
+        if abs(over) <= CLOSE:
+            break
+        level += over / (ridge * float((u / (1.0 + u)).sum()))
+    found = np.zeros(target.shape)
+    found[held] = u / u.sum()
+    return found

@@ -100,13 +100,7 @@ class TiltedModel(StoredModel):
         return answers
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
-        """Sample a table with marginals as close to the model's as whole rows allow.
-
-        Raises
-        ------
-        InputError
-            If `rows` is below 1.
-        """
+        """Sample a table with marginals as close to the model's as whole rows allow."""
         check_rows(rows)
         of_records = int(rows * self.share + rng.random())
         if self.rows is None or not of_records:

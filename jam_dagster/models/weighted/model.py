@@ -117,11 +117,6 @@ class WeightedTable(StoredModel):
 
         Records are in lexicographic order, and each of `rows` even strata of their weights gives
         one, so the count of every run of records is within two of its expectation.
-
-        Raises
-        ------
-        InputError
-            If `rows` is below 1.
         """
         check_rows(rows)
         boundaries = np.cumsum(self.probabilities)

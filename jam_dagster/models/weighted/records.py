@@ -128,9 +128,7 @@ def _without_negatives(table: np.ndarray, possible: np.ndarray) -> npt.NDArray[n
     return cleaned
 
 
-def fit_records(
-    domain: Domain, targets: Mapping[Clique, np.ndarray], records: int, *, seed: int = 0
-) -> EncodedTable:
+def fit_records(domain: Domain, targets: Mapping[Clique, np.ndarray], records: int) -> EncodedTable:
     """Return records with about the marginals that are given.
 
     Parameters
@@ -142,8 +140,6 @@ def fit_records(
         scaled to the number of records.
     records
         How many.
-    seed
-        Decides which of the records are changed.
 
     Returns
     -------
@@ -151,9 +147,9 @@ def fit_records(
         Records that start with independent attributes. A pass goes through the marginals, the worst
         first: cells that have too few records get more of them, taken from cells that have too
         many. A record that is taken becomes a copy of one in the cell, in every second pass only in
-        the attributes of the marginal for one half.
+        the attributes of the marginal for one half. A fixed seed decides which are changed.
     """
-    coins = np.random.default_rng(seed)
+    coins = np.random.default_rng(0)
     names = domain.names
     scaled = {q: target * (records / float(target.sum())) for q, target in targets.items()}
     singles = {name: _single(name, scaled) for name in names}

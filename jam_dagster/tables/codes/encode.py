@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,19 @@ def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
     table = EncodedTable(domain, tuple(encoded))
     check_possible(table)
     return table
+
+
+class ChunkedTable(Protocol):
+    """A private table of raw values in chunks; `jam_dagster.tables.ParquetSource` is one."""
+
+    def rows(self) -> int:
+        """Return the number of rows."""
+
+    def chunks(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield the rows in their order, with some of their columns."""
+
+    def describe(self) -> str:
+        """Return where the table comes from, in words, without credentials."""
 
 
 def encode_chunks(

@@ -44,8 +44,6 @@ _TYPES: dict[Kind, str] = {
 _IBIS = 12
 """The first version of ibis whose queries are counted by."""
 
-# MSSQL has neither NaN nor infinity, and sorts texts in its own way.
-_UNLIKE = ("mssql",)
 _MOST_COMPARED = 8
 """More values of an attribute are halved first."""
 
@@ -82,10 +80,9 @@ def counting_query(
     if max_rows:
         types_of |= {PERSON: "string", KEY: "string"}
     source = ibis.table(types_of, name=SOURCE)
-    plain = dialect not in _UNLIKE
     codes = source.select(
         **{
-            name: _code(source[name], attribute, kind, plain)
+            name: _code(source[name], attribute, kind)
             for (name, kind), attribute in zip(columns.items(), used, strict=True)
         },
         **{name: source[name] for name in (PERSON, KEY) if max_rows},
@@ -196,26 +193,24 @@ def _ibis() -> Any:
     return ibis
 
 
-def _code(
-    column: ibis.Column, attribute: Attribute, kind: Kind, plain: bool
-) -> ibis.expr.types.IntegerColumn:
+def _code(column: ibis.Column, attribute: Attribute, kind: Kind) -> ibis.expr.types.IntegerColumn:
     """Return the code of each value; null if it is not in the domain."""
     ibis = _ibis()
     missing = column.isnull()
-    if plain and kind in ("float", "decimal"):
+    if kind in ("float", "decimal"):
         missing = missing | column.isnan()
     # A literal of its own, for null has no type.
     bad = ibis.null("int32")
     null = bad if attribute.null_code is None else attribute.null_code
-    cases, code = attribute.code_in(column, kind, Expressions(ibis, plain))
+    cases, code = attribute.code_in(column, kind, Expressions(ibis))
     return ibis.cases((missing, null), *((case, bad) for case in cases), else_=code)
 
 
 class Expressions:
     """The expressions from which attributes make the codes of a column."""
 
-    def __init__(self, ibis: Any, plain: bool) -> None:
-        self._ibis, self._plain = ibis, plain
+    def __init__(self, ibis: Any) -> None:
+        self._ibis = ibis
 
     def literal(self, value: Any) -> ibis.Scalar:
         """Return a constant; a float by its shortest text, which every engine reads exactly."""
@@ -229,14 +224,13 @@ class Expressions:
     ) -> ibis.Value:
         """Return the code of each listed value, and that of all others, null if they have none.
 
-        A value is looked for among the sorted ones, where the engine sorts as Python does.
+        A value is looked for among the sorted ones, for the engine sorts as Python does.
         """
         ibis = self._ibis
         others = ibis.null("int32") if rest is None else ibis.literal(rest, "int32")
-        most = _MOST_COMPARED if self._plain or kind != "text" else len(codes)
 
         def found(listed: Sequence[Any]) -> Any:
-            if len(listed) > most:
+            if len(listed) > _MOST_COMPARED:
                 middle = len(listed) // 2
                 before = column < self.literal(listed[middle])
                 return ibis.ifelse(before, found(listed[:middle]), found(listed[middle:]))

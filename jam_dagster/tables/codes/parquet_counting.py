@@ -9,8 +9,7 @@ import numpy as np
 
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.codes.block_counts import KeptCounts, count_blocks
-from jam_dagster.tables.codes.chunks import ChunkedTable
-from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
+from jam_dagster.tables.codes.encode import ChunkedTable, each_encoded, encode_chunks
 from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.domain import Clique, Domain
@@ -21,7 +20,7 @@ ENCODED_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class ParquetTable:
-    """A `MarginalSource` that counts marginals from a Parquet file or folder.
+    """A `MarginalSource` that counts marginals from a private Parquet file or folder.
 
     Constructing it reads and encodes every record once, so that every fault of the table appears
     before any charge, and counts the announced marginals. A call of `marginals` is one
@@ -34,8 +33,6 @@ class ParquetTable:
         What each column may hold.
     source
         The file or folder, whole or at most k rows a person of it; it must not change.
-    private
-        Whether the rows are private (see `encode`).
     cliques
         Marginals that will be asked for, counted at once where their counts can be held.
 
@@ -49,14 +46,13 @@ class ParquetTable:
 
     domain: Domain
     source: ChunkedTable
-    private: bool = True
     cliques: tuple[Clique, ...] = ()
     records: int = field(init=False)
     _kept: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.cliques and _can_be_held(self.domain, self.cliques):
-            most = self.source.rows(private=self.private)
+            most = self.source.rows()
             held = count_blocks(self._chunks(), self.domain, self.cliques, records=most)
             self._kept.held, records = held, held.records
         else:
@@ -97,8 +93,8 @@ class ParquetTable:
             )
 
     def _chunks(self) -> Iterator[EncodedTable]:
-        chunks = self.source.chunks(self.domain.names, private=self.private)
-        return each_encoded(chunks, self.domain, private=self.private)
+        chunks = self.source.chunks(self.domain.names)
+        return each_encoded(chunks, self.domain)
 
 
 def _can_be_held(domain: Domain, cliques: Iterable[Clique]) -> bool:
@@ -110,16 +106,15 @@ def encode_parquet(
     domain: Domain,
     cliques: Iterable[Clique] = (),
     *,
-    private: bool = True,
     limit: int = ENCODED_BYTES,
 ) -> EncodedTable | ParquetTable:
-    """Encode a Parquet table chunk by chunk, or leave it in its file if it is too large.
+    """Encode a private Parquet table chunk by chunk, or leave it in its file if it is too large.
 
     Parameters
     ----------
     source
         The file or folder, whole or at most k rows a person of it.
-    domain, private
+    domain
         As for `encode`.
     cliques
         As for `ParquetTable`.
@@ -138,9 +133,9 @@ def encode_parquet(
     SourceError, InputError, DomainError, OutsideDomainError, PrivateValuesError
         As for `ParquetTable`.
     """
-    records = source.rows(private=private)
+    records = source.rows()
     record_bytes = sum(np.min_scalar_type(size - 1).itemsize for size in domain.shape)
     if records * record_bytes > limit:
-        return ParquetTable(domain, source, private, tuple(cliques))
-    chunks = source.chunks(domain.names, private=private)
-    return encode_chunks(chunks, domain, records=records, private=private)
+        return ParquetTable(domain, source, tuple(cliques))
+    chunks = source.chunks(domain.names)
+    return encode_chunks(chunks, domain, records=records)

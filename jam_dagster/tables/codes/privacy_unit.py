@@ -29,7 +29,7 @@ from jam_dagster.tables.domain.values import text_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.tables.codes.chunks import ChunkedTable
+    from jam_dagster.tables.codes.encode import ChunkedTable
     from jam_dagster.tables.domain.domain import Domain
 
 LARGEST_LIMIT = 1_000_000
@@ -267,18 +267,18 @@ class LimitedParquet:
         """
         people = _People(unit)
         numbers = []
-        for chunk in source.chunks([unit.column], private=True):
+        for chunk in source.chunks([unit.column]):
             people.check(chunk)
             with private_values():
                 numbers.append(people.numbers_in(chunk))
         with private_values():
             return cls(source, unit, people.kept(numbers, key))
 
-    def rows(self, *, private: bool) -> int:
+    def rows(self) -> int:
         """Return the number of rows that stay."""
         return int(self.kept.sum())
 
-    def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
+    def chunks(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Read some columns of the rows that stay; see `ParquetSource.chunks`.
 
         Raises
@@ -287,7 +287,7 @@ class LimitedParquet:
             As for `ParquetSource.chunks`, and if the file's rows have changed since the choice.
         """
         seen = 0
-        for chunk in self.source.chunks(columns, private=private):
+        for chunk in self.source.chunks(columns):
             kept = self.kept[seen : seen + len(chunk)]
             seen += len(chunk)
             if len(kept) == len(chunk):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,13 @@ from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS, Clock, Unit
+from jam_dagster.tables.domain.clock import (
+    LONGER_THAN_DAYS,
+    Clock,
+    Unit,
+    has_fractions,
+    other_order,
+)
 from jam_dagster.tables.domain.column_notes import (
     CLIPPED_DATES,
     LOOKED_AT,
@@ -27,11 +34,9 @@ from jam_dagster.tables.domain.column_notes import (
     rewritten,
 )
 from jam_dagster.tables.domain.columns import each_value
-from jam_dagster.tables.domain.date_order import has_fractions, other_order
 from jam_dagster.tables.domain.entries import Entries, entries_in, entries_to, plain_entry
 from jam_dagster.tables.domain.intervals import checked_bins
 from jam_dagster.tables.domain.text_dtype import dtype_of
-from jam_dagster.tables.domain.unit_starts import UnitStarts
 from jam_dagster.tables.domain.values import Mask, Numbers, Units, short_number
 
 _MOST_ENTRIES = 1_000_000
@@ -412,7 +417,7 @@ class TimeAttribute(BinnedAttribute):
             return "the domain has dates or times"
         if kind == "timestamp" and clock.zone and clock.counts_in_utc and not clock.texts_are_utc:
             return "hours of a zone need timestamps with a zone"
-        if not all(map(UnitStarts(clock, kind).steps, self._firsts)):
+        if not all(map(_UnitStarts(clock, kind).steps, self._firsts)):
             return f"the clock of {clock.zone} goes back over midnight"
         return None
 
@@ -424,7 +429,7 @@ class TimeAttribute(BinnedAttribute):
 
     def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
         # Values outside the range are not valid in Python.
-        starts = UnitStarts(self.clock, kind)
+        starts = _UnitStarts(self.clock, kind)
         first, *inner, end = map(starts.start, self._firsts)
         outside = [~column.between(*map(made.literal, starts.range))]
         low = sum(start == -1 for start in inner)
@@ -461,3 +466,52 @@ class TimeAttribute(BinnedAttribute):
             )
         if self.clock.kind == "instant":
             yield CLIPPED_DATES + SHIFT_ADVICE
+
+
+class _UnitStarts:
+    """When units begin, as values of a column of timestamps or times of day.
+
+    `range` has the first and the last value that Python reads.
+    """
+
+    def __init__(self, clock: Clock, kind: Kind) -> None:
+        self._clock, self._of_day = clock, kind == "time"
+        self._zone = UTC if kind == "instant" else None
+        first, last = (one.replace(tzinfo=self._zone) for one in (datetime.min, datetime.max))
+        self._first, self._last = first, last
+        self.range = (time.min, time.max) if self._of_day else (first, last)
+
+    def start(self, count: int) -> datetime | time | int:
+        """Return the first value of a unit; -1 if all are later, 1 if all are earlier."""
+        if not self._of_day:
+            return self._instant(count)
+        with suppress(OverflowError, ValueError):
+            moment = self._clock.moment(count)
+            if count > 0 and moment.date() == self._clock.moment(0).date():
+                return moment.time()
+        return 1 if count > 0 else -1
+
+    def _instant(self, count: int) -> datetime | int:
+        try:
+            moment = self._clock.moment(count)
+            if moment.tzinfo is not None and (self._zone or self._clock.texts_are_utc):
+                moment = moment.astimezone(UTC)
+            moment = moment.replace(tzinfo=self._zone)
+        except (OverflowError, ValueError):
+            return 1 if count > 0 else -1
+        return -1 if moment < self._first else 1 if moment > self._last else moment
+
+    def steps(self, count: int) -> bool:
+        """Return whether all values from the first on, and none before, are in the unit or later.
+
+        The two days around are looked at: in a zone a clock may go back.
+        """
+        if self._clock.zone is None or isinstance(start := self._instant(count), int):
+            return True
+        ages = [timedelta(minutes=15 * quarter) for quarter in range(96)]
+        around = [start + age for age in ages if age <= self._last - start]
+        ages.append(timedelta(microseconds=1))
+        around += [start - age for age in ages if age <= start - self._first]
+        return all(
+            (self._clock.count_at(moment) >= count) == (moment >= start) for moment in around
+        )

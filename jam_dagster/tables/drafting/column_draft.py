@@ -30,6 +30,7 @@ from jam_dagster.tables.domain.columns import (
 )
 from jam_dagster.tables.domain.number_format import NumberFormat, format_of, units_of
 from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
+from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
     LARGEST_INTEGER,
@@ -41,7 +42,6 @@ from jam_dagster.tables.domain.values import (
     text_of,
     truths_of,
 )
-from jam_dagster.tables.drafting.code_draft import KEPT_ROWS, draft_codes
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES, with_quantile_bins
 from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time
 
@@ -68,6 +68,22 @@ _KEY = re.compile(
     r"(?i:(?:^|[^a-z])(?:id|key|pk|no|nr|num|number|index|serial))$|[a-z](?:Id|ID|Key|No|Nr|Number)$"
     r"|^Unnamed: \d+$"
 )
+
+# A text in fewer public rows is in no synthetic row, if a column has many texts.
+_KEPT_ROWS = 5
+_MOST_PREFIXES = 60
+_MOST_CODES = 10_000
+_ALL_OF_ONE_SHAPE = 0.99
+_KEPT_SHARE = 0.5
+_CODE_SHAPES = [
+    re.compile(shape, re.ASCII)
+    for shape in (
+        r"\d{4,9}",  # industries, procedures, postal codes of many countries
+        r"\d{5}-\d{4}",
+        r"[A-Z]\d[0-9A-Z](?:\.[0-9A-Z]{1,4})?",  # diagnoses
+        r"[A-Z]\d[A-Z] ?\d[A-Z]\d",  # postal codes of Canada
+    )
+]
 
 
 def draft_attribute(
@@ -259,9 +275,9 @@ def _draft_categorical(
     if other is not None:
         times = Counter(map(text_of, observed[0])).most_common()
         # A value that few rows have is a sign of values that no row has.
-        rare = times[-1][1] < KEPT_ROWS
+        rare = times[-1][1] < _KEPT_ROWS
         if len(by_text) > _KEPT_TEXTS:
-            often = [one for one in times if one[1] >= KEPT_ROWS] or times
+            often = [one for one in times if one[1] >= _KEPT_ROWS] or times
             by_text = {text: by_text[text] for text, _ in often[:_KEPT_TEXTS]}
             rare = True
         # No release could hold them.
@@ -282,6 +298,39 @@ def _draft_categorical(
         unreadable = "error"
     return CategoricalAttribute(
         name, tuple(values), other, nullable=nullable, dtype=kept, unreadable=unreadable
+    )
+
+
+def draft_codes(name: str, texts: Counter[str], other: str | None) -> PrefixAttribute | None:
+    """Return an attribute of codes by their first characters, if texts are of one shape of codes.
+
+    It has at most 60 cells, and half of the rows or more have a code that is in 5 rows.
+    """
+    rows = texts.total()
+    if not any(
+        sum(texts[one] for one in texts if shape.fullmatch(one)) >= _ALL_OF_ONE_SHAPE * rows
+        for shape in _CODE_SHAPES
+    ):
+        return None
+    kept = {one: n for one, n in texts.most_common(_MOST_CODES) if n >= _KEPT_ROWS}
+    if sum(kept.values()) < _KEPT_SHARE * rows:
+        return None
+    longest = max(map(len, kept))
+    for prefix in range(longest - 1, 0, -1):
+        starts = {one[:prefix] for one in kept}
+        if len(starts) <= _MOST_PREFIXES and not all(one[-1] in ".- " for one in starts):
+            break
+    else:
+        return None
+    if len(starts) < 2:
+        return None
+    return PrefixAttribute(
+        name,
+        other if any(one[:prefix] not in starts for one in texts) else None,
+        prefix=prefix,
+        weights=tuple(sorted(kept.items())),
+        nullable=True,
+        unreadable="missing",
     )
 
 

@@ -26,8 +26,7 @@ from jam_dagster.tables.domain.computed_cells import (
 from jam_dagster.tables.domain.derived import Formats, holds, instants
 from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
-from jam_dagster.tables.drafting.determined_clock import clock_sums
-from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, sums
+from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, clock_sums, sums
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES
 
 _SAMPLE = 2000

@@ -6,10 +6,10 @@ often if they had nothing to do with each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,11 @@ from jam_dagster.tables.domain.constraints import (
     Repair,
     sorted_orders,
 )
-from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS
-from jam_dagster.tables.drafting.found_formulas import found_formulas
-from jam_dagster.tables.drafting.found_missing import found_missing
+from jam_dagster.tables.domain.derived import reproduces
+from jam_dagster.tables.domain.expressions import columns_of, parsed
+from jam_dagster.tables.domain.formula import Formula
+from jam_dagster.tables.domain.missing_where import MissingWhere
+from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, clock_sums, sums
 from jam_dagster.tables.drafting.time_draft import shape_of
 
 # A row in twenty would break it by chance, and so would as many rows as rule chance out.
@@ -41,6 +43,14 @@ _SAMPLE = 5000
 _MOST_COLUMNS = 60
 _MOST_PAIRED = 2**14
 _MOST_FOUND = 10
+
+_LEAST_ELSEWHERE = 0.2
+"""Least share of the rows in which a column is never missing, by the values of another."""
+
+_LEAST_KNOWN = 0.5
+_FORMULA_SAMPLE = 2000
+
+_Rows = npt.NDArray[np.bool_]
 
 
 def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Repair, ...]:
@@ -61,10 +71,10 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Repai
     # Cells are filled first, then fitted to others.
     return (
         *never,
-        *found_missing(encoded),
+        *_missing(encoded),
         *orders,
         *_combinations(encoded),
-        *found_formulas(table, encoded.domain.binned, ordered),
+        *_formulas(table, encoded.domain.binned, ordered),
     )
 
 
@@ -178,6 +188,119 @@ def _listed(pair: Sequence[Attribute], absent: npt.NDArray[np.bool_]) -> Combina
         (tuple(codes), () if allowed == every else allowed) for allowed, codes in entries.items()
     )
     return Combinations(tuple(one.name for one in pair), listed)
+
+
+def _missing(encoded: EncodedTable) -> tuple[MissingWhere, ...]:
+    """Return where columns are missing in a public table, those with most missing cells first.
+
+    Columns that are missing in the same rows follow the first of them. That one may follow another
+    column, which is missing in more rows, or the values of one.
+    """
+    domain, groups = encoded.domain, dict[bytes, list[str]]()
+    missing: dict[str, _Rows] = {}
+    for one in domain.attributes:
+        if one.null_code is not None:
+            rows = encoded.column(one.name) == one.null_code
+            if _unlikely(rows, rows):
+                missing[one.name] = rows
+                groups.setdefault(np.packbits(rows).tobytes(), []).append(one.name)
+    leaders = sorted((group[0] for group in groups.values()), key=lambda one: -missing[one].sum())
+    found: list[MissingWhere] = []
+    for index, name in enumerate(leaders):
+        (group,) = (one for one in groups.values() if one[0] == name)
+        found += _rule(encoded, missing, name, leaders[:index], group)
+        found += (MissingWhere(other, name, (_null(encoded, name),)) for other in group[1:])
+    return tuple(found)
+
+
+def _rule(
+    encoded: EncodedTable,
+    missing: Mapping[str, _Rows],
+    name: str,
+    others: Sequence[str],
+    group: Sequence[str],
+) -> Iterator[MissingWhere]:
+    """Yield at most one rule: exactly at some values, only next to a missing cell, or at values."""
+    rows, only = missing[name], None
+    for other in encoded.domain.attributes:
+        if not other.binned and other.name not in group:
+            codes, exactly = _values(rows, encoded.column(other.name), other)
+            if codes and exactly:
+                yield MissingWhere(name, other.name, codes)
+                return
+            only = only or (MissingWhere(name, other.name, codes, False) if codes else None)
+    # The narrowest comes first.
+    for other_name in reversed(others):
+        there = missing[other_name]
+        if not (rows & ~there).any() and _unlikely(rows, there):
+            yield MissingWhere(name, other_name, (_null(encoded, other_name),), exactly=False)
+            return
+    if only is not None:
+        yield only
+
+
+def _unlikely(missing: _Rows, there: _Rows) -> bool:
+    """Return whether chance would put some of the missing cells of a column elsewhere."""
+    return bool(missing.sum() * (1 - there.mean()) >= _LEAST_EXPECTED)
+
+
+def _values(
+    missing: _Rows, column: npt.NDArray[Any], other: Attribute
+) -> tuple[tuple[int, ...], bool]:
+    """Return the values in whose rows a column is missing, and whether it is in all of these."""
+    rows = np.bincount(column.astype(np.intp), minlength=other.size)
+    nulls = np.bincount(column[missing].astype(np.intp), minlength=other.size)
+    always = (nulls == rows) & (rows > 0)
+    known = np.arange(other.size) != other.null_code
+    if (always & known).any() and nulls[always].sum() == missing.sum():
+        return tuple(np.flatnonzero(always).tolist()), True
+    never = (nulls == 0) & (rows * missing.mean() >= _LEAST_EXPECTED) & known
+    # Next to a missing cell it may be missing, too, even if no row shows it.
+    enough = rows[never].sum() >= _LEAST_ELSEWHERE * len(missing)
+    return (tuple(np.flatnonzero(~never).tolist()) if enough else ()), False
+
+
+def _null(encoded: EncodedTable, name: str) -> int:
+    null = encoded.domain.attribute(name).null_code
+    assert null is not None  # noqa: S101  # it is missing in some rows
+    return null
+
+
+def _formulas(
+    table: pd.DataFrame, attributes: Sequence[BinnedAttribute], taken: Collection[str]
+) -> Iterator[Formula]:
+    """Yield formulas of attributes, which no derived column could be: some cells are missing alone.
+
+    No two of them have an attribute in common, and none has one of `taken`.
+    """
+    names = [
+        one.name
+        for one in attributes
+        if one.name not in taken and one.hour_from is None and not one.dated and not one.format
+    ]
+    numbers = table[[name for name in names if pd.api.types.is_numeric_dtype(table[name].dtype)]]
+    numbers = numbers[[name for name in numbers if numbers[name].notna().mean() > _LEAST_KNOWN]]
+    known = numbers.dropna()
+    if len(known) < max(LEAST_ROWS, _LEAST_KNOWN * len(table)):
+        return
+    known = known.reset_index(drop=True)
+    sample = known.iloc[np.unique(np.linspace(0, len(known) - 1, _FORMULA_SAMPLE).astype(np.int64))]
+    distinct = {str(name): int(sample[name].nunique()) for name in sample.columns}
+    columns = list(distinct)
+    used: set[str] = set()
+    ways = clock_sums(sample, known, columns), sums(sample, known, columns, distinct, ())
+    for name, expression in chain(*ways):
+        all_names = {name, *columns_of(parsed(name, expression))}
+        if not all_names & used and _holds(expression, name, table):
+            used |= all_names
+            yield Formula(name, expression)
+
+
+def _holds(expression: str, name: str, table: pd.DataFrame) -> bool:
+    try:
+        return reproduces(expression, table[name], table, gaps=True)
+    except DomainError:
+        return False
 
 
 def _sampled(records: int) -> npt.NDArray[np.intp]:

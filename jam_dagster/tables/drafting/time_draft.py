@@ -24,10 +24,11 @@ from jam_dagster.tables.domain.clock import (
     UNITS,
     Clock,
     Unit,
+    is_day_first,
     moment_in,
+    reads,
 )
 from jam_dagster.tables.domain.columns import texts_in
-from jam_dagster.tables.domain.date_order import is_day_first, reads
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
 from jam_dagster.tables.drafting.determined import ZONES

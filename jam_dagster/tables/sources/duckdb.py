@@ -27,7 +27,7 @@ from jam_dagster.tables.sources.identity import (
 from jam_dagster.tables.sources.reading import (
     READ_ROWS,
     check_unique,
-    each_exact,
+    each_chunk,
     quoted,
     reading,
     reading_values,
@@ -88,28 +88,24 @@ class DuckDbSource(Source):
         with self._opened(False) as table:
             return list(table.columns)
 
-    def chunks(
-        self, columns: Sequence[str], *, private: bool
-    ) -> Generator[pd.DataFrame, None, None]:
-        """Read some columns, at most `READ_ROWS` rows at a time (see `ParquetSource.chunks`).
+    def chunks(self, columns: Sequence[str]) -> Generator[pd.DataFrame, None, None]:
+        """Read some columns of a private table in chunks (see `ParquetSource.chunks`).
 
         Close the generator to stop early: the database and the folder are open until then.
         """
-        with self._opened(private) as table:
+        with self._opened(True) as table:
             if set(columns) <= set(table.columns):
                 table = table.select(*map(quoted, columns))
-            reader = reading_values(
-                self.describe(), private, lambda: table.to_arrow_reader(READ_ROWS)
-            )
+            reader = reading_values(self.describe(), True, lambda: table.to_arrow_reader(READ_ROWS))
             frames = (frame_of(_with_distinct_texts(batch)) for batch in _batches(reader))
-            yield from each_exact(frames, self.describe(), private=private)
+            yield from each_chunk(frames, self.describe())
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
         """Count the marginals that may be asked for, in one pass."""
         # A fault of a value leaves chunks unread.
-        with closing(self.chunks(domain.names, private=True)) as chunks:
+        with closing(self.chunks(domain.names)) as chunks:
             return count_blocks(each_encoded(chunks, domain), domain, cliques)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:

@@ -30,7 +30,7 @@ from jam_dagster.tables.sources.identity import canonical, is_address, login_of,
 from jam_dagster.tables.sources.reading import (
     READ_ROWS,
     check_unique,
-    each_exact,
+    each_chunk,
     reading,
     reading_values,
 )
@@ -93,17 +93,17 @@ class ParquetSource(Source):
         schema = reading(self.describe(), False, lambda: _dataset(path).schema)
         return [*map(str, schema.names), *_numbered_index(schema)]
 
-    def rows(self, *, private: bool) -> int:
-        """Return the number of rows, from the files' footers (see `Source.read`)."""
+    def rows(self) -> int:
+        """Return the number of rows of a private table, from the files' footers."""
         path = opened(self.path)
         return reading(
             self.describe(),
-            private,
+            True,
             lambda: sum(int(fragment.metadata.num_rows) for fragment in _dataset(path).fragments),
         )
 
-    def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
-        """Read some columns, at most `READ_ROWS` rows at a time.
+    def chunks(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Read some columns of a private table, at most `READ_ROWS` rows at a time.
 
         Values are those of `read`; a column's dtype may differ from chunk to chunk. Memory is one
         chunk, whatever the number of rows in the table or in a row group.
@@ -112,8 +112,6 @@ class ParquetSource(Source):
         ----------
         columns
             Names. If one is missing, the chunks have all existing columns.
-        private
-            As for `Source.read`.
 
         Yields
         ------
@@ -126,30 +124,30 @@ class ParquetSource(Source):
             The table cannot be found or read.
         """
         path = opened(self.path)
-        dataset = reading(self.describe(), private, lambda: _dataset(path, private))
+        dataset = reading(self.describe(), True, lambda: _dataset(path, True))
         names = list(dataset.schema.names)
         check_unique(self.describe(), names, "rename one")
         missing = set(columns) - set(names)
         if missing and missing <= _numbered_index(dataset.schema):
             # A range index is not stored as a column.
-            yield self.read(private=private)
+            yield self.read(private=True)
             return
         fields = [field for field in dataset.schema if missing or field.name in columns]
-        yield from each_exact(_frames(dataset, fields), self.describe(), private=private)
+        yield from each_chunk(_frames(dataset, fields), self.describe())
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
         """Encode the table chunk by chunk, in memory or left in its file."""
         table = self if limit is None else LimitedParquet.of(self, *limit)
-        return encode_parquet(table, domain, cliques, private=True)
+        return encode_parquet(table, domain, cliques)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows from the footers, or the unit's (`Source.count_records`)."""
         with redacted("counting the private table"):
             if unit is None:
-                return self.rows(private=True)
-            return unit.count(self.chunks([unit.column], private=True))
+                return self.rows()
+            return unit.count(self.chunks([unit.column]))
 
     def describe(self) -> str:
         """Return ``Parquet file PATH``."""

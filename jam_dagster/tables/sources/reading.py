@@ -13,7 +13,6 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.variables import with_names
 from jam_dagster.errors import JamError, SourceError
-from jam_dagster.tables.domain.columns import exact_columns
 
 T = TypeVar("T")
 
@@ -95,12 +94,10 @@ def reading_values(
         return read()
 
 
-def each_exact(
-    frames: Iterator[pd.DataFrame], what: str, *, private: bool
-) -> Iterator[pd.DataFrame]:
-    """Yield the chunks of an open table; the columns of a public one as `exact_columns`."""
-    while (frame := reading_values(what, private, lambda: next(frames, None))) is not None:
-        yield frame if private else exact_columns(frame)
+def each_chunk(frames: Iterator[pd.DataFrame], what: str) -> Iterator[pd.DataFrame]:
+    """Yield the chunks of an open private table."""
+    while (frame := reading_values(what, True, lambda: next(frames, None))) is not None:
+        yield frame
 
 
 def _reason(error: Exception) -> str:

@@ -7,9 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import Measurement
-from jam_dagster.models.graphical.estimator import check_estimator
 from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
@@ -151,21 +149,6 @@ def test_cells_without_records_neither_stall_the_fit_nor_drive_potentials_off(do
     assert fit[values < 0].max() < 1e-3
     np.testing.assert_allclose(fit[values > 0], [1400 / 3, 500 / 3, 1100 / 3], rtol=1e-3)
     assert np.ptp(model.potentials["a", "b"]) < 100
-
-
-@pytest.mark.parametrize(
-    ("settings_", "named"),
-    [
-        (("adam", 10, 0.1), "accelerated, mbi"),
-        (("mbi", 0, 0.1), "iterations"),
-        (("accelerated", 10, 1.0), "tolerance"),
-        (("accelerated", 10, -0.1), "tolerance"),
-        (("accelerated", 10, float("nan")), "tolerance"),
-    ],
-)
-def test_settings_out_of_range_are_named(settings_, named):
-    with pytest.raises(SpecificationError, match=named):
-        check_estimator(*settings_)
 
 
 @pytest.mark.parametrize("seed", range(5))

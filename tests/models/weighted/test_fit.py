@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.models.measurement import Measurement
-from jam_dagster.models.weighted.entropy_projection import EXTREME, EntropyProjection
-from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.models.weighted.fit import EXTREME, EntropyProjection, MultiplicativeWeights
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain
 from tests.examples import examples

@@ -221,5 +221,5 @@ def test_a_file_of_any_people_keeps_what_its_table_keeps(persons, k, key):
         path = Path(folder, "people.parquet")
         frame.to_parquet(path)
         limited = LimitedParquet.of(ParquetSource(str(path)), PrivacyUnit("who", k), key)
-        rows = [row for chunk in limited.chunks(["row"], private=True) for row in chunk["row"]]
+        rows = [row for chunk in limited.chunks(["row"]) for row in chunk["row"]]
     assert rows == list(PrivacyUnit("who", k).limit(frame, key)["row"])

@@ -108,7 +108,7 @@ def test_more_than_memory(database: str, monkeypatch: pytest.MonkeyPatch, tmp_pa
     # 48 MB of groups.
     query = "select age, repeat(md5(v::text), 5) as long, count(*) from many group by all"
     rows = 0
-    for chunk in DuckDbSource(database, query).chunks(["age", "long"], private=True):
+    for chunk in DuckDbSource(database, query).chunks(["age", "long"]):
         if not rows:
             (private,) = spilled.iterdir()
             assert private.stat().st_mode & 0o077 == 0

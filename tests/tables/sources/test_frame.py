@@ -154,7 +154,7 @@ def test_codes_are_those_of_a_parquet_file(rows: list[tuple[Any, ...]]) -> None:
     with TemporaryDirectory() as folder:
         path = str(Path(folder, "table.parquet"))
         pq.write_table(arrow, path)
-        wanted = encode_parquet(ParquetSource(path), DOMAIN, private=True)
+        wanted = encode_parquet(ParquetSource(path), DOMAIN)
         assert isinstance(wanted, EncodedTable)
     for table in (arrow, arrow.to_pandas(), arrow.to_pandas(integer_object_nulls=True)):
         found = encode(FrameSource(table, "people").read(private=True), DOMAIN, private=True)

@@ -9,8 +9,8 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, source_from_config
+from jam_dagster.tables.sources.base import absolute_paths
 from jam_dagster.tables.sources.previous_release import public_from_config
-from jam_dagster.tables.sources.relative_paths import absolute_paths
 
 DOMAIN = Domain.from_dict({"attributes": {"which": {"values": [f"v{n}" for n in range(20)]}}})
 FIRST = source_from_config("survey.csv")

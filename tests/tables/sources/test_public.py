@@ -17,6 +17,7 @@ from jam_dagster.tables import (
     PublicSources,
     PublicTables,
 )
+from jam_dagster.tables.sources.base import absolute_paths
 from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
 from jam_dagster.tables.sources.previous_release import public_from_config
 from jam_dagster.tables.sources.public import (
@@ -25,7 +26,6 @@ from jam_dagster.tables.sources.public import (
     encoded_tables,
     lacking,
 )
-from jam_dagster.tables.sources.relative_paths import absolute_paths
 
 CONFIG = {"tables": {"census": "census.parquet", "survey": {"csv": "s_{partition}.csv"}}}
 CENSUS = pd.DataFrame({"sex": ["f", "m", "f"], "age": [30, 40, 50]})

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.tables.domain.prefixes import PrefixAttribute
-from jam_dagster.tables.drafting.code_draft import draft_codes
+from jam_dagster.tables.drafting.column_draft import draft_codes
 from jam_dagster.tables.drafting.draft import draft_domain
 
 
