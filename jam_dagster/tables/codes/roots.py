@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, tickets
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.children import SLOTS
 from jam_dagster.tables.domain.columns import each_value, missing_in
-from jam_dagster.tables.domain.values import text_of
+from jam_dagster.tables.domain.values import exact_number, text_of
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.children import Link
@@ -90,8 +91,9 @@ def roots_with_children(
             " remove these rows"
         )
     with private_values() if private else nullcontext():
-        identifiers = each_value(roots[link.key], text_of, None)
-        limited = unit.limit(roots.assign(**{_ROOT: np.arange(len(roots))}), key)
+        identifiers = each_value(roots[link.key], _key_text, None)
+        named = roots.assign(**{link.key: identifiers, _ROOT: np.arange(len(roots))})
+        limited = unit.limit(named, key)
         kept = identifiers[limited.pop(_ROOT).to_numpy()]
         owners = _owners(kept, children[link.key])
         chosen, number = _two_children(kept, owners, key)
@@ -154,13 +156,19 @@ _ROOT = "\0root"
 """A column for the index of a root in its table, with a name that no table has."""
 
 
+def _key_text(value: object) -> str:
+    """Return the text of a key: a database may have whole numbers that no float distinguishes."""
+    whole = exact_number(value) if isinstance(value, Decimal) else None
+    return str(whole) if isinstance(whole, int) else text_of(value)
+
+
 def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.intp]:
     """Return the row of each child's root, -1 for a child of none."""
     indices = {text: index for index, text in enumerate(roots)}
 
     def owner(value: object) -> int:
         try:
-            return indices.get(text_of(value), -1)
+            return indices.get(_key_text(value), -1)
         except Exception:  # A value in memory may be of any type.
             return -1
 

@@ -58,9 +58,6 @@ def text_of(value: object) -> str:
         return str(bool(value))
     if isinstance(value, Integral):
         return str(int(value))
-    if isinstance(value, Decimal) and isinstance(whole := exact_number(value), int):
-        # A numeric column of a database has whole numbers that floats do not distinguish.
-        return str(whole)
     if isinstance(value, Real | Decimal):
         number = float(value)
         exact = number.is_integer() and abs(number) <= LARGEST_INTEGER

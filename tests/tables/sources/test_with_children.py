@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -153,3 +154,13 @@ def test_what_is_counted_in_its_place_has_no_children() -> None:
     counted = source_from_config({"duckdb": "people.duckdb", "query": "select * from p"})
     with pytest.raises(SpecificationError, match="a query by 'sql', or a DataFrame"):
         WithChildren(FrameSource(households, "h"), counted, LINK)
+
+
+def test_whole_numbers_of_a_numeric_column_are_those_of_an_integer_one() -> None:
+    roots, persons = two_tables()
+    plain = codes(FrameSource(roots, "roots"), FrameSource(persons, "persons"))
+    roots["id"] = roots["id"].map(lambda number: Decimal(int(number)))
+    mixed = codes(FrameSource(roots, "roots"), FrameSource(persons, "persons"))
+    assert mixed == plain
+    persons["id"] = persons["id"].map(lambda number: Decimal(f"{number}.00"))
+    assert codes(FrameSource(roots, "roots"), FrameSource(persons, "persons")) == plain
