@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import InputError
+from jam_dagster.evaluation.intervals import noise_of_records
 from jam_dagster.evaluation.released_marginals import released_marginal
 from jam_dagster.models.graphical.model import possible_cells
 
@@ -69,7 +71,8 @@ def independence_test(
     statistic is ``sum (y - n p q)^2 / (n p q + max(1, sigma^2))``: cells in units of the variance
     of sampling and noise (Gaboardi, Lim, Rogers and Vadhan, "Differentially Private Chi-Squared
     Hypothesis Testing", ICML 2016, test by simulation too). It is compared with that of tables
-    that are drawn from p and q, with noise; the seed is fixed.
+    that are drawn from p and q, with noise; the seed is fixed. If n is measured with noise, it is
+    averaged with the sum of y by one over their variances, in each drawn table as well.
 
     The level is that of a pair that is named before the release, over all releases: those that do
     not measure it reject nothing. A mechanism that selects marginals by the private table prefers
@@ -91,11 +94,18 @@ def independence_test(
         return IndependenceTest(
             None, "there is no p-value: no private measurement covers both attributes"
         )
-    least = max(1.0, released.sigma**2)
-    expected, statistic = _compared(released.counts, transcript.records, least)
+    sigma, of_records = released.sigma, noise_of_records(transcript)
+    least = max(1.0, sigma**2)
+    summed = 0.0 if of_records == 0 else of_records / (of_records + sigma**2 * released.counts.size)
+
+    def compared(counts: np.ndarray, records: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        total = np.maximum((1 - summed) * records + summed * counts.sum(axis=(-1, -2)), 1.0)
+        return _compared(counts, total, least)
+
+    expected, statistic = compared(released.counts, transcript.records)
     above = sum(
-        int((_compared(tables, transcript.records, least)[1] >= statistic).sum())
-        for tables in _null_tables(expected, transcript.records, released.sigma)
+        int((compared(*drawn)[1] >= statistic).sum())
+        for drawn in _null_tables(expected, sigma, math.sqrt(of_records))
     )
     many = len(released.rounds)
     return IndependenceTest(
@@ -105,8 +115,13 @@ def independence_test(
     )
 
 
-def _compared(counts: np.ndarray, records: int, least: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the expected counts of tables, shape ``(..., r, c)``, and their statistics."""
+def _compared(
+    counts: np.ndarray, records: np.ndarray, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the expected counts of tables, shape ``(..., r, c)``, and their statistics.
+
+    `records` are those of each table, shape ``(...)``.
+    """
     rows, columns = (np.maximum(counts.sum(axis=axis), 0.0) for axis in (-1, -2))
     rows, columns = (
         # Without any record left, all values count alike.
@@ -115,15 +130,19 @@ def _compared(counts: np.ndarray, records: int, least: float) -> tuple[np.ndarra
     )
     rows /= rows.sum(axis=-1, keepdims=True)
     columns /= columns.sum(axis=-1, keepdims=True)
-    expected = records * rows[..., :, None] * columns[..., None, :]
+    expected = records[..., None, None] * rows[..., :, None] * columns[..., None, :]
     return expected, ((counts - expected) ** 2 / (expected + least)).sum(axis=(-1, -2))
 
 
-def _null_tables(expected: np.ndarray, records: int, sigma: float) -> Iterator[np.ndarray]:
-    """Yield noisy tables of independent attributes, some at a time."""
+def _null_tables(
+    expected: np.ndarray, sigma: float, of_records: float
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield noisy tables of independent attributes, and the measured n of each, some at a time."""
     rng = np.random.default_rng(0)
-    shares = expected.ravel() / expected.sum()
+    shares, records = expected.ravel() / expected.sum(), max(1, round(float(expected.sum())))
     step = max(1, _CELLS_AT_ONCE // shares.size)
     for start in range(0, _TABLES, step):
         drawn = rng.multinomial(records, shares, size=min(step, _TABLES - start))
-        yield (drawn + rng.normal(0.0, sigma, drawn.shape)).reshape(-1, *expected.shape)
+        tables = (drawn + rng.normal(0.0, sigma, drawn.shape)).reshape(-1, *expected.shape)
+        # A measured n is at least 1.
+        yield tables, np.maximum(records + rng.normal(0.0, of_records, len(tables)), 1.0)

@@ -136,7 +136,7 @@ def answer(
                 _within(value, records, public), None, None, "measured", _no(_ONE_ROW_EACH)
             )
         if population:
-            low, high = _of_population(value, variance, records, _noise_of_records(transcript))
+            low, high = _of_population(value, variance, records, noise_of_records(transcript))
             how += ", and a random sample of the population"
         else:
             half = _Z * math.sqrt(variance) + 0.5
@@ -180,7 +180,7 @@ def _measured(
         if covers(one, clique)
     ]
     if not met:
-        found.append((float(transcript.records), _noise_of_records(transcript)))
+        found.append((float(transcript.records), noise_of_records(transcript)))
     if not found:
         return None
     for value, variance in found:
@@ -210,7 +210,7 @@ def _counted(
     return value, variance
 
 
-def _noise_of_records(transcript: Transcript) -> float:
+def noise_of_records(transcript: Transcript) -> float:
     """Return the variance of the noise in the number of records."""
     if transcript.neighbours.records_public:
         return 0.0

@@ -11,6 +11,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.evaluation.independence import IndependenceTest, independence_test
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import Neighbours
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, NoiseCall
 from jam_dagster.privacy.noise.seeded import discrete_gaussian
 from jam_dagster.tables import Domain, ImpossibleCombination
 from tests.evaluation.conftest import measured_round, transcript_of
@@ -43,6 +44,36 @@ def test_what_is_independent_is_rejected_as_often_as_the_level(sigma: float) -> 
     ]
     rejections = sum(one.p_value is not None and one.p_value <= 0.05 for one in found)
     assert rejections <= 29
+
+
+def with_measured_records(made: Transcript, records: int, sigma: float) -> Transcript:
+    """Return a transcript as if n had been measured with noise, and was `records`."""
+    call = NoiseCall("records", COUNTS, 0.001, 1.0, sigma, 1, subject=RECORDS)
+    return replace(made, neighbours=Neighbours("add_remove"), calls=(call,), records=records)
+
+
+@pytest.mark.parametrize("of_records", [7.0, 50.0])
+def test_the_noise_of_a_private_number_of_records_rejects_nothing(of_records: float) -> None:
+    """As above; taking n as measured for the true one rejects 30% if its noise is 50."""
+    rng = np.random.default_rng(4)
+    shares = np.outer([0.4, 0.6], [0.2, 0.3, 0.5])
+    rejections = 0
+    for _ in range(200):
+        made = of(sampled(shares, 7.0, rng), 7.0)
+        records = max(1, N + int(discrete_gaussian(rng, of_records, 1)[0]))
+        found = independence_test(
+            with_measured_records(made, records, of_records), DOMAIN, "a", "b"
+        )
+        rejections += found.p_value is not None and found.p_value <= 0.05
+    assert 1 <= rejections <= 29
+
+
+def test_what_depends_is_rejected_with_a_private_number_of_records() -> None:
+    rng = np.random.default_rng(2)
+    made = of(sampled(np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]]), 5.0, rng), 5.0)
+    for records in (N - 60, N + 60):
+        found = independence_test(with_measured_records(made, records, 50.0), DOMAIN, "a", "b")
+        assert found.p_value == 1 / 2000
 
 
 def test_what_depends_is_rejected() -> None:
