@@ -14,6 +14,7 @@ from jam_dagster.privacy.ledger.balance import Balance
 from jam_dagster.privacy.ledger.bindings import (
     apply_binding,
     is_vouched,
+    parallel_fault,
     public_fault,
     same_place,
     same_source,
@@ -113,6 +114,17 @@ class _Dataset:
         """Add up what the releases hold and have spent in the period of an instant."""
         return use(policy, self.holdings(), policy.period_of(at))
 
+    def live_sources(self) -> dict[str, list[str]]:
+        """Return the sources of the releases that bind others, by partition."""
+        return {
+            partition: [
+                source
+                for key, source in its.items()
+                if key in self.openings and self.openings[key].binds
+            ]
+            for partition, its in self.bound.items()
+        }
+
     def holdings(self) -> Iterator[Holding]:
         """Yield every reservation, with the amounts that are still held and that were spent."""
         for key, opening in self.openings.items():
@@ -209,6 +221,9 @@ def _rule_fault(event: Event, dataset: _Dataset) -> str:
         if event.units < used.reserved + used.spent:
             return "grants less than was spent and reserved"
         if fault := mixture_fault(policy, dataset.holdings()):
+            return f"grants a budget that {fault}"
+        becomes = (dataset.policy.partitions, policy.partitions) == ("add", "disjoint")
+        if becomes and (fault := parallel_fault(dataset.live_sources(), event.sources)):
             return f"grants a budget that {fault}"
         if event.attempts is not None and event.attempts < 1:
             return "grants no attempt to open private data"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 import sqlalchemy as sa
 
@@ -71,8 +71,47 @@ def same_source(bound: str, source: str) -> bool:
 
 def same_place(one: str, other: str) -> bool:
     """Return whether two bindings have a table of one place, for any user and spelling."""
-    mine, theirs = (binding.split(":")[1:3][-1].split("+") for binding in (one, other))
-    return not {*mine}.isdisjoint(theirs)
+    return not _places(one).isdisjoint(_places(other))
+
+
+def _places(source: str) -> frozenset[str]:
+    return frozenset(source.split(":")[1:3][-1].split("+"))
+
+
+def parallel_fault(live: Mapping[str, Iterable[str]], sources: str) -> str:
+    """Return why releases that were bound before do not compose in parallel; empty if they do.
+
+    `live` has the sources of each partition's releases that hold or have spent an amount, or have
+    published the number of records; `sources` is of the grant that calls partitions disjoint.
+    """
+    readers: dict[str, str] = {}
+    for partition in filter(None, live):
+        for source in live[partition]:
+            for place in _places(source):
+                other = readers.setdefault(place, partition)
+                if other != partition:
+                    return (
+                        f"composes partitions {other!r} and {partition!r} in parallel, and releases"
+                        " of both read one source"
+                    )
+            if not is_vouched(source, sources):
+                return (
+                    f"composes partitions in parallel, and a release of partition {partition!r} "
+                    "reads a query, an asset, a folder or a URL that the grant does not name: "
+                    f"{template_in(source)}"
+                )
+    return ""
+
+
+def live_sources(connection: sa.Connection, dataset: str) -> dict[str, list[str]]:
+    """Return `live` of a dataset for `parallel_fault`."""
+    bound = bindings_by_partition(_binding_events(connection, dataset))
+    return {
+        partition: [
+            its[key] for key in its.keys() & _live_or_charged(connection, dataset, partition)
+        ]
+        for partition, its in bound.items()
+    }
 
 
 def is_vouched(source: str, sources: str) -> bool:
@@ -107,6 +146,14 @@ def bindings_of(journal: list[Event]) -> dict[ReleaseKey, str]:
     bound: dict[ReleaseKey, str] = {}
     for event in journal:
         apply_binding(bound, event)
+    return bound
+
+
+def bindings_by_partition(journal: Iterable[Event]) -> dict[str, dict[ReleaseKey, str]]:
+    """Return the source of each bound release by partition, from events of one dataset."""
+    bound: dict[str, dict[ReleaseKey, str]] = {}
+    for event in journal:
+        apply_binding(bound.setdefault(event.partition, {}), event)
     return bound
 
 
@@ -206,10 +253,11 @@ def _ended_charged(connection: sa.Connection, key: ReleaseKey) -> bool:
 
 def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, source: str) -> None:
     """Raise if another partition reads the same source: people in both would be charged once."""
-    by_partition: dict[str, dict[ReleaseKey, str]] = {}
-    for event in _binding_events(connection, key.dataset):
-        if event.partition != key.partition:
-            apply_binding(by_partition.setdefault(event.partition, {}), event)
+    by_partition = bindings_by_partition(
+        event
+        for event in _binding_events(connection, key.dataset)
+        if event.partition != key.partition
+    )
     for partition, bound in by_partition.items():
         same = {one for one, its in bound.items() if same_place(its, source)}
         if same & _live_or_charged(connection, key.dataset, partition):

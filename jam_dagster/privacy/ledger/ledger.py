@@ -243,7 +243,11 @@ class Ledger(LedgerReader):
                 opened = (before.attempts, before.sources, before.approval)
                 if same and opened == (attempts, sources, waits) and not put_right:
                     return before
-                check_granted(connection, self.location, before, granted, policy, delta, at)
+                check_granted(
+                    *(connection, self.location, before, granted, policy, delta),
+                    sources=sources,
+                    at=at,
+                )
             if late and not put_right:
                 raise BudgetError(late)
             append(

@@ -18,9 +18,9 @@ from jam_dagster.privacy.accounting import (
     units_up,
 )
 from jam_dagster.privacy.ledger.approval import check_approved
-from jam_dagster.privacy.ledger.backend import close_command, grant_command
+from jam_dagster.privacy.ledger.backend import close_command, grant_command, rebind_command
 from jam_dagster.privacy.ledger.balance import Balance, known_balance, used_under
-from jam_dagster.privacy.ledger.bindings import check_binding
+from jam_dagster.privacy.ledger.bindings import check_binding, live_sources, parallel_fault
 from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import (
     Event,
@@ -294,11 +294,21 @@ def check_granted(
     granted: int,
     policy: Policy,
     delta: float,
+    sources: str,
     at: str,
 ) -> None:
     """Raise BudgetError unless a new budget covers what is spent and reserved of the old."""
     if fault := mixture_fault(policy, holdings(connection, before.dataset)):
         raise BudgetError(f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}")
+    # Partitions that add up are charged for all people, and nothing kept them apart.
+    becomes = (before.policy.partitions, policy.partitions) == ("add", "disjoint")
+    if becomes and (fault := parallel_fault(live_sources(connection, before.dataset), sources)):
+        again = rebind_command(location, before.dataset, "PARTITION")
+        raise BudgetError(
+            f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}. Grant "
+            "partitions that add up. Or, if no person is in two of them, name the query or asset "
+            f"in the grant (`--sources`), or drop the binding of a file: {again}"
+        )
     used = used_under(connection, before.dataset, policy, at)
     if granted < used.spent + used.reserved:
         raise BudgetError(

@@ -128,6 +128,68 @@ def test_disjoint_partitions_do_not_read_one_place(
         disjoint.verify()
 
 
+@pytest.mark.parametrize(("one", "other"), SAME_PEOPLE.values(), ids=list(SAME_PEOPLE))
+def test_partitions_that_read_one_place_do_not_become_disjoint(
+    ledger: Ledger, key: ReleaseKey, one: str, other: str
+) -> None:
+    """Under a sum both may read one place; the same people would count once afterwards."""
+    partitions = {year: edition(key, "1", partition=year) for year in ("2016", "2017")}
+    for its, source in zip(partitions.values(), (one, other), strict=True):
+        charge(ledger, its, source)
+    # An unpartitioned release adds to each of them.
+    charge(ledger, key, one)
+    before = ledger.events()
+    with pytest.raises(BudgetError, match=r"'2016' and '2017' in parallel.*releases of both read"):
+        grant_disjoint(ledger)
+    assert ledger.events() == before
+    with ledger._backend.writing() as connection:
+        append(connection, **disjoint_grant(ledger))
+    with pytest.raises(LedgerIntegrityError, match="grants a budget that composes partitions '20"):
+        ledger.verify()
+
+
+def disjoint_grant(ledger: Ledger) -> dict[str, Any]:
+    """The entry of a grant of disjoint partitions."""
+    before = ledger.balance("people")
+    amount = {"units": before.granted_units, "epsilon": before.epsilon, "delta": before.delta}
+    policy = Policy(partitions="disjoint", ground=GROUND, records="public")
+    return {"kind": Kind.GRANTED, "dataset": "people", **amount, **vars(policy)}
+
+
+def test_a_file_that_held_other_people_does_not_keep_partitions_from_being_disjoint(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    for year in ("2016", "2017"):
+        charge(ledger, edition(key, "1", partition=year), WHOLE)
+    assert ledger.rebind("people", partition="2016", reason="the file of each year has one name")
+    grant_disjoint(ledger)
+    ledger.verify()
+
+
+def test_what_ended_without_a_charge_keeps_no_partitions_from_being_disjoint(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    for year in ("2016", "2017"):
+        ledger.open_release(edition(key, "1", partition=year), SHARES, source=WHOLE).close("no")
+    grant_disjoint(ledger)
+    ledger.verify()
+
+
+def test_partitions_of_a_query_become_disjoint_if_the_officer_vouches_for_it(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    template = source_binding(SECRET, "select * from people where '{partition}' = '{partition}'")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, sources=template)
+    for year in ("2016", "2017"):
+        source = with_template(source_binding(SECRET, f"... where '{year}' = '{year}'"), template)
+        charge(ledger, edition(key, "1", partition=year), source)
+    policy = Policy(partitions="disjoint", ground=GROUND, records="public")
+    with pytest.raises(BudgetError, match=f"the grant does not name: {template}"):
+        ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy, sources="")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy, sources=template)
+    ledger.verify()
+
+
 def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     disjoint: Ledger, key: ReleaseKey
 ) -> None:
@@ -178,7 +240,10 @@ def test_another_source_is_refused_under_one_reservation(either: Ledger, key: Re
             action(key, SHARES, source=SLICE)
         said = str(refused.value)
         assert "release 'yearly'" in said
-        assert f"ledger rebind --ledger {either.location} --dataset people --reason" in said
+        assert (
+            f"ledger rebind --ledger {shlex.quote(either.location)} --dataset people --reason"
+            in said
+        )
         assert not any(part in said for part in (*WHOLE.split(":"), *SLICE.split(":"), "select"))
     either.check(key, SHARES, source=WHOLE)
     either.open_release(key, SHARES, source=WHOLE)
