@@ -188,11 +188,12 @@ class LedgerFunding:
         ledger, dataset = self.ledger, self.key.dataset
         datasets = ledger.datasets()
         if datasets or self.grants is None:
+            from jam_dagster.privacy.ledger.backend import grant_command
+
             raise BudgetError(
                 f"The ledger {ledger.location} does not know the dataset {dataset!r}; it knows "
                 f"{', '.join(map(repr, datasets)) or 'none'}. Name one of them, or grant it: "
-                f"`jam-dagster ledger grant --ledger {ledger.location} --dataset {dataset} "
-                "--epsilon EPSILON --delta DELTA`."
+                f"`{grant_command(ledger.location, dataset)}`."
             )
         if self.protection.neighbours.records_public and not self.records_public:
             from jam_dagster.privacy.ledger.bindings import records_shown

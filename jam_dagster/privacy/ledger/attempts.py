@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from shlex import quote
 
 import sqlalchemy as sa
 
@@ -47,7 +48,10 @@ def check_attempts(attempts: int | None) -> None:
 
 def acknowledge_command(location: str, dataset: str = "ID") -> str:
     """Return the command that acknowledges attempts, as errors quote it."""
-    return f"jam-dagster ledger acknowledge --ledger {location} --dataset {dataset} --reason REASON"
+    return (
+        f"jam-dagster ledger acknowledge --ledger {quote(location)} --dataset {quote(dataset)}"
+        " --reason REASON"
+    )
 
 
 def open_attempts(connection: sa.Connection, balance: Balance, at: str) -> list[Access]:

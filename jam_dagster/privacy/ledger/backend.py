@@ -79,7 +79,7 @@ def wait_for(take: Callable[[], bool], seconds: float, *, pause: float = 0.05) -
 def grant_command(location: str, dataset: str = "ID") -> str:
     """Return the command that grants a dataset its budget, as errors quote it."""
     return (
-        f"jam-dagster ledger grant --ledger {location} --dataset {dataset} "
+        f"jam-dagster ledger grant --ledger {quote(location)} --dataset {quote(dataset)} "
         "--epsilon EPSILON --delta DELTA"
     )
 
@@ -90,8 +90,8 @@ def close_command(location: str, key: ReleaseKey) -> str:
     which += f" --partition {quote(key.partition)}" if key.partition else ""
     which += f" --edition {quote(key.edition)}" if key.edition != "1" else ""
     return (
-        f"jam-dagster ledger close --ledger {location} --dataset {key.dataset} {which} "
-        "--reason REASON"
+        f"jam-dagster ledger close --ledger {quote(location)} --dataset {quote(key.dataset)} "
+        f"{which} --reason REASON"
     )
 
 
@@ -105,7 +105,8 @@ def no_ledger(location: str) -> str:
 
 def rebind_command(location: str, dataset: str, partition: str) -> str:
     """Return the command that drops the bindings of a partition, as errors quote it."""
-    within = f" --partition {partition}" if partition else ""
+    within = f" --partition {quote(partition)}" if partition else ""
     return (
-        f"jam-dagster ledger rebind --ledger {location} --dataset {dataset}{within} --reason REASON"
+        f"jam-dagster ledger rebind --ledger {quote(location)} --dataset {quote(dataset)}{within}"
+        " --reason REASON"
     )

@@ -8,6 +8,7 @@ Between the two events neither place can be written.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
@@ -65,8 +66,8 @@ def _check_destination(origin: LedgerBackend, destination: LedgerBackend) -> Non
     if place and place != destination.place:
         raise BudgetError(
             f"the ledger {origin.location} has moved to {place} already. If that move was "
-            f"interrupted, finish it: jam-dagster ledger move --ledger {origin.location} --to "
-            f"{place} --reason REASON"
+            f"interrupted, finish it: jam-dagster ledger move --ledger "
+            f"{quote(origin.location)} --to {quote(place)} --reason REASON"
         )
 
 

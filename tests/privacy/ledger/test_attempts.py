@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_failures_close_the_dataset_until_they_are_acknowledged(
         raise AssertionError
     said = str(refused.value)
     assert "'people'" in said
-    assert f"ledger acknowledge --ledger {ledger.location} --dataset people --reason" in said
+    assert f"ledger acknowledge --ledger {quote(ledger.location)} --dataset people --reason" in said
     assert "running attempt counts" in said
     # Refused attempts are none.
     assert len(ledger.open_attempts("people")) == 3

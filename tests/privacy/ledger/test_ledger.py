@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import pickle
 import re
+import shlex
 
 import pytest
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, epsilon_from_rho
+from jam_dagster.privacy.ledger.attempts import acknowledge_command
+from jam_dagster.privacy.ledger.backend import close_command, grant_command, rebind_command
 from jam_dagster.privacy.ledger.journal import append, user
 
 SHARES = Budget(0.5, 1e-9).shares(evaluation=0.05)
@@ -181,7 +184,7 @@ def test_an_unknown_share(ledger, key):
 
 def test_a_dataset_without_a_budget(ledger):
     key = ReleaseKey("strangers", "yearly", "x")
-    command = f"ledger grant --ledger {re.escape(ledger.location)} --dataset strangers"
+    command = f"ledger grant --ledger {re.escape(shlex.quote(ledger.location))} --dataset strangers"
     for attempt in (
         lambda: ledger.balance("strangers"),
         lambda: ledger.check(key, SHARES),
@@ -294,3 +297,22 @@ def test_a_user_whose_name_cannot_be_written_has_none(ledger, monkeypatch):
     ledger.grant("others", epsilon=1.0, delta=1e-9)
     assert ledger.events("others")[0].by == ""
     ledger.verify()
+
+
+def test_commands_in_errors_are_quoted_for_a_shell(tmp_path):
+    """Names come from a configuration, and the officer copies the line."""
+    name = "people'; touch x #"
+    key = ReleaseKey(name, name, "x", partition=name, edition=name)
+    location = str(tmp_path / "a ledger.db")
+    ledger = ["--ledger", location, "--dataset", name]
+    of_release = ["--release", name, "--partition", name, "--edition", name]
+    for command, said in (
+        (grant_command(location, name), [*ledger, "--epsilon", "EPSILON", "--delta", "DELTA"]),
+        (close_command(location, key), [*ledger, *of_release, "--reason", "REASON"]),
+        (
+            rebind_command(location, name, name),
+            [*ledger, "--partition", name, "--reason", "REASON"],
+        ),
+        (acknowledge_command(location, name), [*ledger, "--reason", "REASON"]),
+    ):
+        assert shlex.split(command)[3:] == said

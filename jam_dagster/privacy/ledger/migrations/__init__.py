@@ -6,6 +6,8 @@ fits.
 
 from __future__ import annotations
 
+from shlex import quote
+
 import sqlalchemy as sa
 
 BASELINE = "0004"
@@ -42,5 +44,5 @@ def version_fault(location: str, revision: str) -> str:
     if revision < BASELINE:
         return f"{versions}; only the unpublished jam-dagster that made it, before 0.2.0, reads it"
     if revision < REVISION:
-        return f"{versions}; run `jam-dagster ledger upgrade --ledger {location}`"
+        return f"{versions}; run `jam-dagster ledger upgrade --ledger {quote(location)}`"
     return f"{versions}; install the version of jam-dagster that wrote it"
