@@ -14,9 +14,9 @@ from jam_dagster.privacy.ledger.balance import Balance
 from jam_dagster.privacy.ledger.bindings import (
     apply_binding,
     is_vouched,
+    may_be_one_place,
     parallel_fault,
     public_fault,
-    same_place,
     same_source,
 )
 from jam_dagster.privacy.ledger.holdings import policy_of
@@ -337,7 +337,7 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
         for partition, others in dataset.bound.items()
         if event.source and partition != event.partition
         for one, its in others.items()
-        if same_place(its, event.source)
+        if may_be_one_place(its, event.source)
     ):
         return "reads the source of another partition, and partitions are disjoint"
     disjoint = event.partition and dataset.policy.partitions == "disjoint"

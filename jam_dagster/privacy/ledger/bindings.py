@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Collection, Iterable, Mapping
+from itertools import combinations
 
 import sqlalchemy as sa
 
@@ -69,9 +70,17 @@ def same_source(bound: str, source: str) -> bool:
     return bound.split(":")[:2] == source.split(":")[:2]
 
 
-def same_place(one: str, other: str) -> bool:
-    """Return whether two bindings have a table of one place, for any user and spelling."""
-    return not _places(one).isdisjoint(_places(other))
+def may_be_one_place(one: str, other: str) -> bool:
+    """Return whether two bindings have a table of one place, for any user and spelling.
+
+    Those under the secrets of two private stores cannot be compared, so they may be of one.
+    """
+    return _secret(one) != _secret(other) or not _places(one).isdisjoint(_places(other))
+
+
+def _secret(source: str) -> str:
+    """Return the id of the secret that keyed a binding."""
+    return source.partition(":")[0]
 
 
 def _places(source: str) -> frozenset[str]:
@@ -84,34 +93,33 @@ def parallel_fault(live: Mapping[str, Iterable[str]], sources: str) -> str:
     `live` has the sources of each partition's releases that hold or have spent an amount, or have
     published the number of records; `sources` is of the grant that calls partitions disjoint.
     """
-    readers: dict[str, str] = {}
-    for partition in filter(None, live):
-        for source in live[partition]:
-            for place in _places(source):
-                other = readers.setdefault(place, partition)
-                if other != partition:
-                    return (
-                        f"composes partitions {other!r} and {partition!r} in parallel, and releases"
-                        " of both read one source"
-                    )
-            if not is_vouched(source, sources):
-                return (
-                    f"composes partitions in parallel, and a release of partition {partition!r} "
-                    "reads a query, an asset, a folder or a URL that the grant does not name: "
-                    f"{template_in(source)}"
-                )
+    pairs = [(partition, one) for partition, its in live.items() if partition for one in its]
+    for (one, first), (other, second) in combinations(dict.fromkeys(pairs), 2):
+        if one != other and may_be_one_place(first, second):
+            why = (
+                "releases of both read one source"
+                if _secret(first) == _secret(second)
+                else "their sources were bound under the secrets of two private stores, so they "
+                "cannot be compared"
+            )
+            return f"composes partitions {one!r} and {other!r} in parallel, and {why}"
+    for partition, source in pairs:
+        if not is_vouched(source, sources):
+            return (
+                f"composes partitions in parallel, and a release of partition {partition!r} reads "
+                "a query, an asset, a folder or a URL that the grant does not name: "
+                f"{template_in(source)}"
+            )
     return ""
 
 
 def live_sources(connection: sa.Connection, dataset: str) -> dict[str, list[str]]:
     """Return `live` of a dataset for `parallel_fault`."""
-    bound = bindings_by_partition(_binding_events(connection, dataset))
-    return {
-        partition: [
-            its[key] for key in its.keys() & _live_or_charged(connection, dataset, partition)
-        ]
-        for partition, its in bound.items()
-    }
+    live = {}
+    for partition, bound in bindings_by_partition(_binding_events(connection, dataset)).items():
+        holding = _live_or_charged(connection, dataset, partition)
+        live[partition] = [source for key, source in bound.items() if key in holding]
+    return live
 
 
 def is_vouched(source: str, sources: str) -> bool:
@@ -216,7 +224,7 @@ def check_binding(
                 f"source has moved or has another user, rebind: `{again}`"
             )
     if balance.policy.partitions == "disjoint":
-        _check_apart(connection, balance, key, source)
+        _check_apart(connection, location, balance, key, source)
         _check_vouched(location, balance, key, source)
     return True
 
@@ -236,7 +244,7 @@ def rebind(connection: sa.Connection, dataset: str, partition: str, *, at: str, 
 
 def _differs(bound: str, source: str) -> str:
     """Return in words how a binding differs from a source; neither is shown."""
-    if bound.partition(":")[0] == source.partition(":")[0]:
+    if _secret(bound) == _secret(source):
         return "was reserved for another source"
     return (
         "was bound under the secret of another private store, so the two cannot be compared "
@@ -251,7 +259,9 @@ def _ended_charged(connection: sa.Connection, key: ReleaseKey) -> bool:
     return all(one.closed for one in shares) and any(one.spent for one in shares)
 
 
-def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, source: str) -> None:
+def _check_apart(
+    connection: sa.Connection, location: str, balance: Balance, key: ReleaseKey, source: str
+) -> None:
     """Raise if another partition reads the same source: people in both would be charged once."""
     by_partition = bindings_by_partition(
         event
@@ -259,8 +269,16 @@ def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, s
         if event.partition != key.partition
     )
     for partition, bound in by_partition.items():
-        same = {one for one, its in bound.items() if same_place(its, source)}
-        if same & _live_or_charged(connection, key.dataset, partition):
+        same = {one for one, its in bound.items() if may_be_one_place(its, source)}
+        if same := same & _live_or_charged(connection, key.dataset, partition):
+            if all(_secret(bound[one]) != _secret(source) for one in same):
+                again = rebind_command(location, key.dataset, partition)
+                raise SourceBindingError(
+                    f"{key} of dataset {key.dataset!r} may read the same source as partition "
+                    f"{partition!r}, which {_differs(bound[min(same, key=str)], source)}, and the "
+                    f"officer granted partitions as disjoint ({balance.policy.ground}). If that "
+                    f"store is lost, let the officer rebind that partition: `{again}`"
+                )
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} would read the same source as partition "
                 f"{partition!r}, and the officer granted partitions as disjoint "

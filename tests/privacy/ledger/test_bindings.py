@@ -148,6 +148,41 @@ def test_partitions_that_read_one_place_do_not_become_disjoint(
         ledger.verify()
 
 
+def test_disjoint_partitions_are_bound_under_one_secret(disjoint: Ledger, key: ReleaseKey) -> None:
+    """Under another private store's secret one file has another digest, and may be read twice."""
+    charge(disjoint, edition(key, "1", partition="2016"), WHOLE)
+    other = edition(key, "1", partition="2017")
+    with pytest.raises(SourceBindingError) as refused:
+        disjoint.open_release(other, SHARES, source=ELSEWHERE)
+    said = str(refused.value)
+    assert "the secret of another private store, so the two cannot be compared" in said
+    assert "--dataset people --partition 2016 --reason" in said
+    disjoint.open_release(other, SHARES)
+    with disjoint._backend.writing() as connection:
+        append(connection, **bound(other, ELSEWHERE))
+    with pytest.raises(LedgerIntegrityError, match="the source of another partition"):
+        disjoint.verify()
+
+
+def test_a_partition_whose_secret_is_lost_is_bound_anew(disjoint: Ledger, key: ReleaseKey) -> None:
+    charge(disjoint, edition(key, "1", partition="2016"), WHOLE)
+    disjoint.rebind("people", partition="2016", reason="its private store is lost")
+    charge(disjoint, edition(key, "1", partition="2017"), ELSEWHERE)
+    disjoint.verify()
+
+
+def test_partitions_under_two_secrets_do_not_become_disjoint(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    for year, source in (("2016", WHOLE), ("2017", ELSEWHERE)):
+        charge(ledger, edition(key, "1", partition=year), source)
+    with pytest.raises(BudgetError, match="under the secrets of two private stores"):
+        grant_disjoint(ledger)
+    assert ledger.rebind("people", partition="2016", reason="its private store is lost")
+    grant_disjoint(ledger)
+    ledger.verify()
+
+
 def disjoint_grant(ledger: Ledger) -> dict[str, Any]:
     """The entry of a grant of disjoint partitions."""
     before = ledger.balance("people")
