@@ -56,7 +56,7 @@ def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Aim(GraphicalMechanism):
-    """The mechanism and its settings; the defaults are the paper's.
+    """The mechanism and its settings; T, alpha and the size limit are the paper's by default.
 
     Attributes
     ----------
@@ -82,7 +82,13 @@ class Aim(GraphicalMechanism):
     The paper's neighbours differ by a record added or removed, and a measurement costs
     ``1 / (2 sigma^2)``. Here it is ``Delta^2 / (2 sigma^2)`` with the L2 sensitivity of the
     chosen neighbours: ``1 / sigma^2`` for replace-one. Likewise a score of weight w moves
-    by ``w`` times the L1 sensitivity of a marginal: ``2 w`` for replace-one.
+    by ``w`` times the L1 sensitivity of a marginal: ``2 w`` for replace-one; the largest w among
+    the candidates counts.
+
+    Other differences: a fit weighs measurements by ``1 / sigma^2``, where the paper has
+    ``1 / sigma``; n_r is the number of possible cells; a marginal within a measured one is a
+    candidate whatever the size limit; the model is fitted after each single attribute; and what is
+    left is taken whole before any round, also the first, if it is too little for two.
     """
 
     rounds: int | None = setting(
@@ -162,7 +168,8 @@ class Aim(GraphicalMechanism):
                 ctx.round.size_limit_mb = self.size_limit_mb * ctx.round.spent / ctx.total
                 fit.add(ctx.measure(first[t], self.alpha * even, among=len(first)))
                 continue
-            # If the choice was lost, the round keeps its size limit, and pays with the rest.
+            # If its choice was lost, the same round begins again: it keeps its size limit, and
+            # pays the price of a round from what the run has left.
             used, share = ctx.round.spent + price(ctx.round.left), price(ctx.remaining)
             if ctx.has_ended():
                 break
@@ -177,13 +184,14 @@ class Aim(GraphicalMechanism):
                 near, weights=[weights[q] for q in near], penalty=expected, rho=rho_select
             )
             if chosen is None:
-                continue
+                continue  # the same round again, or the end
             before = fit.current.marginal(chosen)
             measured = ctx.measure(chosen, rho_measure)
             fit.add(measured)
             if measured is not None:
                 moved = l1_distance(fit.current.marginal(chosen), before)
                 by_noise = MEAN_ABSOLUTE_NORMAL * measured.sigma * fit.cells([chosen])[0]
+                # A replay follows what was decided: its fit may differ in the last digits.
                 if ctx.decide(moved <= by_noise):
                     # The model changed by less than the noise: the next round costs more.
                     even *= ANNEALED

@@ -38,7 +38,7 @@ from jam_dagster.tables import (
 
 @dataclass(frozen=True)
 class JamPgm(GraphicalMechanism):
-    """The mechanism and its settings; the defaults are the paper's.
+    """The mechanism and its settings; alpha and the size limit are the paper's by default.
 
     Attributes
     ----------
@@ -109,12 +109,16 @@ class JamPgm(GraphicalMechanism):
         """Make the rounds of Algorithm 2.
 
         - the model starts uniform, with n records; its fits weigh all measurements alike
-        - C_t: the candidates that keep the model tractable
+        - C_t: the candidates that keep the model tractable, and all within a measured marginal
         - rho_t = (rho - rho_used) / (T - t), of which 1 - alpha selects and alpha measures
-        - sigma_t^2 = 1 / rho_measure
+        - sigma_t^2 = Delta^2 / (2 rho_measure) with the L2 sensitivity of a marginal, so
+          1 / rho_measure for replace-one neighbours
         - select tau_t, i_t from C_t by the exponential mechanism with Score(tau, i; sigma_t^2)
         - measure y_t on the private table, or take it from a public one, whose price is left over
         - estimate the model by Private-PGM
+
+        The paper has one public table; here are any number, each with some of the attributes. n_q
+        is the number of possible cells.
         """
         closure = ctx.workload.downward_closure()
         fit = GraphicalFit(ctx, self, closure)
@@ -136,6 +140,7 @@ class JamPgm(GraphicalMechanism):
             tractable = fit.tractable(limit)
             if not tractable:
                 ctx.end("no candidate fits")
+                break
             share = ctx.share(self.rounds - t)
             if ctx.has_ended():
                 break
@@ -156,7 +161,7 @@ class JamPgm(GraphicalMechanism):
                 named=Candidate.subject,
             )
             if chosen is None:
-                continue
+                continue  # the same round again, or the end
             if chosen.table is None:
                 fit.add(ctx.measure(chosen.clique, rho_measure))
             else:

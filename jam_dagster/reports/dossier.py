@@ -196,8 +196,8 @@ class _Facts:
             )
         else:
             kind = (
-                "unbounded: neighbouring tables have different numbers of records, and the number"
-                " is protected"
+                f"unbounded: neighbouring tables differ by one {self._one} more or less, and the"
+                " number of records is protected"
             )
         rows = "Each record is taken to be one person's own."
         if one.max_rows > 1:
