@@ -69,7 +69,7 @@ def test_variables_in_the_ledger_s_place_are_expanded_and_shown_by_name(
     monkeypatch.setenv("JAM_T_BOOKS", str(tmp_path / "tok3n"))
     place = ("--ledger", "${JAM_T_BOOKS}/l.db")
     refused = run("ledger", "show", *place).stderr
-    assert "grant --ledger ${JAM_T_BOOKS}/l.db" in " ".join(refused.split())
+    assert "grant --ledger '${JAM_T_BOOKS}/l.db'" in " ".join(refused.split())
     assert "tok3n" not in refused
     run("ledger", "grant", *place, "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
     assert (tmp_path / "tok3n" / "l.db").exists()

@@ -19,7 +19,7 @@ def test_variables_in_the_location_are_expanded_and_shown_by_name(
         assert "tok3n" not in repr(ledger)
         with pytest.raises(BudgetError) as refused:
             ledger.balance("people")
-        assert f"--ledger {given}" in str(refused.value)
+        assert f"--ledger '{given}'" in str(refused.value)
         assert "tok3n" not in str(refused.value)
     Ledger("${JAM_T_BOOKS}/ledger.db").grant("people", epsilon=1.0, delta=1e-9)
     again = pickle.loads(pickle.dumps(ledger))
