@@ -7,9 +7,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.battery.golden import FILE, outcomes
-from tests.battery.mechanisms import CASES, Case, every_mechanism
+from tests.battery.mechanisms import CASES, SLOW_CASES, Case
+
+(GEM,) = (one for one in CASES if one.name == "gem")
 
 
 @cache
@@ -18,7 +21,14 @@ def frozen() -> dict[str, Any]:
     return content
 
 
-@every_mechanism
+# A generator takes more CPU-seconds than a quick test may.
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(one, id=one.name, marks=pytest.mark.slow if one in (*SLOW_CASES, GEM) else ())
+        for one in CASES
+    ],
+)
 def test_seeded_runs_are_those_that_were_frozen(case: Case) -> None:
     names = set()
     for name, told in outcomes(case):

@@ -58,6 +58,7 @@ def release(**changes: Any) -> Any:
     return jam.synthesize("private_households.csv", "public_households.csv", **asked)
 
 
+@pytest.mark.slow
 def test_two_tables_are_released_with_whole_keys_and_verified() -> None:
     made = release()
     households, persons = made.table, made.children
