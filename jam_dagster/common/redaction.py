@@ -9,6 +9,7 @@ import errno
 import os
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager, suppress
 from contextvars import ContextVar
@@ -34,12 +35,12 @@ _OF_THE_DISK = frozenset(
 """Faults of the disk or its permissions, which are independent of a table's values."""
 
 
-class _Withholding(ContextDecorator):
+class _Withholding(ContextDecorator, ABC):
     """Context manager that raises an error without private values in place of another."""
 
+    @abstractmethod
     def substitute(self, error: Exception, trace: TracebackType | None) -> JamError | None:
         """Return what is raised in place of an error; None: itself, without its chain."""
-        raise NotImplementedError
 
     def __enter__(self) -> None:
         """Do nothing: the work is done on exit."""
