@@ -43,7 +43,7 @@ from jam_dagster.tables.domain.values import (
     truths_of,
 )
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES, with_quantile_bins
-from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time
+from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time, reads_enough
 
 _MAX_CATEGORIES = 1000
 # Beyond this many different values, a column that hardly repeats any counts as names or keys.
@@ -169,7 +169,8 @@ def _written_numbers(
         return None
     form = _format_in(column) if held == {str} else None
     read = exact_number if form is None else partial(number_of, written=form)
-    numbers = pd.Series(each_value(column, read, None), dtype=object).dropna()
+    cells = pd.Series(each_value(column, read, None), dtype=object)
+    numbers = cells.dropna()
     if form is not None:
         # Telephone numbers are written in groups, too, and a letter may end a key.
         whole = not form.decimals and (form.is_glued or not form.has_unit)
@@ -179,7 +180,11 @@ def _written_numbers(
     # A column of plain numbers alone is kept as texts on purpose.
     if share == 1 and form is None:
         return None
-    nearly = share >= (NEARLY_ALL if numbers.nunique() > _FEW else _ALL_OF_FEW)
+    if (values := numbers.nunique()) > _FEW:
+        others = column[cells.isna().to_numpy()].unique()
+        nearly = reads_enough(cells=len(cells), read=len(numbers), values=values, others=others)
+    else:
+        nearly = share >= _ALL_OF_FEW
     if not nearly or (all_cells and share < 1):
         return None
     return exact_column(numbers), form
@@ -206,7 +211,9 @@ def _format_in(column: pd.Series[Any]) -> NumberFormat | None:
         if form and often and all(form.read(one) in (None, plain[one]) for one in plain):
             return form
     many = sum(texts[text] for text in plain) >= NEARLY_ALL * len(column)
-    return None if many else format_of(texts)
+    form = None if many else format_of(texts)
+    # Words among plain numbers need no format.
+    return form if form and any(form.read(text) is not None for text in odd) else None
 
 
 def _kind(column: pd.Series[Any]) -> str:

@@ -1,5 +1,6 @@
 import uuid
 from collections.abc import Callable
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.tables import (
+    CategoricalAttribute,
     CsvSource,
     Domain,
     EncodedTable,
@@ -29,6 +31,7 @@ from jam_dagster.tables import (
     health_survey,
     wide_attributes,
 )
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from tests.examples import examples
 
 
@@ -619,3 +622,35 @@ def test_few_odd_numbers_decide_no_format() -> None:
     # Here 1.672 would be one thing in one cell and another one beside it.
     table = pd.DataFrame({"share": ["1.672", "0.5", "0.25"] * 300 + ["1.374,93"] * 100})
     assert "#.##0" not in str(getattr(draft_table(table).domain.attribute("share"), "format", ""))
+
+
+_WRITTEN: dict[str, Callable[[float], Any]] = {
+    "numbers": "{:.2f}".format,
+    "dollars": "${:,.2f}".format,
+    "dates": lambda one: f"{date(2020, 1, 1) + timedelta(int(one))}",
+    "dates in Germany": lambda one: f"{date(2020, 1, 1) + timedelta(int(one)):%d.%m.%Y}",
+}
+
+
+@pytest.mark.parametrize("kind", _WRITTEN)
+def test_a_few_words_among_many_values_become_missing(kind: str) -> None:
+    amounts = np.random.default_rng(0).uniform(100, 2500, 600).round(2).tolist()
+    texts = list(map(_WRITTEN[kind], amounts))
+    plain = draft(amounts if kind == "numbers" else texts)
+    drafted = draft_table(pd.DataFrame({"a": [*texts, *["n/a"] * 200, *["refused"] * 40]}))
+    found = drafted.domain.attribute("a")
+    assert isinstance(found, BinnedAttribute)
+    assert (found.edges, getattr(found, "format", None)) == (plain.edges, plain.format)
+    assert "240 of 840 public cells are read as missing, such as 'n/a'" in drafted.notes["a"]
+    # Few values are listed with the word.
+    assert isinstance(draft([*texts[:40], *["n/a"] * 20]), CategoricalAttribute)
+
+
+@pytest.mark.parametrize("others", [["90+"] * 10, [f"word {one}" for one in "abcdef"]])
+def test_a_text_with_a_digit_or_many_texts_may_be_values(others: list[str]) -> None:
+    texts = [*map(str, range(80)), *others]
+    drafted = draft_table(pd.DataFrame({"a": texts * 10}))
+    assert isinstance(drafted.domain.attribute("a"), CategoricalAttribute)
+    # Nearly all is enough.
+    drafted = draft_table(pd.DataFrame({"a": [*texts * 10, *texts[:80] * 200]}))
+    assert isinstance(drafted.domain.attribute("a"), NumericAttribute)
