@@ -28,7 +28,7 @@ from jam_dagster.tables.domain.columns import (
     texts_in,
     without_category,
 )
-from jam_dagster.tables.domain.number_format import NumberFormat, format_of, units_of
+from jam_dagster.tables.domain.number_format import NumberFormat, format_of
 from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
 from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.values import (
@@ -42,6 +42,7 @@ from jam_dagster.tables.domain.values import (
     text_of,
     truths_of,
 )
+from jam_dagster.tables.drafting.many_texts import advice_on
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES, with_quantile_bins
 from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time, reads_enough
 
@@ -59,7 +60,6 @@ _ALL_OF_FEW = 0.99
 _FEW = 20
 # So many numbers with separated thousands are no slip.
 _GROUPED_SHARE = 0.01
-_SHOWN_UNITS = 3
 # So many of the different numbers stay different as floats.
 _DISTINGUISHED = 0.9
 _INFINITE = 10**300
@@ -265,7 +265,7 @@ def _draft_categorical(
         raise _constant(next(iter(by_text)))
     if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
         raise DomainError(
-            f"holds {len(by_text):,} different texts in {rows:,} rows{_such_as(by_text)}"
+            f"holds {len(by_text):,} different texts in {rows:,} rows, {_such_as(by_text)}"
         )
     if len(by_text) > _MAX_CATEGORIES and other is None:
         raise DomainError(
@@ -343,14 +343,10 @@ def draft_codes(name: str, texts: Counter[str], other: str | None) -> PrefixAttr
 
 def _such_as(texts: Collection[str]) -> str:
     """Return what many different texts may be, and what helps."""
-    units = units_of(texts)
     if all(exact_number(text) is not None for text in texts):
-        return ", all of them numbers: make numbers of them in the source, unless they are keys"
-    if 1 < len(units) <= _FEW:
-        shown = ", ".join(one or "none" for one in units[:_SHOWN_UNITS])
-        return f", numbers with several units ({shown}): put the units in a column of their own"
-    return (
-        ", such as names, keys or remarks, which identify persons: shorten or group them in the"
+        return "all of them numbers: make numbers of them in the source, unless they are keys"
+    return advice_on(texts) or (
+        "such as names, keys or remarks, which identify persons: shorten or group them in the"
         " source to keep them"
     )
 

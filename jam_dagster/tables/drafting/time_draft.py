@@ -267,7 +267,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     if lengths and any(map(_IS_LENGTH.fullmatch, distinct)):
         clocks = [Clock(name, "second", format=one) for one in DURATION_FORMATS]
         return _most_alike(clocks, sample)
-    formats = Counter(one for text in sample for one in _candidates(text))
+    formats = Counter(one for text in sample for one in formats_of(text))
     found = [one for one, rows in formats.items() if 2 * rows > len(sample)]
     if not found:
         return None
@@ -291,7 +291,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     return _most_alike(clocks, sample)
 
 
-def _candidates(text: str) -> Iterator[str]:
+def formats_of(text: str) -> Iterator[str]:
     """Yield the formats that a text may be written in."""
     if len(text) == 4 and text.isdecimal() and reads("%H%M", text):
         yield "%H%M"

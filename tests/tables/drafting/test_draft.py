@@ -403,11 +403,21 @@ def test_of_many_different_texts_it_is_said_what_helps():
             "price": [f"{'$' if one % 3 else '€'}{one}.50" for one in rows],
             "number": pd.Series([f"{one}.25" for one in rows], dtype="str"),
             "code": [f"{one}X" for one in range(1000, 1150)],
+            "day": [
+                f"{date(2020, 1, 1) + timedelta(one):{('%Y-%m-%d', '%d.%m.%Y')[one % 2]}}"
+                for one in rows
+            ],
+            "pressure": [f"{100 + one}/{60 + one}" for one in rows],
         }
     )
     assert {one.name: one.reason.partition(", ")[2] for one in draft_table(table).left_out} == {
         "price": "numbers with several units ($, €): put the units in a column of their own",
         "number": "all of them numbers: make numbers of them in the source, unless they are keys",
+        "day": (
+            "dates in several formats, such as '2020-01-01' and '02.01.2020': write them in one"
+            " format in the source"
+        ),
+        "pressure": ("two numbers each, as in '100/60': make two columns of them in the source"),
         "code": (
             "such as names, keys or remarks, which identify persons: shorten or group them in the"
             " source to keep them"
@@ -651,6 +661,7 @@ def test_a_text_with_a_digit_or_many_texts_may_be_values(others: list[str]) -> N
     texts = [*map(str, range(80)), *others]
     drafted = draft_table(pd.DataFrame({"a": texts * 10}))
     assert isinstance(drafted.domain.attribute("a"), CategoricalAttribute)
+    assert f"; they are mostly numbers, but {others[0]!r}" in drafted.notes["a"]
     # Nearly all is enough.
     drafted = draft_table(pd.DataFrame({"a": [*texts * 10, *texts[:80] * 200]}))
     assert isinstance(drafted.domain.attribute("a"), NumericAttribute)
