@@ -319,7 +319,9 @@ def draft_codes(name: str, texts: Counter[str], other: str | None) -> PrefixAttr
         for shape in _CODE_SHAPES
     ):
         return None
-    kept = {one: n for one, n in texts.most_common(_MOST_CODES) if n >= _KEPT_ROWS}
+    often = ((one, n) for one, n in texts.most_common(_MOST_CODES) if n >= _KEPT_ROWS)
+    # No release could hold a formula.
+    kept = {one: n for one, n in often if not is_formula(one)}
     if sum(kept.values()) < _KEPT_SHARE * rows:
         return None
     longest = max(map(len, kept))
@@ -329,7 +331,7 @@ def draft_codes(name: str, texts: Counter[str], other: str | None) -> PrefixAttr
             break
     else:
         return None
-    if len(starts) < 2:
+    if len(starts) < 2 or (other or "")[:prefix] in starts:
         return None
     return PrefixAttribute(
         name,
