@@ -56,4 +56,4 @@ def test_no_code_is_a_formula_or_begins_like_other() -> None:
     assert drafted is not None
     assert dict(drafted.weights) == codes
     assert drafted.other == "other"
-    assert draft_codes("postcode", codes, "00 or another") is None
+    assert draft_codes("postcode", codes, "0000 or another") is None
