@@ -25,18 +25,16 @@ from jam_dagster.evaluation.expectations.kinds import (
 from jam_dagster.evaluation.sentences import TABLES, said
 from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
-from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
-from jam_dagster.pipeline.storage.identity import check_tables
-from jam_dagster.release.documents import checks_of, counts_of, fits_of
+from jam_dagster.pipeline.storage.identity import check_made, made_release
+from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.run import ReleaseRun
-from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
-    import pandas as pd
     from upath import UPath
 
     from jam_dagster.evaluation.expectations.validation import TableChecks
@@ -121,23 +119,15 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         mechanism_run: ReleaseRun,
         **inputs: Any,
     ) -> Iterator[dg.AssetCheckResult]:
-        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
-        children: pd.DataFrame | None = inputs.get(CHILDREN)
         store: ReleaseStore = getattr(context.resources, store_key)
         domain = mechanism_run.model.domain
         partition = graph.partition_of(context)
-        check_tables(
-            *(graph, mechanism_run, partition),
-            synthetic=synthetic_records,
-            children=children,
-            public=public,
-        )
-        validated = checks_of(mechanism_run, synthetic_records, public, children)
+        made = made_release(graph, partition, mechanism_run, synthetic_records, inputs)
+        validated, fits = made.checks, made.fits
         if misfit == "error":
             validated = validated.with_blocking_misfits()
         path = _stored(graph, store, partition, mechanism_run, validated)
         found = {one.name: one for one in validated.results}
-        fits = fits_of(mechanism_run, public)
         if (sentence := misfit_sentence(fits)) and graph.tells_data("synthetic_records"):
             context.log.warning(one_line(f"{sentence} {remedy_sentence(fits)}"))
         selected = context.selected_asset_check_keys
@@ -274,11 +264,9 @@ def _releasable(graph: ReleaseGraph, name: str) -> dg.AssetChecksDefinition:
         table: TableFile,
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
-        partition = graph.partition_of(context)
-        if name == CHILDREN:
-            check_tables(graph, mechanism_run, partition, children=table)
-        else:
-            check_tables(graph, mechanism_run, partition, synthetic=table)
+        made = MadeRelease(graph.spec, mechanism_run, table)
+        own = graph.key(name).path[-1] if name == CHILDREN else name
+        check_made(graph, made, graph.partition_of(context), table=own)
         reasons = _reasons(graph, mechanism_run)
         return dg.AssetCheckResult(
             passed=not reasons,
@@ -327,23 +315,10 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         synthetic_records: TableFile,
         **inputs: Any,
     ) -> Iterator[dg.AssetCheckResult]:
-        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
-        children: pd.DataFrame | None = inputs.get(CHILDREN)
-        check_tables(
-            graph,
-            mechanism_run,
-            graph.partition_of(context),
-            synthetic=synthetic_records,
-            children=children,
-            public=public,
-            error=workload_error,
-        )
-        counts = counts_of(
-            graph.spec, mechanism_run, synthetic_records, children, evaluated=other != "public"
-        )
-        verdict = verdict_on(
-            graph, mechanism_run, counts, synthetic_records, public, workload_error, children
-        )
+        given = {**inputs, "workload_error": workload_error}
+        partition = graph.partition_of(context)
+        made = made_release(graph, partition, mechanism_run, synthetic_records, given)
+        verdict = verdict_on(graph, made)
         told = not workload_error.restricted and graph.tells_data("workload_error")
         if told:
             # A launch by the command line shows no page.
