@@ -23,7 +23,6 @@ from jam_dagster.evaluation.expectations.kinds import (
     RULES,
 )
 from jam_dagster.evaluation.sentences import TABLES, said
-from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
 from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -41,26 +40,22 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 
 
-def release_checks(
-    graph: ReleaseGraph, *, each: bool = False, misfit: Misfit = "warn"
-) -> list[dg.AssetChecksDefinition]:
+def release_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
     """Build the asset checks of a release, one for each expectation if so asked."""
     tables = ("synthetic_records", *graph.children)
-    checks = [_expectations(graph, each=each, misfit=misfit)]
+    checks = [_expectations(graph)]
     checks += [_releasable(graph, name) for name in tables]
     if "workload_error" in graph.names:
         checks.append(_verdict(graph))
     return checks
 
 
-def _checks_of(
-    graph: ReleaseGraph, name: str, *, each: bool, misfit: Misfit
-) -> Sequence[CheckGroup]:
+def _checks_of(graph: ReleaseGraph, name: str) -> Sequence[CheckGroup]:
     """Return the checks of a synthetic table that stand for expectations."""
-    domain, blocks = graph.spec.domain, misfit == "error"
+    domain, blocks = graph.spec.domain, graph.options.misfit == "error"
     # A domain that is not known before the run, or must not be shown, has no expectations to name.
     known = None if domain.restricted else domain.declared
-    if not each or known is None:
+    if graph.options.checks == "grouped" or known is None:
         own = None if known is None else known.roots
         if known is not None and known.children is not None and name == CHILDREN:
             own = known.children.domain
@@ -83,10 +78,10 @@ def _of_fit(one: ExpectationSpec) -> bool:
     return EXPECTATION_KINDS[one.kind].group == DOMAIN_FITS
 
 
-def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.AssetChecksDefinition:
+def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     spec = graph.spec
     tables = ("synthetic_records", *graph.children)
-    checks = {name: _checks_of(graph, name, each=each, misfit=misfit) for name in tables}
+    checks = {name: _checks_of(graph, name) for name in tables}
     store_key = graph.store("synthetic_records")
 
     @dg.multi_asset_check(
@@ -124,7 +119,7 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         partition = graph.partition_of(context)
         made = made_release(graph, partition, mechanism_run, synthetic_records, inputs)
         validated, fits = made.checks, made.fits
-        if misfit == "error":
+        if graph.options.misfit == "error":
             validated = validated.with_blocking_misfits()
         path = _stored(graph, store, partition, mechanism_run, validated)
         found = {one.name: one for one in validated.results}
