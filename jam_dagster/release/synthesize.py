@@ -134,7 +134,7 @@ class SynthesisRequest:
             The message names what is wrong, and the remedy.
         """
         spec = self.spec
-        check_partition_named(spec, self.partition)
+        check_partition_named(spec.partitions, self.partition)
         if spec.partitions is not None and not spec.partitions.is_over(self.partition):
             raise InputError(
                 f"Partition {self.partition} is not over yet: release it when its time is over."
