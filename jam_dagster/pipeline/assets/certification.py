@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.certificates import Certificate, released_files
+from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.pipeline.assets.asset_options import release_asset
@@ -17,11 +18,11 @@ from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.storage.formats import (
-    CertificateFormat,
-    ErrorFormat,
-    PageFormat,
-    RunFormat,
-    TableFormat,
+    CERTIFICATE,
+    ERRORS,
+    PAGE,
+    RUN,
+    TABLE,
 )
 from jam_dagster.pipeline.storage.identity import check_report, made_release
 from jam_dagster.privacy import Ledger, ReleaseKey
@@ -58,13 +59,13 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         step = ReleaseStep(graph, context)
         made = made_release(graph, step.partition, mechanism_run, synthetic_records, inputs)
         store = step.store(NAME)
-        folder = step.beside(NAME, CertificateFormat.suffix)
-        run = step.beside(MECHANISM_RUN, RunFormat.suffix)
-        report = step.beside("release_report", PageFormat.suffix)
+        folder = step.beside(NAME, CERTIFICATE.suffix)
+        run = step.beside(MECHANISM_RUN, RUN.suffix)
+        report = step.beside("release_report", PAGE.suffix)
         check_report(graph, mechanism_run, report)
         domain = mechanism_run.model.domain
         in_chunks = mechanism_run.transcript.chunk_rows is not None
-        table = TableFormat.suffix if in_chunks else ".csv"
+        table = TABLE.suffix if in_chunks else ".csv"
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
         store.write(kept, write_yaml(domain.to_dict()).encode())
@@ -75,9 +76,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             transcript=run / "transcript",
             model=run / "model",
             report=report if report.exists() else None,
-            errors=None
-            if made.error is None
-            else step.beside("workload_error", ErrorFormat.suffix),
+            errors=None if made.error is None else step.beside("workload_error", ERRORS.suffix),
         )
         engine = step.engine(domain)
         hashes = {
@@ -85,8 +84,8 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             for role, name, suffix in (
                 ("table", "synthetic_records", table),
                 ("children", CHILDREN, ".csv"),
-                ("report", "release_report", PageFormat.suffix),
-                ("errors", "workload_error", ErrorFormat.suffix),
+                ("report", "release_report", PAGE.suffix),
+                ("errors", "workload_error", ERRORS.suffix),
             )
             if role in files
         }
@@ -98,7 +97,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             drawn_on=tuple(_drawn_on(step, mechanism_run.release.key, engine.funding.ledger)),
         )
         metadata: dict[str, Any] = {
-            "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
+            "page": dg.MetadataValue.path(store.shown(folder / PAGE_NAME)),
             "releasable": certificate.releasable,
         }
         if graph.tells_data(NAME):
@@ -165,17 +164,17 @@ def run_summary(
         lines["Verdict"] = one_line(" ".join((verdict.headline, *verdict.notes[:1])))
     csv = made.run.transcript.chunk_rows is None
     paths = {
-        "Synthetic table": ("synthetic_records", ".csv" if csv else TableFormat.suffix),
+        "Synthetic table": ("synthetic_records", ".csv" if csv else TABLE.suffix),
         "Its children": (CHILDREN, ".csv"),
-        "Report": ("release_report", PageFormat.suffix),
-        "Restricted report": ("release_report_restricted", PageFormat.suffix),
+        "Report": ("release_report", PAGE.suffix),
+        "Restricted report": ("release_report_restricted", PAGE.suffix),
     }
     for name, (asset, suffix) in paths.items():
         # A run may be of the certificate alone.
         if asset in graph.names and (path := step.beside(asset, suffix)).exists():
             lines[name] = step.store(asset).shown(path)
-    folder = step.beside("release_certificate", CertificateFormat.suffix)
-    page = folder / CertificateFormat.page
+    folder = step.beside("release_certificate", CERTIFICATE.suffix)
+    page = folder / PAGE_NAME
     lines["Certificate"] = step.store("release_certificate").shown(page)
     lines["Privacy spent"] = _spent(step, engine, certificate)
     told = "\n".join(f"{name:<{_WIDTH}}{line}" for name, line in lines.items())

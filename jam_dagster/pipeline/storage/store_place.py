@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jam_dagster.pipeline.storage.formats import CodesFormat
+from jam_dagster.pipeline.storage.formats import CODES
 from jam_dagster.privacy.private_copies import failure_of
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.release.place import (
@@ -58,7 +58,7 @@ class StorePlace(FilePlace):
                 private.path_of(key.release),
             )
         root = store.plain(store.path_of(key.release, "archive", archive_name(key)))
-        self._public: UPath = CodesFormat().path(root / "public")
+        self._public: UPath = CODES.path(root / "public")
         super().__init__(
             store,
             root,
@@ -85,7 +85,7 @@ class StorePlace(FilePlace):
         super().begin(data, drawn=drawn)
         if not drawn and self._spec is not None and self._spec.previous is not None and data.public:
             with self._shelf.modes():
-                CodesFormat().write(data.public[""], self._public)
+                CODES.write(data.public[""], self._public)
 
     @property
     def keeps_public(self) -> bool:
@@ -94,7 +94,7 @@ class StorePlace(FilePlace):
 
     def public(self) -> EncodedTable | None:
         """Return the public table that the release was drawn on, if it is kept here."""
-        return CodesFormat().read(self._public) if self.keeps_public else None
+        return CODES.read(self._public) if self.keeps_public else None
 
 
 def research_place(private: ReleaseStore, spec: ReleaseSpec) -> Place:
