@@ -9,6 +9,7 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.certificates import table_csv
+from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import released_marginal
 from jam_dagster.mechanisms import Round
@@ -33,7 +34,7 @@ from jam_dagster.pipeline.assets.previous_release import check_public_codes, rep
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import alert_of_refusal, refusal_ends_run
 from jam_dagster.pipeline.graph import ReleaseGraph, Results
-from jam_dagster.pipeline.storage.identity import check_domains, mark
+from jam_dagster.pipeline.storage.identity import check_domains
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -200,7 +201,8 @@ def _outcomes(step: ReleaseStep, made: MadeRelease) -> Results:
             # The file is of a table with fewer rows that was stored here before.
             csv.unlink(missing_ok=True)
         else:
-            mark(run, table)
+            # Its Parquet file keeps which run made it.
+            table.attrs[RUN_ATTRIBUTE] = run.digest
             store.write(csv, table_csv(table, own, graph.spec.dialect))
             shown["csv"] = dg.MetadataValue.path(store.shown(csv))
         yield dg.MaterializeResult(

@@ -17,17 +17,11 @@ from jam_dagster.reports.release_report import run_of_page
 from jam_dagster.tables import MarginalSource
 
 if TYPE_CHECKING:
-    import pandas as pd
     from upath import UPath
 
     from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.tables import Domain
     from jam_dagster.tables.sources.table_file import TableFile
-
-
-def mark(run: ReleaseRun, table: pd.DataFrame) -> None:
-    """Write on a synthetic table that a run made it; its Parquet file keeps that."""
-    table.attrs[RUN_ATTRIBUTE] = run.digest
 
 
 def check_domains(graph: ReleaseGraph, domain: Domain, public: MarginalSource | None) -> None:

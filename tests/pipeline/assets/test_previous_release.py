@@ -22,6 +22,7 @@ from dagster._core.test_utils import create_run_for_test
 from upath import UPath
 
 from jam_dagster.certificates import Certificate, verify
+from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import refit
 from jam_dagster.mechanisms.loops.rows import sample_rows
@@ -30,7 +31,6 @@ from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.pipeline import check_definitions
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.storage.formats import CODES, RUN
-from jam_dagster.pipeline.storage.identity import mark
 from jam_dagster.release import MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.release.place import archive_name
 from jam_dagster.release.run import read_run, write_run
@@ -352,7 +352,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(
         RUN.write(forged, UPath(path))
         rng = sampling_generator(forged.transcript)
         table = decode(sample_rows(model, forged.transcript, rng), rng)
-        mark(forged, table)
+        table.attrs[RUN_ATTRIBUTE] = forged.digest
         table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
         assert "is not what its step wrote" in failure(
             months.run(FEBRUARY, up_to_synthetic("mwem_pgm"))
