@@ -70,7 +70,7 @@ class ReleaseStore(dg.UPathIOManager):
         super().__init__(base_path=root)
         self.root = root
         self.private = private
-        self._hashes = KeptHashes(hashes_in, hashes_in.root, root) if hashes_in else None
+        self._hashes = KeptHashes(hashes_in.write, hashes_in.root, root) if hashes_in else None
         self._configured = configured
 
     @property
