@@ -41,6 +41,7 @@ from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.marginals import RecordsOnly
 from jam_dagster.tables.codes.privacy_unit import seeded_key
 from jam_dagster.tables.codes.spreadsheet import check_cells
+from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.source import ROWS
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
@@ -422,12 +423,14 @@ class Engine:
         InputError
             If earlier draws of this release were made on other data.
         """
-        fingerprint = Fingerprint.of(
-            self.domain,
-            private,
-            public,
+        domain = self.domain
+        tables = {} if public is None or domain.restricted else encoded_tables(public)
+        fingerprint = Fingerprint(
+            public=dict(tables),
+            restricted_domain=domain if domain.restricted else None,
             contents=None if private is None else self._contents(private),
             counted_by=self.counted_by,
+            opened=private is not None,
         )
         self.place.begin(fingerprint, drawn=self.funding.has_drawn)
 

@@ -25,7 +25,6 @@ from jam_dagster.privacy.private_store import (
 from jam_dagster.release.run import ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables.codes.privacy_unit import KEY_BYTES, secret_key
 from jam_dagster.tables.codes.table import EncodedTable, digest_of
-from jam_dagster.tables.sources.public import encoded_tables
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.outcome_store import OutcomeStore
     from jam_dagster.release.folder import ReleaseFolder
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables import Domain, MarginalSource
+    from jam_dagster.tables import Domain
 
 
 ANOTHER_EDITION = (
@@ -65,23 +64,6 @@ class Fingerprint:
     contents: str | None = None
     counted_by: str | None = None
     opened: bool = True
-
-    @classmethod
-    def of(
-        cls,
-        domain: Domain,
-        private: MarginalSource | None,
-        public: MarginalSource | None,
-        *,
-        contents: str | None = None,
-        counted_by: str | None = None,
-    ) -> Fingerprint:
-        """Take the fingerprint of two encoded tables."""
-        opened = private is not None
-        if domain.restricted:
-            return cls({}, domain, contents, counted_by, opened)
-        tables = {} if public is None else encoded_tables(public)
-        return cls(dict(tables), None, contents, counted_by, opened)
 
     @property
     def public_digest(self) -> str | None:
