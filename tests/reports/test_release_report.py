@@ -405,11 +405,6 @@ def test_names_and_values_cannot_inject_markup() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_release_gives_the_same_page(tiny: SmallRelease, html: str) -> None:
-    assert render(tiny) == render(tiny)
-
-
-@pytest.mark.slow
 def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     release: SmallRelease, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
