@@ -295,13 +295,25 @@ MOVING = frozenset({"ledger", "releasable", "seal", "signature", "withdrawn"})
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a document's lasting parts, canonically; see `Certificate.digest`.
+    """Return the SHA-256 of a document's lasting facts, canonically; see `Certificate.digest`."""
+    facts = facts_of(content)
+    return canonical_digest({name: part for name, part in facts.items() if name not in MOVING})
 
-    It leaves out the guarantee in words, which quotes the dataset's spending over its lifetime.
+
+def facts_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document without its sentences, which another version may word differently.
+
+    The guarantee also quotes the dataset's spending over its lifetime, which grows.
     """
-    stays = {name: value for name, value in content.items() if name not in MOVING}
-    privacy = {name: value for name, value in stays["privacy"].items() if name != "guarantee"}
-    return canonical_digest({**stays, "privacy": privacy})
+    privacy = {name: part for name, part in content["privacy"].items() if name != "guarantee"}
+    neighbours = {name: part for name, part in privacy["neighbours"].items() if name != "unit"}
+    releasable = content["releasable"]
+    met = [condition["met"] for condition in releasable["conditions"]]
+    return {
+        **content,
+        "privacy": {**privacy, "neighbours": neighbours},
+        "releasable": {"may_leave": releasable["may_leave"], "met": met},
+    }
 
 
 def seal_of(content: Mapping[str, Any]) -> str:

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.certificates.certificate import Certificate, read_document, seal_of, setting_fault
+from jam_dagster.certificates.certificate import (
+    Certificate,
+    facts_of,
+    read_document,
+    seal_of,
+    setting_fault,
+)
 from jam_dagster.certificates.held import UNREADABLE, Held
 from jam_dagster.certificates.issue import SEED_BYTES, content_of, environment
 from jam_dagster.certificates.ledger_faults import (
@@ -156,6 +162,7 @@ def verify(
     held = Held(certificate, folder, files or {}, public)
     return [
         found_by("the certificate is whole", lambda: _seal_faults(document, certificate)),
+        *_sentences(document, certificate),
         _signed(document, certificate, ledger, keys),
         *(found_by(f"file: {name}", _file_check(held, name)) for name in held.names),
         *_page(certificate, folder),
@@ -200,7 +207,7 @@ def _page(certificate: Certificate, folder: Path | UPath) -> Iterator[Finding]:
     if not path.is_file():
         return
     found = found_by(name, lambda: _page_faults(certificate, path))
-    if found.passed or certificate.made_with.get("jam_dagster") == __version__:
+    if found.passed or not _of_another_version(certificate):
         yield found
     else:
         yield not_checked(name, "another version of jam-dagster made it; the certificate counts")
@@ -400,9 +407,22 @@ def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator
     if document.get("seal") != seal_of(document):
         yield _ALTERED
     follows = certificate.to_dict()
+    if _of_another_version(certificate):
+        document, follows = facts_of(document), facts_of(follows)
     for name in sorted(document.keys() | follows.keys() - {"seal"}):
         if name != "seal" and document.get(name) != follows.get(name):
             yield f"its part {name!r} does not follow from the rest"
+
+
+def _of_another_version(certificate: Certificate) -> bool:
+    return certificate.made_with.get("jam_dagster") != __version__
+
+
+def _sentences(document: dict[str, Any], certificate: Certificate) -> Iterator[Finding]:
+    """Say that sentences were not compared, if another version worded them otherwise."""
+    if _of_another_version(certificate) and document != certificate.to_dict():
+        why = "another version of jam-dagster worded them; the figures count"
+        yield not_checked("the certificate's sentences", why)
 
 
 def _file_check(held: Held, name: str) -> Callable[[], Iterator[str]]:

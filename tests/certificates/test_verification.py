@@ -207,6 +207,34 @@ def test_what_follows_from_the_rest_cannot_say_something_else(made: Released) ->
         assert made.failed() == {"the certificate is whole"}
 
 
+@pytest.mark.parametrize("version", ["0.0.1", None])
+def test_another_version_may_word_it_otherwise(made: Released, version: str | None) -> None:
+    """Its sentences are not compared, which a finding says; its figures are."""
+    honest = made.document()
+    if version is not None:
+        honest["made_with"]["jam_dagster"] = version
+    for change, words in (
+        (lambda it: it["privacy"]["guarantee"].pop(), True),
+        (lambda it: it["privacy"]["neighbours"].update(unit="a row"), True),
+        (lambda it: it["releasable"]["conditions"][0].update(because="It was so."), True),
+        (lambda it: it["releasable"]["conditions"][0].update(met=False), False),
+        (lambda it: it["privacy"]["spent"].update(epsilon=0.1), False),
+    ):
+        document = deepcopy(honest)
+        change(document)
+        document["seal"] = seal_of(document)
+        made.rewrite("certificate.json", lambda it, new=document: (it.clear(), it.update(new)))
+        found = verify(made.folder)
+        failed = {one.name for one in found if not one.passed}
+        skipped = {one.name for one in found if not one.checked}
+        if version is None:
+            assert "the certificate is whole" in failed
+            assert "the certificate's sentences" not in skipped
+        else:
+            assert failed == (set() if words else {"the certificate is whole"})
+            assert "the certificate's sentences" in skipped
+
+
 @pytest.mark.parametrize(
     "name", ["synthetic.csv", "domain.yaml", "transcript/transcript.json", "model/potentials.npz"]
 )

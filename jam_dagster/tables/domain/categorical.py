@@ -26,7 +26,7 @@ from jam_dagster.tables.domain.attributes import (
     Kind,
     examples,
 )
-from jam_dagster.tables.domain.column_notes import EXAMPLES, period_notes
+from jam_dagster.tables.domain.column_notes import EXAMPLES, GROUP_ADVICE, period_notes
 from jam_dagster.tables.domain.columns import each_value, missing_in
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
@@ -327,8 +327,7 @@ class CategoricalAttribute(Attribute):
             if rows := int(rest.isin(gone).sum()):
                 yield (
                     f"{len(gone):,} of {column.nunique():,} texts become {self.other!r}, in"
-                    f" {100 * rows / len(column):.0f}% of the public rows: group them in the source"
-                    " to keep them"
+                    f" {100 * rows / len(column):.0f}% of the public rows{GROUP_ADVICE}"
                 )
             runs = [repr(one) for one in column.dropna().unique() if is_formula(one)]
             if runs:

@@ -17,6 +17,9 @@ CLIPPED_DATES = "dates beyond its bounds are moved to them"
 SHIFT_ADVICE = ": `shift` the public table to the private table's period"
 """Advice that follows the note, unless the public table was shifted."""
 
+GROUP_ADVICE = ": group them in the source to keep them"
+"""Advice on texts that become `other`, unless what they write is known."""
+
 EXAMPLES = 3
 # Number of a column's values that show whether they are periods.
 LOOKED_AT = 1_000

@@ -28,7 +28,7 @@ from jam_dagster.tables.domain.columns import (
     texts_in,
     without_category,
 )
-from jam_dagster.tables.domain.number_format import NumberFormat, format_of, units_of
+from jam_dagster.tables.domain.number_format import NumberFormat, format_of
 from jam_dagster.tables.domain.numeric import NumericAttribute, equal_width_edges
 from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.values import (
@@ -42,8 +42,9 @@ from jam_dagster.tables.domain.values import (
     text_of,
     truths_of,
 )
+from jam_dagster.tables.drafting.many_texts import advice_on
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES, with_quantile_bins
-from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time
+from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time, reads_enough
 
 _MAX_CATEGORIES = 1000
 # Beyond this many different values, a column that hardly repeats any counts as names or keys.
@@ -59,7 +60,6 @@ _ALL_OF_FEW = 0.99
 _FEW = 20
 # So many numbers with separated thousands are no slip.
 _GROUPED_SHARE = 0.01
-_SHOWN_UNITS = 3
 # So many of the different numbers stay different as floats.
 _DISTINGUISHED = 0.9
 _INFINITE = 10**300
@@ -169,7 +169,8 @@ def _written_numbers(
         return None
     form = _format_in(column) if held == {str} else None
     read = exact_number if form is None else partial(number_of, written=form)
-    numbers = pd.Series(each_value(column, read, None), dtype=object).dropna()
+    cells = pd.Series(each_value(column, read, None), dtype=object)
+    numbers = cells.dropna()
     if form is not None:
         # Telephone numbers are written in groups, too, and a letter may end a key.
         whole = not form.decimals and (form.is_glued or not form.has_unit)
@@ -179,7 +180,11 @@ def _written_numbers(
     # A column of plain numbers alone is kept as texts on purpose.
     if share == 1 and form is None:
         return None
-    nearly = share >= (NEARLY_ALL if numbers.nunique() > _FEW else _ALL_OF_FEW)
+    if (values := numbers.nunique()) > _FEW:
+        others = column[cells.isna().to_numpy()].unique()
+        nearly = reads_enough(cells=len(cells), read=len(numbers), values=values, others=others)
+    else:
+        nearly = share >= _ALL_OF_FEW
     if not nearly or (all_cells and share < 1):
         return None
     return exact_column(numbers), form
@@ -206,7 +211,9 @@ def _format_in(column: pd.Series[Any]) -> NumberFormat | None:
         if form and often and all(form.read(one) in (None, plain[one]) for one in plain):
             return form
     many = sum(texts[text] for text in plain) >= NEARLY_ALL * len(column)
-    return None if many else format_of(texts)
+    form = None if many else format_of(texts)
+    # Words among plain numbers need no format.
+    return form if form and any(form.read(text) is not None for text in odd) else None
 
 
 def _kind(column: pd.Series[Any]) -> str:
@@ -258,7 +265,7 @@ def _draft_categorical(
         raise _constant(next(iter(by_text)))
     if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
         raise DomainError(
-            f"holds {len(by_text):,} different texts in {rows:,} rows{_such_as(by_text)}"
+            f"holds {len(by_text):,} different texts in {rows:,} rows, {_such_as(by_text)}"
         )
     if len(by_text) > _MAX_CATEGORIES and other is None:
         raise DomainError(
@@ -312,7 +319,9 @@ def draft_codes(name: str, texts: Counter[str], other: str | None) -> PrefixAttr
         for shape in _CODE_SHAPES
     ):
         return None
-    kept = {one: n for one, n in texts.most_common(_MOST_CODES) if n >= _KEPT_ROWS}
+    often = ((one, n) for one, n in texts.most_common(_MOST_CODES) if n >= _KEPT_ROWS)
+    # No release could hold a formula.
+    kept = {one: n for one, n in often if not is_formula(one)}
     if sum(kept.values()) < _KEPT_SHARE * rows:
         return None
     longest = max(map(len, kept))
@@ -322,7 +331,7 @@ def draft_codes(name: str, texts: Counter[str], other: str | None) -> PrefixAttr
             break
     else:
         return None
-    if len(starts) < 2:
+    if len(starts) < 2 or (other or "")[:prefix] in starts:
         return None
     return PrefixAttribute(
         name,
@@ -336,14 +345,10 @@ def draft_codes(name: str, texts: Counter[str], other: str | None) -> PrefixAttr
 
 def _such_as(texts: Collection[str]) -> str:
     """Return what many different texts may be, and what helps."""
-    units = units_of(texts)
     if all(exact_number(text) is not None for text in texts):
-        return ", all of them numbers: make numbers of them in the source, unless they are keys"
-    if 1 < len(units) <= _FEW:
-        shown = ", ".join(one or "none" for one in units[:_SHOWN_UNITS])
-        return f", numbers with several units ({shown}): put the units in a column of their own"
-    return (
-        ", such as names, keys or remarks, which identify persons: shorten or group them in the"
+        return "all of them numbers: make numbers of them in the source, unless they are keys"
+    return advice_on(texts) or (
+        "such as names, keys or remarks, which identify persons: shorten or group them in the"
         " source to keep them"
     )
 

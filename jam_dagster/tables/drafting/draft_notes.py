@@ -11,9 +11,10 @@ import pandas as pd
 
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.column_notes import EXAMPLES
+from jam_dagster.tables.domain.column_notes import EXAMPLES, GROUP_ADVICE
 from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.domain.values import is_formula
+from jam_dagster.tables.drafting.many_texts import advice_on
 
 _SEPARATORS = (";", "\t", "|")
 
@@ -61,7 +62,9 @@ def _notes(column: pd.Series[Any], encoded: EncodedTable) -> Iterator[str]:
     attribute = encoded.domain.attribute(name)
     codes = encoded.column(name)
     yield _unread(column, attribute, codes)
-    yield from attribute.notes(column, codes)
+    for note in attribute.notes(column, codes):
+        advice = advice_on(column.dropna().unique()) if note.endswith(GROUP_ADVICE) else ""
+        yield f"{note.removesuffix(GROUP_ADVICE)}; they are {advice}" if advice else note
 
 
 def _unread(column: pd.Series[Any], attribute: Attribute, codes: npt.NDArray[Any]) -> str:

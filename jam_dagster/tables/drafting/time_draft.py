@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -45,6 +45,12 @@ _OFFSET_ROWS = 5
 
 NEARLY_ALL = 0.95
 """A format reads at least so many of a column's cells; the others become missing."""
+
+# Half of the cells are enough if the others are a few words, such as n/a, among many values.
+_MOST = 0.5
+_MOST_WORDS = 5
+_MANY_VALUES = 60
+_HAS_DIGIT = re.compile(r"\d")
 
 _SAMPLE = 200
 _MINUTES = 50
@@ -131,6 +137,16 @@ def draft_time(
     return TimeAttribute(name, plain.edges, within=plain.within, **options)
 
 
+def reads_enough(*, cells: int, read: int, values: int, others: Collection[object]) -> bool:
+    """Return whether a format reads a column: nearly all cells, or all but a few words.
+
+    So many `cells` are not missing, of which so many are `read` as so many different `values`. An
+    other text with a digit, such as 90+, may be a value.
+    """
+    words = len(others) <= _MOST_WORDS and not any(map(_HAS_DIGIT.search, map(str, others)))
+    return read >= (_MOST if words and values > _MANY_VALUES else NEARLY_ALL) * cells
+
+
 def seconds_in(
     name: str,
     column: pd.Series[Any],
@@ -154,9 +170,13 @@ def seconds_in(
         return None
     if zone is not None:
         seconds = dataclasses.replace(seconds, zone=zone)
-    read = np.array([seconds.count_of(value) for value in distinct])[indices]
-    enough = (~np.isnan(read)).mean() >= (NEARLY_ALL if nullable else 1)
-    return (seconds, read) if enough else None
+    counts = np.array([seconds.count_of(value) for value in distinct])
+    others, read = distinct[np.isnan(counts)], counts[indices]
+    known = int((~np.isnan(read)).sum())
+    values = len(distinct) - len(others)
+    if not reads_enough(cells=len(read), read=known, values=values, others=others):
+        return None
+    return (seconds, read) if nullable or known == len(read) else None
 
 
 def _in_units(
@@ -247,7 +267,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     if lengths and any(map(_IS_LENGTH.fullmatch, distinct)):
         clocks = [Clock(name, "second", format=one) for one in DURATION_FORMATS]
         return _most_alike(clocks, sample)
-    formats = Counter(one for text in sample for one in _candidates(text))
+    formats = Counter(one for text in sample for one in formats_of(text))
     found = [one for one, rows in formats.items() if 2 * rows > len(sample)]
     if not found:
         return None
@@ -271,7 +291,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     return _most_alike(clocks, sample)
 
 
-def _candidates(text: str) -> Iterator[str]:
+def formats_of(text: str) -> Iterator[str]:
     """Yield the formats that a text may be written in."""
     if len(text) == 4 and text.isdecimal() and reads("%H%M", text):
         yield "%H%M"

@@ -48,3 +48,12 @@ def test_a_draft_models_diagnoses_by_their_beginning() -> None:
     assert isinstance(attribute, PrefixAttribute)
     assert attribute.prefix == 3
     assert attribute.size == 21
+
+
+def test_no_code_is_a_formula_or_begins_like_other() -> None:
+    codes = Counter({f"{first:02d}{last:03d}": 9 for first in range(50) for last in range(7)})
+    drafted = draft_codes("postcode", codes | Counter({"-none-": 9, "=1+1": 5}), "other")
+    assert drafted is not None
+    assert dict(drafted.weights) == codes
+    assert drafted.other == "other"
+    assert draft_codes("postcode", codes, "0000 or another") is None

@@ -1,5 +1,6 @@
 import uuid
 from collections.abc import Callable
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.tables import (
+    CategoricalAttribute,
     CsvSource,
     Domain,
     EncodedTable,
@@ -29,6 +31,7 @@ from jam_dagster.tables import (
     health_survey,
     wide_attributes,
 )
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from tests.examples import examples
 
 
@@ -400,11 +403,21 @@ def test_of_many_different_texts_it_is_said_what_helps():
             "price": [f"{'$' if one % 3 else '€'}{one}.50" for one in rows],
             "number": pd.Series([f"{one}.25" for one in rows], dtype="str"),
             "code": [f"{one}X" for one in range(1000, 1150)],
+            "day": [
+                f"{date(2020, 1, 1) + timedelta(one):{('%Y-%m-%d', '%d.%m.%Y')[one % 2]}}"
+                for one in rows
+            ],
+            "pressure": [f"{100 + one}/{60 + one}" for one in rows],
         }
     )
     assert {one.name: one.reason.partition(", ")[2] for one in draft_table(table).left_out} == {
         "price": "numbers with several units ($, €): put the units in a column of their own",
         "number": "all of them numbers: make numbers of them in the source, unless they are keys",
+        "day": (
+            "dates in several formats, such as '2020-01-01' and '02.01.2020': write them in one"
+            " format in the source"
+        ),
+        "pressure": ("two numbers each, as in '100/60': make two columns of them in the source"),
         "code": (
             "such as names, keys or remarks, which identify persons: shorten or group them in the"
             " source to keep them"
@@ -619,3 +632,36 @@ def test_few_odd_numbers_decide_no_format() -> None:
     # Here 1.672 would be one thing in one cell and another one beside it.
     table = pd.DataFrame({"share": ["1.672", "0.5", "0.25"] * 300 + ["1.374,93"] * 100})
     assert "#.##0" not in str(getattr(draft_table(table).domain.attribute("share"), "format", ""))
+
+
+_WRITTEN: dict[str, Callable[[float], Any]] = {
+    "numbers": "{:.2f}".format,
+    "dollars": "${:,.2f}".format,
+    "dates": lambda one: f"{date(2020, 1, 1) + timedelta(int(one))}",
+    "dates in Germany": lambda one: f"{date(2020, 1, 1) + timedelta(int(one)):%d.%m.%Y}",
+}
+
+
+@pytest.mark.parametrize("kind", _WRITTEN)
+def test_a_few_words_among_many_values_become_missing(kind: str) -> None:
+    amounts = np.random.default_rng(0).uniform(100, 2500, 600).round(2).tolist()
+    texts = list(map(_WRITTEN[kind], amounts))
+    plain = draft(amounts if kind == "numbers" else texts)
+    drafted = draft_table(pd.DataFrame({"a": [*texts, *["n/a"] * 200, *["refused"] * 40]}))
+    found = drafted.domain.attribute("a")
+    assert isinstance(found, BinnedAttribute)
+    assert (found.edges, getattr(found, "format", None)) == (plain.edges, plain.format)
+    assert "240 of 840 public cells are read as missing, such as 'n/a'" in drafted.notes["a"]
+    # Few values are listed with the word.
+    assert isinstance(draft([*texts[:40], *["n/a"] * 20]), CategoricalAttribute)
+
+
+@pytest.mark.parametrize("others", [["90+"] * 10, [f"word {one}" for one in "abcdef"]])
+def test_a_text_with_a_digit_or_many_texts_may_be_values(others: list[str]) -> None:
+    texts = [*map(str, range(80)), *others]
+    drafted = draft_table(pd.DataFrame({"a": texts * 10}))
+    assert isinstance(drafted.domain.attribute("a"), CategoricalAttribute)
+    assert f"; they are mostly numbers, but {others[0]!r}" in drafted.notes["a"]
+    # Nearly all is enough.
+    drafted = draft_table(pd.DataFrame({"a": [*texts * 10, *texts[:80] * 200]}))
+    assert isinstance(drafted.domain.attribute("a"), NumericAttribute)
