@@ -363,8 +363,8 @@ class ChildrenSpec(Section):
     )
 
 
-class ReleaseKeys(Section):
-    """The whole file. The packages of sources, domains and mechanisms say which there are."""
+class SpecificationKeys(Section):
+    """The keys of a specification. The packages of sources, domains, mechanisms say which exist."""
 
     release: Annotated[
         str, Option(Panel.BUDGET, metavar="NAME", shown="that of --out, or of dataset")
@@ -454,6 +454,11 @@ class ReleaseKeys(Section):
         description="the day from which on there are partitions",
         examples=["2026-01-01"],
     )
+
+
+class GraphOptions(Section):
+    """The keys that concern Dagster alone."""
+
     schedule: str | None = Field(
         default=None,
         description="as partitions, or a cron expression due once for each of them, in UTC; stopped"
@@ -486,6 +491,11 @@ class ReleaseKeys(Section):
     tags: dict[str, str] = Field(
         default={}, description="tags of every asset", examples=[{"domain": "census"}]
     )
+
+
+class ReleaseKeys(GraphOptions, SpecificationKeys):
+    """The whole file."""
+
     translation: str | dict[str, Any] | None = Field(
         default=None,
         description="attributes of every asset, as in other components of Dagster's: keys, groups,"
@@ -495,20 +505,11 @@ class ReleaseKeys(Section):
     )
 
 
-DAGSTER_KEYS = (
-    "schedule",
-    "executor",
-    "checks",
-    "misfit",
-    "group",
-    "owners",
-    "tags",
-    "translation",
-)
-"""The keys that concern Dagster alone."""
-
-KEYS = tuple(name for name in ReleaseKeys.model_fields if name not in DAGSTER_KEYS)
+KEYS = tuple(SpecificationKeys.model_fields)
 """The keys that belong to the specification."""
+
+DAGSTER_KEYS = tuple(name for name in ReleaseKeys.model_fields if name not in KEYS)
+"""The keys that concern Dagster alone."""
 
 
 @dataclass(frozen=True)

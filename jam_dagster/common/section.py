@@ -56,6 +56,7 @@ _KINDS = {
     "number": "a number",
     "string": "a text",
     "array": "a list",
+    "object": "a mapping",
     "boolean": "true or false",
 }
 _BOUNDS = {

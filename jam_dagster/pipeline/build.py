@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.keys import DAGSTER_KEYS, Checks, Executor, Misfit
+from jam_dagster.keys import DAGSTER_KEYS, GraphOptions
 from jam_dagster.pipeline.assets.assessment import assessment_assets
 from jam_dagster.pipeline.assets.asset_options import previous_asset
 from jam_dagster.pipeline.assets.budget import budget_assets
@@ -25,7 +24,7 @@ from jam_dagster.pipeline.budget.labels import DATASET, check_privacy_labels, ch
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.graph import LEDGER, Execute, ReleaseGraph, Translate, yield_all
 from jam_dagster.pipeline.launch import RELEASE_TAG
-from jam_dagster.pipeline.partitions import build_release_schedule, tick_of
+from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.release.spec import ReleaseSpec
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def build_synthetic_release(
     ...     privacy=PrivacySpec(epsilon=1.0),
     ... )  # doctest: +SKIP
     """
-    graph = {key: keys.pop(key) for key in DAGSTER_KEYS if key in keys}
+    graph = {key: one for key in DAGSTER_KEYS if (one := keys.pop(key, None)) is not None}
     spec = ReleaseSpec.from_config({"release": release, **keys}, Path())
     return release_definitions(spec, translate=translate, **graph)
 
@@ -93,38 +92,22 @@ def build_synthetic_release(
 def release_definitions(
     spec: ReleaseSpec,
     *,
-    schedule: str | None = None,
-    executor: Executor = "in_process",
-    checks: Checks = "grouped",
-    misfit: Misfit = "warn",
-    group: str | None = None,
-    owners: Sequence[str] = (),
-    tags: Mapping[str, str] | None = None,
     translate: Translate | None = None,
     execute: Execute = yield_all,
+    **options: Any,
 ) -> dg.Definitions:
     """Build the definitions of a specified release; see `build_synthetic_release`."""
     _warn_of_missing_tables(spec)
-    assets = build_release_assets(
-        *(spec,),
-        group=group,
-        owners=owners,
-        tags=tags,
-        schedule=schedule,
-        translate=translate,
-        execute=execute,
-    )
-    job = build_release_job(spec, assets, executor=executor)
-    schedules = []
-    if schedule is not None:
-        schedules.append(build_release_schedule(job, spec.partitions, schedule))
+    assets = build_release_assets(spec, translate=translate, execute=execute, **options)
+    job = build_release_job(spec, assets, **options)
+    schedule = GraphOptions(**options).schedule
     return dg.Definitions(
         assets=assets,
-        asset_checks=build_release_checks(
-            spec, checks=checks, misfit=misfit, tags=tags, translate=translate
-        ),
+        asset_checks=build_release_checks(spec, translate=translate, **options),
         jobs=[job],
-        schedules=schedules,
+        schedules=[]
+        if schedule is None
+        else [build_release_schedule(job, spec.partitions, schedule)],
     )
 
 
@@ -146,12 +129,9 @@ def _warn_of_missing_tables(spec: ReleaseSpec) -> None:
 def build_release_assets(
     spec: ReleaseSpec,
     *,
-    group: str | None = None,
-    owners: Sequence[str] = (),
-    tags: Mapping[str, str] | None = None,
-    schedule: str | None = None,
     translate: Translate | None = None,
     execute: Execute = yield_all,
+    **options: Any,
 ) -> list[dg.AssetsDefinition | dg.AssetSpec]:
     """Build the assets of a release, without checks, job and schedule.
 
@@ -159,12 +139,13 @@ def build_release_assets(
     ----------
     spec
         The release.
-    group, owners, tags, translate
+    translate
         As for `build_synthetic_release`.
-    schedule
-        When the assets are due, by which their freshness is judged; it starts nothing.
     execute
         Runs the step that draws; see `SyntheticRelease.execute`.
+    **options
+        ``group``, ``owners`` and ``tags`` of the assets, and the ``schedule`` by which their
+        freshness is judged; it starts nothing.
 
     Raises
     ------
@@ -188,8 +169,7 @@ def build_release_assets(
     >>> len(assets)
     7
     """
-    tick = None if schedule is None else tick_of(spec.partitions, schedule)
-    graph = ReleaseGraph(*(spec, group, owners, tags or {}, tick, translate, execute))
+    graph = ReleaseGraph(spec, GraphOptions(**options), translate, execute)
     with _without_preview_warnings():
         assets = [
             *public_assets(graph),
@@ -213,10 +193,8 @@ def build_release_assets(
 def build_release_checks(
     spec: ReleaseSpec,
     *,
-    checks: Checks = "grouped",
-    misfit: Misfit = "warn",
-    tags: Mapping[str, str] | None = None,
     translate: Translate | None = None,
+    **options: Any,
 ) -> list[dg.AssetChecksDefinition]:
     """Build the checks of a release's assets; what the assets themselves check is theirs.
 
@@ -224,22 +202,20 @@ def build_release_checks(
     ----------
     spec
         The release.
-    checks, misfit
-        As for `build_synthetic_release`.
-    tags, translate
-        As its assets were built with: checks follow them to their keys.
+    translate
+        As its assets were built with: checks follow them to their keys, and so with ``tags``.
+    **options
+        ``checks``, ``misfit`` and ``tags``, as in a release's file.
 
     Raises
     ------
     SpecificationError
-        If `checks` or `misfit` is unknown.
+        If an option is unknown or out of range.
     """
-    _check_choice("checks", checks, get_args(Checks))
-    _check_choice("misfit", misfit, get_args(Misfit))
-    graph = ReleaseGraph(spec, tags=tags or {}, translate=translate)
+    graph = ReleaseGraph(spec, GraphOptions(**options), translate)
     with _without_preview_warnings():
         return [
-            *release_checks(graph, each=checks == "each", misfit=misfit),
+            *release_checks(graph),
             *certification_checks(graph),
         ]
 
@@ -247,8 +223,7 @@ def build_release_checks(
 def build_release_job(
     spec: ReleaseSpec,
     assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
-    *,
-    executor: Executor = "in_process",
+    **options: Any,
 ) -> UnresolvedAssetJobDefinition:
     """Build the job ``<release>_release``, which makes the assets of a release and checks them.
 
@@ -258,15 +233,15 @@ def build_release_job(
         The release.
     assets
         What `build_release_assets` returned.
-    executor
-        As for `build_synthetic_release`.
+    **options
+        The ``executor``, as in a release's file.
 
     Raises
     ------
     SpecificationError
-        If `executor` is unknown.
+        If an option is unknown or out of range.
     """
-    _check_choice("executor", executor, get_args(Executor))
+    executor = GraphOptions(**options).executor
     description = f"Makes and checks the synthetic release {spec.release}."
     if spec.partitions is not None:
         description += f" {ReleaseGraph(spec).price_of_partitions}"
@@ -281,11 +256,6 @@ def build_release_job(
         # other anyway.
         executor_def=dg.in_process_executor if executor == "in_process" else None,
     )
-
-
-def _check_choice(name: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        raise SpecificationError(f"{name} must be one of {', '.join(known)}, got {given!r}.")
 
 
 @contextmanager

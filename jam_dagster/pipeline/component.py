@@ -16,6 +16,7 @@ from jam_dagster.keys import (
     Checks,
     EvaluationSpec,
     Executor,
+    GraphOptions,
     Misfit,
     PrivacySpec,
     ReleaseKeys,
@@ -140,15 +141,9 @@ class SyntheticRelease(dg.Component, Configured):
                 _warn_of_missing_budget(context, spec.dataset)
             return release_definitions(
                 spec,
-                schedule=self.schedule,
-                executor=self.executor,
-                checks=self.checks,
-                misfit=self.misfit,
-                group=self.group,
-                owners=self.owners,
-                tags=self.tags,
                 translate=self.get_asset_spec,
                 execute=self.execute,
+                **{key: getattr(self, key) for key in GraphOptions.model_fields},
             )
 
 

@@ -1,6 +1,6 @@
 """The assets of a release: their names, keys and labels, and where each is kept."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.keys import GraphOptions
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.pipeline.assets.descriptions import (
     ASSETS,
@@ -18,7 +19,7 @@ from jam_dagster.pipeline.assets.descriptions import (
     described,
 )
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
-from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition
+from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition, tick_of
 from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables import Source
 from jam_dagster.tables.sources.partition_template import at_partition
@@ -48,10 +49,7 @@ class ReleaseGraph:
     """
 
     spec: ReleaseSpec
-    group: str | None = None
-    owners: Sequence[str] = ()
-    tags: Mapping[str, str] = field(default_factory=dict)
-    tick: str | None = None
+    options: GraphOptions = field(default_factory=GraphOptions)
     translate: Translate | None = None
     execute: Execute = yield_all
 
@@ -62,16 +60,8 @@ class ReleaseGraph:
                 "children: a table named 'records' would be the asset synthetic_records, which has"
                 " their roots: give it another name."
             )
-        # Annotations say so already, but nobody checks what a template in YAML gives.
-        for name, kind, wanted in (
-            ("owners", list | tuple, "a list of texts"),
-            ("tags", Mapping, "a mapping of texts"),
-            ("group", str | None, "a text"),
-        ):
-            given: object = getattr(self, name)
-            if not isinstance(given, kind):
-                raise SpecificationError(f"{name} must be {wanted}, got {given!r}.")
-        reserved = sorted(tag for tag in self.tags if tag in (LABEL_TAG, CHARGES_TAG, RESERVES_TAG))
+        own = (LABEL_TAG, CHARGES_TAG, RESERVES_TAG)
+        reserved = sorted(tag for tag in self.options.tags if tag in own)
         if reserved:
             raise SpecificationError(f"the release sets the tag {reserved[0]!r}: remove it.")
 
@@ -145,7 +135,7 @@ class ReleaseGraph:
             return own
         label = self.label(name)
         kinds = {label.value} if name == PREVIOUS else {label.value, *described(name).kinds}
-        given = dg.AssetSpec(own, tags={**self.tags, LABEL_TAG: label.value}, kinds=kinds)
+        given = dg.AssetSpec(own, tags={**self.options.tags, LABEL_TAG: label.value}, kinds=kinds)
         return self.translate(given).key
 
     def run_keys(self) -> tuple[dg.AssetKey, ...]:
@@ -186,6 +176,12 @@ class ReleaseGraph:
         """
         partitions = self.spec.partitions
         return None if partitions is None else partitions_definition(partitions)
+
+    @property
+    def tick(self) -> str | None:
+        """The cron expression of the schedule, None if there is none."""
+        schedule = self.options.schedule
+        return None if schedule is None else tick_of(self.spec.partitions, schedule)
 
     @property
     def price_of_partitions(self) -> str:

@@ -120,11 +120,25 @@ def simulate(
     on_trial
         Called after every trial, with its number.
     """
-    mechanism = ready.request.spec.mechanism.build()
+    request, mechanism = ready.request, ready.request.spec.mechanism.build()
     on_start(mechanism.expected_rounds(ready.public.domain, ready.workload))
-    time_left = _TimeLeft(ready)
-    curve = _simulate(ready, time_left, on_stage, on_round, on_trial)
-    others = _others(ready, time_left, on_stage, on_trial)
+    trials, points = _Trials(ready, on_stage, on_trial), []
+    for epsilon in ready.tried:
+        stage, at = f"epsilon {epsilon:g}", request.at(epsilon)
+        made = (
+            trials.run(at, seed, stage, f"{stage} with seed {seed}", on_round)
+            for seed in range(request.seeds)
+        )
+        if ended := tuple(one for one in made if one is not None):
+            points.append(CurvePoint(epsilon, ended))
+    curve = tuple(sorted(points, key=lambda point: point.epsilon))
+    # The others once, on the first pair of halves.
+    titles = {name: other.mechanism.build().title for name, other in ready.others.items()}
+    others = {
+        name: trial
+        for name, other in ready.others.items()
+        if (trial := trials.run(other, 0, titles[name], titles[name])) is not None
+    }
     known = ready.known
     asked = next(point for point in curve if point.epsilon == known.epsilon)
     mechanisms = {mechanism.name: asked.trials[0], **others}
@@ -135,8 +149,8 @@ def simulate(
         cost=_cost(ready, asked.trials),
         curve=curve,
         mechanisms={name: mechanisms[name] for name in known_classes() if name in mechanisms},
-        allowed=ready.request.seconds,
-        not_tried=tuple(time_left.not_tried),
+        allowed=request.seconds,
+        not_tried=tuple(trials.not_tried),
     )
 
 
@@ -345,82 +359,41 @@ def _startable_others(
     return found
 
 
-class _TimeLeft:
-    """Which trials are expected to end within the seconds that the request allows."""
+class _Trials:
+    """The trials of a plan, of which those start that are expected to end in time."""
 
-    def __init__(self, ready: Prepared) -> None:
-        self._ready = ready
-        self._started = time.monotonic()
-        self._slowness = 0.0
+    def __init__(
+        self,
+        ready: Prepared,
+        on_stage: Callable[[str], None],
+        on_trial: Callable[[int, Trial], None],
+    ) -> None:
+        self._ready, self._on_stage, self._on_trial = ready, on_stage, on_trial
+        self._started, self._slowness, self._number = time.monotonic(), 0.0, 0
         self.not_tried: list[str] = []
 
-    def allows(self, spec: ReleaseSpec, trial: str) -> bool:
-        """Return whether a trial may start, and note one that may not; the first one always may."""
-        request, spent = self._ready.request, time.monotonic() - self._started
-        expected = self._slowness * self._expected(spec)
-        if self._slowness and spent + expected > request.seconds:
-            self.not_tried.append(trial)
-            return False
-        return True
-
-    def ended(self, spec: ReleaseSpec) -> None:
-        """Learn from the first trial how slow this machine and these tables are."""
-        if not self._slowness:
-            self._slowness = (time.monotonic() - self._started) / self._expected(spec)
-
-    def _expected(self, spec: ReleaseSpec) -> float:
-        return _trial_seconds(spec, self._ready.workload, self._ready.known.records)
-
-
-def _simulate(
-    ready: Prepared,
-    time_left: _TimeLeft,
-    on_stage: Callable[[str], None],
-    on_round: Callable[[int, Round], None],
-    on_trial: Callable[[int, Trial], None],
-) -> tuple[CurvePoint, ...]:
-    """Return the curve."""
-    request, points, number = ready.request, [], 0
-    for epsilon in ready.tried:
-        trials = []
-        for seed in range(request.seeds):
-            at = request.at(epsilon)
-            if not time_left.allows(at, f"epsilon {epsilon:g} with seed {seed}"):
-                continue
-            on_stage(f"epsilon {epsilon:g}")
-            trial = run_trial(
-                at,
-                Halves.of(ready.public, ready.known.records, seed),
-                ready.workload,
-                seed,
-                partial(on_round, number),
-            )
-            time_left.ended(at)
-            on_trial(number, trial)
-            trials.append(trial)
-            number += 1
-        if trials:
-            points.append(CurvePoint(epsilon, tuple(trials)))
-    return tuple(sorted(points, key=lambda point: point.epsilon))
-
-
-def _others(
-    ready: Prepared,
-    time_left: _TimeLeft,
-    on_stage: Callable[[str], None],
-    on_trial: Callable[[int, Trial], None],
-) -> dict[str, Trial]:
-    """Try the other mechanisms once, on the first pair of halves."""
-    found: dict[str, Trial] = {}
-    halves = Halves.of(ready.public, ready.known.records, 0)
-    for name, other in ready.others.items():
-        title = other.mechanism.build().title
-        if not time_left.allows(other, title):
-            continue
-        on_stage(title)
-        found[name] = run_trial(other, halves, ready.workload, 0, lambda outcome: None)
-        on_trial(ready.known.trials - len(ready.others) + len(found) - 1, found[name])
-    return found
+    def run(
+        self,
+        spec: ReleaseSpec,
+        seed: int,
+        stage: str,
+        called: str,
+        on_round: Callable[[int, Round], None] = lambda number, outcome: None,
+    ) -> Trial | None:
+        """Run a trial, or note that it would end too late; the first one always runs."""
+        ready, spent = self._ready, time.monotonic() - self._started
+        expected = _trial_seconds(spec, ready.workload, ready.known.records)
+        if self._slowness and spent + self._slowness * expected > ready.request.seconds:
+            self.not_tried.append(called)
+            return None
+        self._on_stage(stage)
+        halves = Halves.of(ready.public, ready.known.records, seed)
+        trial = run_trial(spec, halves, ready.workload, seed, partial(on_round, self._number))
+        # The first trial shows how slow this machine and these tables are.
+        self._slowness = self._slowness or (time.monotonic() - self._started) / expected
+        self._on_trial(self._number, trial)
+        self._number += 1
+        return trial
 
 
 def _seconds(

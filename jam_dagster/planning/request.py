@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 from jam_dagster.common.choices import PLAN_SECONDS
 from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.keys import PrivacySpec
-from jam_dagster.release.options import release_attributes
+from jam_dagster.release.options import check_partition_named, release_attributes
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
 from jam_dagster.tables import PublicSources, Source
-from jam_dagster.tables.sources.partition_template import at_partition, check_partition
+from jam_dagster.tables.sources.partition_template import at_partition
 from jam_dagster.tables.sources.previous_release import given_public
 from jam_dagster.tables.sources.public import tables_of
 from jam_dagster.tables.sources.public_apart import check_apart
@@ -179,14 +179,7 @@ def _planned(attributes: Mapping[str, Any], folder: Path, partition: str) -> Rel
     given.setdefault("release", "plan")
     private = _private(given.pop("private", None), folder)
     partitions = PartitionsSpec.of(given.pop("partitions", None), given.pop("start", None))
-    if (partitions is not None) != bool(partition):
-        raise SpecificationError(
-            "The release has no partitions: drop --partition."
-            if partition
-            else "The release has partitions: say with --partition NAME which one to plan."
-        )
-    if partitions is not None:
-        check_partition(partition)
+    check_partition_named(partitions, partition)
     public = _public(given["public"], folder)
     if partition:
         public = at_partition(public, partition)

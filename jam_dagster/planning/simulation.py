@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,20 +172,21 @@ class CurvePoint:
 
     epsilon: float
     trials: tuple[Trial, ...]
-    error: Estimate = field(init=False)
-    public: Estimate = field(init=False)
-    gain: Estimate = field(init=False)
 
-    def __post_init__(self) -> None:
-        of = {
-            "error": [one.error for one in self.trials],
-            "public": [one.public_error for one in self.trials],
-            # The gain is that of each pair of halves, for some splits are harder than others for
-            # both.
-            "gain": [one.public_error - one.error for one in self.trials],
-        }
-        for name, values in of.items():
-            object.__setattr__(self, name, Estimate.of(values))
+    @property
+    def error(self) -> Estimate:
+        """The error of the synthetic tables."""
+        return Estimate.of([one.error for one in self.trials])
+
+    @property
+    def public(self) -> Estimate:
+        """The error of the halves that play the public table."""
+        return Estimate.of([one.public_error for one in self.trials])
+
+    @property
+    def gain(self) -> Estimate:
+        """The difference of each pair: some splits are harder than others for both tables."""
+        return Estimate.of([one.public_error - one.error for one in self.trials])
 
     @property
     def picks(self) -> dict[str, float]:

@@ -2,10 +2,9 @@
 
 from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, UnitSpec, WorkloadSpec
 from jam_dagster.release.partitions import PartitionsSpec
-from jam_dagster.release.result import Synthesis
 from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
-from jam_dagster.release.synthesize import SynthesisRequest, synthesize
+from jam_dagster.release.synthesize import Synthesis, SynthesisRequest, synthesize
 
 __all__ = [
     "DomainSpec",

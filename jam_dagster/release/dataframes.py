@@ -34,7 +34,7 @@ from jam_dagster.privacy import describe_rho
 from jam_dagster.release.engine import Progress, rows_line
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.options import release_spec
-from jam_dagster.release.synthesize import SynthesisRequest
+from jam_dagster.release.synthesize import Synthesis, SynthesisRequest
 from jam_dagster.release.synthesize import synthesize as run_release
 from jam_dagster.tables import Domain, FrameSource
 from jam_dagster.tables.sources.base import source_of
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms import Model
     from jam_dagster.models.graphical.model import Where
     from jam_dagster.privacy import Ledger
-    from jam_dagster.release.result import Synthesis
 
 __all__ = ["FrameRelease", "FrameSource", "ReleaseOptions", "synthesize"]
 

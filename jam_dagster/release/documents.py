@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.issue import sha256_of
@@ -15,7 +16,7 @@ from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.release.run import ReleaseRun
-from jam_dagster.tables import Clique, EncodedTable, MarginalSource
+from jam_dagster.tables import Clique, EncodedTable, MarginalSource, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.marginals import PackedCounts
@@ -58,59 +59,131 @@ def counts_in(
     return counts_or_codes(chunks, run.model.domain, reported, records=run.transcript.records)
 
 
-def counts_of(
-    spec: ReleaseSpec,
-    run: ReleaseRun,
-    table: TableFile,
-    children: pd.DataFrame | None = None,
-    *,
-    evaluated: bool,
-) -> MarginalSource:
-    """Return the counts of a stored synthetic table (`counts_in`), from memory if there.
+@dataclass(frozen=True)
+class MadeRelease:
+    """A run and its tables, of which report, checks, verdict and certificate are made.
 
-    If it has children, they are of both tables.
+    Parameters
+    ----------
+    spec, run
+        The release, and the run of its mechanism.
+    table, children
+        The synthetic table, or that of the roots, and the other one if the release has two.
+    public
+        The encoded public tables, if there are any.
+    error
+        The workload errors, if the readers of the documents may know any.
+    codes
+        The rows as they were sampled, or their counts; None: they are read from the stored table.
+    repeated
+        Whether the run had ended before, so that nothing was drawn.
     """
-    if children is not None:
-        return encode_two(table.read(), children, run.model.domain)
-    key = run.digest, sha256_of(table.path)
-    if key not in _LAST_COUNTS:
-        codes = each_encoded(table.chunks(), run.model.domain, private=False)
-        return counts_in(spec, run, codes, evaluated=evaluated)
-    return _LAST_COUNTS[key]
 
+    spec: ReleaseSpec
+    run: ReleaseRun
+    table: pd.DataFrame | TableFile
+    children: pd.DataFrame | None = None
+    public: MarginalSource | None = None
+    error: WorkloadErrors | None = None
+    codes: MarginalSource | None = None
+    repeated: bool = False
 
-def judged(
-    spec: ReleaseSpec,
-    run: ReleaseRun,
-    synthetic: MarginalSource,
-    public: MarginalSource | None,
-    error: WorkloadErrors | None,
-    *,
-    checks: Sequence[ExpectationResult] = (),
-    restricted: bool = False,
-) -> Verdict:
-    """Return the verdict on a release; see `jam_dagster.evaluation.verdict_of`.
+    @property
+    def counts(self) -> MarginalSource:
+        """The `reported_marginals` of both tables, or their codes, from memory if there."""
+        if self.codes is not None:
+            return self.codes
+        domain = self.run.model.domain
+        if self.children is not None:
+            return encode_two(_whole(self.table), self.children, domain)
+        if not isinstance(self.table, TableFile):
+            return encode(self.table, domain, private=False)
+        key = self.run.digest, sha256_of(self.table.path)
+        if key not in _LAST_COUNTS:
+            codes = each_encoded(self.table.chunks(), domain, private=False)
+            # Without a public table, the error is compared with a uniform one's.
+            return counts_in(self.spec, self.run, codes, evaluated=self.public is None)
+        return _LAST_COUNTS[key]
 
-    Only a `restricted` verdict may follow from exact errors.
-    """
-    domain = run.model.domain
-    mode = "off" if restricted and spec.evaluation_mode == "exact" else spec.evaluation_mode
-    unmeasured = {"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode]
-    measured = error is not None and error.synthetic is not None
-    uniform = None
-    if measured and error is not None and error.public is None and error.uniform is None:
-        uniform = uniform_distance(synthetic, spec.workload.build(domain))
-    return verdict_of(
-        error,
-        checks=checks,
-        fits=fits_of(run, public),
-        clipped=_clipped(public),
-        uniform=uniform,
-        domain=None if domain.restricted else domain,
-        quality=measured_quality(run.transcript, synthetic),
-        unmeasured=unmeasured,
-        recommended=_recommended(run.transcript.mechanism, public=spec.public is not None),
-    )
+    @property
+    def checks(self) -> TableChecks:
+        """The checks of the tables against domain, measurements and public tables.
+
+        The last results are kept, so that all pages of a release show the same ones.
+        """
+        # Great Expectations takes seconds to import, and a code location should load in less.
+        from jam_dagster.evaluation.expectations.validation import (
+            contents_of,
+            contents_of_two,
+            not_checked,
+            validate,
+        )
+
+        run, table = self.run, self.table
+        contents: bytes | None
+        if self.children is not None:
+            table = _whole(table)
+            contents = contents_of_two(table, self.children)
+        elif isinstance(table, TableFile):
+            contents = sha256_of(table.path).encode()
+        else:
+            contents = contents_of(table)
+        key = run.digest, contents
+        if contents is None or key not in _LAST_CHECKS:
+            try:
+                made = validate(
+                    table,
+                    run.model.domain,
+                    records=run.transcript.records,
+                    transcript=run.transcript,
+                    model=run.model,
+                    public=self.public,
+                    children=self.children,
+                )
+            except Exception as error:  # The release is paid for, and is valid without its checks.
+                keep_details("checking the synthetic table", error)
+                return not_checked(run.model.domain, type(error).__name__)
+            _LAST_CHECKS.clear()
+            _LAST_CHECKS[key] = made
+        return _LAST_CHECKS[key]
+
+    @property
+    def fits(self) -> list[ColumnFit]:
+        """How well the domain fits the private columns, by released counts.
+
+        It is empty for a domain from private data, whose labels may not be shown.
+        """
+        domain = self.run.model.domain
+        if domain.restricted:
+            return []
+        return column_fits(self.run.transcript, domain, self.public)
+
+    def verdict(
+        self, checks: Sequence[ExpectationResult] = (), *, restricted: bool = False
+    ) -> Verdict:
+        """Return the verdict; see `jam_dagster.evaluation.verdict_of`.
+
+        Only a `restricted` verdict may follow from exact errors.
+        """
+        spec, transcript, error = self.spec, self.run.transcript, self.error
+        domain, counts = self.run.model.domain, self.counts
+        exact = restricted and spec.evaluation_mode == "exact"
+        mode = "off" if exact else spec.evaluation_mode
+        uniform, measured = None, error is not None and error.synthetic is not None
+        if measured and error is not None and error.public is None and error.uniform is None:
+            uniform = uniform_distance(counts, spec.workload.build(domain))
+        best = recommended(public=spec.public is not None)
+        return verdict_of(
+            error,
+            checks=checks,
+            fits=self.fits,
+            clipped=_clipped(self.public),
+            uniform=uniform,
+            domain=None if domain.restricted else domain,
+            quality=measured_quality(transcript, counts),
+            unmeasured={"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode],
+            recommended="" if best == transcript.mechanism else title_of(best),
+        )
 
 
 def _clipped(public: MarginalSource | None) -> dict[str, float]:
@@ -124,66 +197,8 @@ def _clipped(public: MarginalSource | None) -> dict[str, float]:
     return {name: share for name, share in found.items() if share}
 
 
-def _recommended(mechanism: str, *, public: bool) -> str:
-    """Return the title of the recommended mechanism if another one ran; else empty."""
-    best = recommended(public=public)
-    return "" if best == mechanism else title_of(best)
-
-
-def fits_of(run: ReleaseRun, public: MarginalSource | None) -> list[ColumnFit]:
-    """Return how well the domain of a run fits the private columns, by released counts.
-
-    It is empty for a domain from private data, whose labels may not be shown.
-    """
-    domain = run.model.domain
-    if domain.restricted:
-        return []
-    return column_fits(run.transcript, domain, public)
-
-
-def checks_of(
-    run: ReleaseRun,
-    table: pd.DataFrame | TableFile,
-    public: MarginalSource | None,
-    children: pd.DataFrame | None = None,
-) -> TableChecks:
-    """Check a run's synthetic table against its domain, the measurements and the public tables.
-
-    The last results are kept, so that all pages of a release show the same ones.
-    """
-    key: tuple[str, bytes | None]
-    # Great Expectations takes seconds to import, and a code location should load in less.
-    from jam_dagster.evaluation.expectations.validation import (
-        contents_of,
-        contents_of_two,
-        not_checked,
-        validate,
-    )
-
-    if children is not None:
-        table = table.read() if isinstance(table, TableFile) else table
-        key = run.digest, contents_of_two(table, children)
-    elif isinstance(table, TableFile):
-        key = run.digest, sha256_of(table.path).encode()
-    else:
-        key = run.digest, contents_of(table)
-    if None in key or key not in _LAST_CHECKS:
-        try:
-            made = validate(
-                table,
-                run.model.domain,
-                records=run.transcript.records,
-                transcript=run.transcript,
-                model=run.model,
-                public=public,
-                children=children,
-            )
-        except Exception as error:  # The release is paid for, and is valid without its checks.
-            keep_details("checking the synthetic table", error)
-            return not_checked(run.model.domain, type(error).__name__)
-        _LAST_CHECKS.clear()
-        _LAST_CHECKS[key] = made
-    return _LAST_CHECKS[key]
+def _whole(table: pd.DataFrame | TableFile) -> pd.DataFrame:
+    return table.read() if isinstance(table, TableFile) else table
 
 
 def keep_counts(run: ReleaseRun, table: TableFile, counts: MarginalSource) -> None:

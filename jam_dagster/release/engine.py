@@ -26,7 +26,12 @@ from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
 from jam_dagster.mechanisms.loops.rows import release_rows, with_chunks, with_search
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
-from jam_dagster.release.documents import counts_in, keep_counts, reported_marginals
+from jam_dagster.release.documents import (
+    MadeRelease,
+    counts_in,
+    keep_counts,
+    reported_marginals,
+)
 from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
@@ -36,13 +41,13 @@ from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.marginals import RecordsOnly
 from jam_dagster.tables.codes.privacy_unit import seeded_key
 from jam_dagster.tables.codes.spreadsheet import check_cells
+from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.source import ROWS
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pandas as pd
     from upath import UPath
 
     from jam_dagster.evaluation import ExpectationResult
@@ -52,30 +57,6 @@ if TYPE_CHECKING:
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables.codes.marginals import PackedCounts
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A synthetic table; one in chunks has counts in place of codes, and a file.
-
-    If a release has two tables, `table` has the roots, and `children` the rows of the other one.
-    """
-
-    codes: MarginalSource
-    table: pd.DataFrame | TableFile
-    children: pd.DataFrame | None = None
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The run and the table of a release, before its error is measured.
-
-    `repeated` says that the run had ended before, so that nothing was drawn.
-    """
-
-    run: ReleaseRun
-    repeated: bool
-    sample: Sample
 
 
 @dataclass(frozen=True)
@@ -213,7 +194,7 @@ class Engine:
     def draw(
         self,
         public: MarginalSource | None,
-        keep: Callable[[Drawn], None],
+        keep: Callable[[MadeRelease], None],
         path: Path,
         stage: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext(),
     ) -> ReleaseErrors:
@@ -228,7 +209,7 @@ class Engine:
         public
             The encoded public tables, if there are any.
         keep
-            Receives the run and its table before the errors are measured, which may fail.
+            Receives the release before its errors are measured, which may fail.
         path
             The Parquet file for a table in chunks.
         stage
@@ -244,10 +225,10 @@ class Engine:
             run: ReleaseRun, private: MarginalSource | None, repeated: bool
         ) -> ReleaseErrors:
             with stage("sample"):
-                sample = self.sample(run, path)
-                keep(Drawn(run, repeated, sample))
+                made = replace(self.sample(run, path), public=public, repeated=repeated)
+                keep(made)
             with stage("evaluate"):
-                return self.evaluate(run, private, sample.codes, public)
+                return self.evaluate(run, private, made.counts, public)
 
         ended, mode = self._finished(), self.spec.evaluation_mode
         measures = mode == "private" and self.funding.draws(EVALUATION).can_make(MEANS_STEP)
@@ -407,11 +388,11 @@ class Engine:
                 " next edition."
             )
 
-    def sample(self, run: ReleaseRun, path: Path) -> Sample:
+    def sample(self, run: ReleaseRun, path: Path) -> MadeRelease:
         """Sample the synthetic table of a run from its measurements alone, always the same one."""
         if run.transcript.chunk_rows is None:
             (whole,) = release_rows(run.model, run.transcript)
-            return Sample(whole.codes, whole.table, whole.children)
+            return MadeRelease(self.spec, run, whole.table, whole.children, codes=whole.codes)
         form = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
         reported = reported_marginals(self.spec, run, evaluated=True)
 
@@ -430,7 +411,7 @@ class Engine:
             counts = counts_in(self.spec, run, written(chunks), evaluated=True)
         table = TableFile(path, write.sha256)
         keep_counts(run, table, counts)
-        return Sample(counts, table)
+        return MadeRelease(self.spec, run, table, codes=counts)
 
     def begin(self, private: MarginalSource | None, public: MarginalSource | None) -> None:
         """Claim the place for this release, if its data are those of earlier draws.
@@ -442,12 +423,14 @@ class Engine:
         InputError
             If earlier draws of this release were made on other data.
         """
-        fingerprint = Fingerprint.of(
-            self.domain,
-            private,
-            public,
+        domain = self.domain
+        tables = {} if public is None or domain.restricted else encoded_tables(public)
+        fingerprint = Fingerprint(
+            public=dict(tables),
+            restricted_domain=domain if domain.restricted else None,
             contents=None if private is None else self._contents(private),
             counted_by=self.counted_by,
+            opened=private is not None,
         )
         self.place.begin(fingerprint, drawn=self.funding.has_drawn)
 
@@ -552,13 +535,10 @@ class Engine:
 
     def report(
         self,
-        run: ReleaseRun,
-        synthetic: MarginalSource,
-        public: MarginalSource | None,
-        *,
+        made: MadeRelease,
         verdict: Verdict,
+        *,
         checks: Sequence[ExpectationResult] = (),
-        error: WorkloadErrors | None = None,
         restricted: bool = False,
         **more: Any,
     ) -> str:
@@ -566,29 +546,24 @@ class Engine:
 
         Parameters
         ----------
-        run
-            The mechanism's run.
-        synthetic, public
-            The tables to compare.
+        made
+            The release, with the workload errors that the page may show.
         verdict
-            The result of `judged`.
+            The verdict on it.
         checks
             Results of the checks.
-        error
-            The workload errors that the page may show.
         restricted
             Whether to make the restricted edition, with exact errors.
         **more
             Facts that only the place knows: ``public_source``, ``public_released``, ``history``.
         """
+        run, counts, error = made.run, made.counts, made.error
         self._check_run(run)
         workload = self.spec.workload.build(run.model.domain)
-        bounds = known_bounds(run.transcript, run.model.domain, workload, released=synthetic)
+        bounds = known_bounds(run.transcript, run.model.domain, workload, released=counts)
         # Rendering a page again reproduces the certified one exactly.
-        made, remaining = self.funding.ended() or (datetime.now(UTC), None)
+        at, remaining = self.funding.ended() or (datetime.now(UTC), None)
         key = run.release.key
-        if error is not None and error.synthetic is None:
-            error = None
         public_source = "" if self.spec.public is None else self.spec.public.describe()
         facts = {"public_source": public_source, **more}
         return render_report(
@@ -600,17 +575,17 @@ class Engine:
                 reserved=run.release.shares,
                 partition=key.partition,
                 edition=key.edition,
-                made=made,
+                made=at,
                 run=run.digest,
                 remaining_epsilon=remaining,
                 bounds=bounds,
                 **facts,
             ),
             transcript=run.transcript,
-            synthetic=synthetic,
-            public=public,
+            synthetic=counts,
+            public=made.public,
             checks=checks,
-            error=error,
+            error=None if error is None or error.synthetic is None else error,
             verdict=verdict,
             restricted=restricted,
         )

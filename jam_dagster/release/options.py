@@ -14,6 +14,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import DAGSTER_KEYS, OPTIONS
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism
+from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables.sources.partition_template import check_partition
 
@@ -96,17 +97,17 @@ def release_attributes(
     return file, attributes
 
 
-def check_partition_named(spec: ReleaseSpec, partition: str) -> None:
+def check_partition_named(partitions: PartitionsSpec | None, partition: str) -> None:
     """Raise unless `partition` is one of the release's, or empty if it has none."""
-    if spec.partitions is None:
+    if partitions is None:
         if partition:
             raise SpecificationError("The release has no partitions: drop --partition.")
         return
     if not partition:
         raise SpecificationError("The release has partitions: name one with --partition NAME.")
     check_partition(partition)
-    if not spec.partitions.holds(partition):
-        near = ", ".join(spec.partitions.nearest(partition))
+    if not partitions.holds(partition):
+        near = ", ".join(partitions.nearest(partition))
         raise SpecificationError(
             f"The release has no partition {partition!r}: name one that it has"
             f"{f', such as {near}' if near else ''}."

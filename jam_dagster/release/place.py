@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.errors import BudgetError, InputError
@@ -25,7 +25,6 @@ from jam_dagster.privacy.private_store import (
 from jam_dagster.release.run import ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables.codes.privacy_unit import KEY_BYTES, secret_key
 from jam_dagster.tables.codes.table import EncodedTable, digest_of
-from jam_dagster.tables.sources.public import encoded_tables
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.outcome_store import OutcomeStore
     from jam_dagster.release.folder import ReleaseFolder
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables import Domain, MarginalSource
+    from jam_dagster.tables import Domain
 
 
 ANOTHER_EDITION = (
@@ -65,23 +64,6 @@ class Fingerprint:
     contents: str | None = None
     counted_by: str | None = None
     opened: bool = True
-
-    @classmethod
-    def of(
-        cls,
-        domain: Domain,
-        private: MarginalSource | None,
-        public: MarginalSource | None,
-        *,
-        contents: str | None = None,
-        counted_by: str | None = None,
-    ) -> Fingerprint:
-        """Take the fingerprint of two encoded tables."""
-        opened = private is not None
-        if domain.restricted:
-            return cls({}, domain, contents, counted_by, opened)
-        tables = {} if public is None else encoded_tables(public)
-        return cls(dict(tables), None, contents, counted_by, opened)
 
     @property
     def public_digest(self) -> str | None:
@@ -203,50 +185,6 @@ class Place:
         return nullcontext()
 
 
-class Shelf(Protocol):
-    """Files with the same readers."""
-
-    def write(self, path: Any, content: bytes) -> None:
-        """Write a file, whole or not at all; make its folder if it is missing."""
-
-    def modes(self) -> AbstractContextManager[None]:
-        """Give files that are written within the modes of this shelf."""
-
-
-@dataclass(frozen=True)
-class LocalShelf:
-    """A folder on a local disk as a `Shelf`; a private one is its owner's alone."""
-
-    root: Path
-    private: bool = False
-
-    def write(self, path: Path, content: bytes) -> None:
-        """Write a file; see `Shelf`."""
-        for folder in (self.root, path.parent):
-            folder.mkdir(mode=0o700 if self.private else 0o777, parents=True, exist_ok=True)
-        write_whole(path, content, mode=OWNER_ONLY if self.private else 0o666)
-
-    def modes(self) -> AbstractContextManager[None]:
-        """Leave modes as they are: research closes the whole run to others."""
-        return nullcontext()
-
-
-@dataclass(frozen=True)
-class Secrets:
-    """The files of a release that only readers of its private table may see.
-
-    The private store (`shelf`, `root`) has the digest of the table of each release; the release's
-    own `folder` has the causes of its failures, and the key that chooses rows. `source` returns the
-    secret that binds sources, and may make it.
-    """
-
-    shelf: Shelf
-    root: Path | UPath
-    source: Callable[[bool], bytes]
-    restricted: Shelf
-    folder: Path | UPath
-
-
 class FilePlace(Place):
     """The files of one release as the place of its draws.
 
@@ -255,33 +193,34 @@ class FilePlace(Place):
     ``release.json``    which release it is, and the digest of its public tables
     ==================  ==========================================================================
 
-    The run is stored once, in a folder of its own: among the files of ``--out``, or as an asset. A
-    step that only reads gives no `spec`, `domain` and `secrets`.
+    The run is stored once, in a folder of its own: among the files of ``--out``, or as an asset.
+    Only readers of the private table may see two further folders: `private`, the private store, has
+    the digest of the table of each release, and `restricted`, the release's own, the causes of its
+    failures and the key that chooses rows. A step that only reads gives neither of them, nor
+    `spec` and `domain`.
     """
 
     name = "the folder of the draws"
 
     def __init__(
         self,
-        shelf: Shelf,
         root: Path | UPath,
         key: ReleaseKey,
         *,
         run: Path | UPath,
-        run_shelf: Shelf | None = None,
         spec: ReleaseSpec | None = None,
         domain: Domain | None = None,
-        secrets: Secrets | None = None,
+        private: Path | UPath | None = None,
+        restricted: Path | UPath | None = None,
     ) -> None:
         super().__init__()
         self.root = root
-        self._shelf = shelf
         self._key = key
         self._run = run
-        self._run_shelf = run_shelf or shelf
         self._spec = spec
         self._domain = domain
-        self._given_secrets = secrets
+        self._private = private
+        self._restricted = restricted
         self._exact = spec is None or spec.exact
         if self._exact:
             self.outcomes = self._directory
@@ -295,11 +234,24 @@ class FilePlace(Place):
     def _directory(self) -> DirectoryStore:
         return DirectoryStore(self.root / DRAWS)
 
-    @property
-    def _secrets(self) -> Secrets:
-        if self._given_secrets is None:
-            raise AssertionError("a step that only reads outcomes has no secrets")
-        return self._given_secrets
+    def _write(self, path: Any, content: bytes) -> None:
+        """Write a file of the release, whole or not at all; make its folder if it is missing."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content, mode=0o666)
+
+    def _write_private(self, path: Any, content: bytes) -> None:
+        """Write a file in a folder of `private` or `restricted`, for its owner alone."""
+        for folder in (path.parent.parent, path.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, content, mode=OWNER_ONLY)
+
+    def _source_secret(self, *, make: bool) -> bytes:
+        """Return the secret that binds sources, which may be made."""
+        return stored_secret(Path(str(_given(self._private))), make=make)
+
+    def _run_modes(self) -> AbstractContextManager[None]:
+        """Give new files of the run their modes."""
+        return self.modes()
 
     @property
     def _description(self) -> Path | UPath:
@@ -356,7 +308,7 @@ class FilePlace(Place):
         """Return the keyed digest of a source's identity; see `Place.binding`."""
         from jam_dagster.privacy.ledger.bindings import source_binding
 
-        return source_binding(self._secrets.source(make), identity)
+        return source_binding(self._source_secret(make=make), identity)
 
     @property
     def has_row_key(self) -> bool:
@@ -385,7 +337,7 @@ class FilePlace(Place):
     def _row_key_file(self) -> Path | UPath:
         which = json.dumps([self._key.edition, self._key.partition])
         name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
-        return self._secrets.folder / "row_limit" / name
+        return _given(self._restricted) / "row_limit" / name
 
     def begin(self, data: Fingerprint, *, drawn: bool) -> None:
         """Record the inputs of the release, or check that they are still the same.
@@ -399,15 +351,15 @@ class FilePlace(Place):
             self._check_unchanged(data, contents)
         if known:
             kept = {"contents": contents, "public": data.public_digest}
-            self._secrets.shelf.write(self._inputs_file, json.dumps(kept).encode())
+            self._write_private(self._inputs_file, json.dumps(kept).encode())
         spec = self._spec
         if known and spec is not None and spec.privacy.protection.unit is not None:
             # The release is claimed by this run, so no other run brings another key meanwhile.
-            self._secrets.restricted.write(self._row_key_file, self._row_key)
+            self._write_private(self._row_key_file, self._row_key)
         described = json.dumps(self._described(data, drawn), indent=2) + "\n"
-        self._shelf.write(self._description, described.encode())
+        self._write(self._description, described.encode())
         if self._exact:
-            with self._shelf.modes():
+            with self.modes():
                 (self.root / DRAWS).mkdir(parents=True, exist_ok=True)
 
     def _described(self, data: Fingerprint, drawn: bool) -> dict[str, Any]:
@@ -431,11 +383,11 @@ class FilePlace(Place):
     def _keyed_contents(self, data: Fingerprint) -> str | None:
         if data.contents is None:
             return None
-        return keyed_contents(self._secrets.source(True), self._key.digest, data.contents)
+        return keyed_contents(self._source_secret(make=True), self._key.digest, data.contents)
 
     @property
     def _inputs_file(self) -> Path | UPath:
-        return self._secrets.root / CONTENTS_FOLDER / f"{self._key.digest}.json"
+        return _given(self._private) / CONTENTS_FOLDER / f"{self._key.digest}.json"
 
     def _kept_inputs(self) -> dict[str, Any]:
         """Return the digests of private records and of public tables; empty if they are lost."""
@@ -487,22 +439,22 @@ class FilePlace(Place):
 
     def keep(self, run: ReleaseRun) -> None:
         """Keep the run, for a repeat of the release."""
-        with self._run_shelf.modes():
+        with self._run_modes():
             write_run(run, self._run)
 
     def keep_failure(self, attempt: str, text: str) -> None:
         """Keep why an attempt to open the private table failed, for its owner alone."""
-        secrets = self._secrets
         key = asdict(self._key) if self._exact else {"release": self._key.release}
-        keep_failure(secrets.restricted, secrets.folder, failure_of(key), attempt, text)
-
-    def modes(self) -> AbstractContextManager[None]:
-        """Make new files of a private place readable for their owner only."""
-        return self._shelf.modes()
+        folder = _given(self._restricted)
+        keep_failure(self._write_private, folder, failure_of(key), attempt, text)
 
 
 def keep_failure(
-    restricted: Shelf, folder: Path | UPath, header: bytes, attempt: str, text: str
+    write: Callable[[Any, bytes], None],
+    folder: Path | UPath,
+    header: bytes,
+    attempt: str,
+    text: str,
 ) -> None:
     """Append the reason why an attempt to open private data failed to the attempt's file.
 
@@ -510,7 +462,13 @@ def keep_failure(
     """
     path = folder / FAILURES / f"{attempt}.txt"
     before = path.read_bytes() if path.exists() else header
-    restricted.write(path, before + text.encode("utf-8", "backslashreplace"))
+    write(path, before + text.encode("utf-8", "backslashreplace"))
+
+
+def _given(folder: Path | UPath | None) -> Path | UPath:
+    if folder is None:
+        raise AssertionError("a step that only reads outcomes has no secrets")
+    return folder
 
 
 def _plain(domain: Domain) -> Any:
@@ -543,21 +501,14 @@ class FolderPlace(FilePlace):
                 if ledger is None
                 else default_private_store(ledger.file, ledger.place)
             )
-        secrets = Secrets(
-            LocalShelf(private_store, private=True),
-            private_store,
-            lambda make: stored_secret(private_store, make=make),
-            LocalShelf(folder.restricted, private=True),
-            folder.restricted,
-        )
         super().__init__(
-            LocalShelf(folder.path),
             folder.path,
             key,
             run=folder.path,
             spec=spec,
             domain=domain,
-            secrets=secrets,
+            private=private_store,
+            restricted=folder.restricted,
         )
         self.name = folder.name
 

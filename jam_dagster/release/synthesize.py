@@ -5,9 +5,9 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -21,8 +21,8 @@ from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.documents import checks_of, fits_of, judged
-from jam_dagster.release.engine import Drawn, Engine, Progress, Sample
+from jam_dagster.release.documents import MadeRelease
+from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.funding import Funding, LedgerFunding, ResearchFunding
 from jam_dagster.release.options import check_may_leave, check_partition_named, release_spec
@@ -34,19 +34,21 @@ from jam_dagster.release.public_side import (
     public_records,
     public_remarks,
 )
-from jam_dagster.release.result import Synthesis
 from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables.codes.table import digest_of
 from jam_dagster.tables.sources.identity import place_of
 from jam_dagster.tables.sources.partition_template import linked_file, template_of
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.public_apart import check_apart, check_outside, restricted_folders
+from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
-    from jam_dagster.evaluation import ExpectationResult, Verdict
-    from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+    import pandas as pd
+
+    from jam_dagster.evaluation import ExpectationResult, Verdict, WorkloadErrors
+    from jam_dagster.release.run import ReleaseErrors
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables import Domain, MarginalSource
+    from jam_dagster.tables import Domain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +136,7 @@ class SynthesisRequest:
             The message names what is wrong, and the remedy.
         """
         spec = self.spec
-        check_partition_named(spec, self.partition)
+        check_partition_named(spec.partitions, self.partition)
         if spec.partitions is not None and not spec.partitions.is_over(self.partition):
             raise InputError(
                 f"Partition {self.partition} is not over yet: release it when its time is over."
@@ -174,6 +176,109 @@ class SynthesisRequest:
     def with_report(self) -> bool:
         """Whether the report is written."""
         return self.spec.exact if self.report is None else self.report
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """Result of `synthesize`, with its times and costs.
+
+    Parameters
+    ----------
+    sampled
+        The synthetic table, with the dtypes that the domain states, or its file.
+    children
+        The synthetic children, if the release has two tables.
+    errors
+        The workload errors.
+    verdict
+        Whether the table is better than the public or a uniform one, by errors that may be exact.
+    sampling_error
+        Distance of the synthetic table from the model, since rows are whole: the mean L1 error of
+        the marginals that the model was fitted to, as a fraction of the rows.
+    seconds
+        Wall-clock time of every stage and, as ``mechanism.fit``, of the parts of a stage.
+    peak_memory_mb
+        The most memory that the process ever held, in 2^20 bytes.
+    rho_budget, rho_spent
+        The budget of the whole release, and the charges of all its draws.
+    picks
+        Number of rounds that measured private and public marginals, and of those whose measurement
+        was lost, if there are any.
+    rows
+        Rows of the synthetic table.
+    releasable
+        Whether the synthetic table may leave.
+    output
+        The folder.
+    report
+        The report that may leave, if one was written.
+    checks
+        Results of the checks of the synthetic table; empty if none were wanted.
+    checks_page
+        The page of the checks; Great Expectations' own results are next to it in JSON.
+    certificate
+        The certificate, for verification; the page next to it is for reading.
+    """
+
+    sampled: pd.DataFrame | TableFile = field(repr=False)
+    errors: WorkloadErrors
+    verdict: Verdict
+    sampling_error: float
+    seconds: dict[str, float]
+    peak_memory_mb: float
+    rho_budget: float
+    rho_spent: float
+    picks: dict[str, int]
+    rows: int
+    releasable: bool
+    output: Path
+    report: Path | None = None
+    checks: Sequence[ExpectationResult] = ()
+    checks_page: Path | None = None
+    certificate: Path | None = None
+    children: pd.DataFrame | None = field(default=None, repr=False)
+
+    @property
+    def restricted_report(self) -> Path | None:
+        """The report with exact errors, if one was written."""
+        if self.report is None or not self.errors.restricted:
+            return None
+        return self.output / "restricted" / "report.html"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The synthetic table, with the dtypes that the domain states."""
+        return self.sampled.read() if isinstance(self.sampled, TableFile) else self.sampled
+
+    @property
+    def table_path(self) -> Path:
+        """The file of the synthetic table."""
+        if isinstance(self.sampled, TableFile):
+            return Path(str(self.sampled.path))
+        return self.output / "synthetic.csv"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as ``synthesize --json`` prints them.
+
+        If ``restricted`` is true, the errors are exact statistics of private data, and so are the
+        verdict and all else that follows from them.
+        """
+        return {
+            "restricted": self.errors.restricted,
+            "verdict": asdict(self.verdict),
+            "workload_error": self.errors.to_dict(),
+            "sample_equivalent": self.errors.sample_equivalent,
+            "equivalent_within": self.errors.equivalent_within,
+            "utility": None if self.errors.utility is None else asdict(self.errors.utility),
+            "sampling_error": self.sampling_error,
+            "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
+            "peak_memory_mb": round(self.peak_memory_mb, 1),
+            "rho": {"budget": self.rho_budget, "spent": self.rho_spent},
+            "picks": self.picks,
+            "rows": self.rows,
+            "releasable": self.releasable,
+            "output": str(self.output),
+        }
 
 
 def synthesize(request: SynthesisRequest, progress: Progress | None = None) -> Synthesis:
@@ -272,46 +377,44 @@ class _Steps:
     def _drawn(self, engine: Engine, public: Public | None) -> Synthesis:
         """Open the private table, and make the release of it."""
         stage = self._stage
-        made: list[Drawn] = []
+        kept: list[MadeRelease] = []
 
-        def keep(drawn: Drawn) -> None:
-            self._warn(drawn.run.transcript.records)
-            domain = drawn.run.model.domain
-            self.folder.write_table(drawn.sample.table, domain, self.spec.dialect)
-            self.folder.write_children(drawn.sample.children, domain, self.spec.dialect)
-            made.append(drawn)
+        def keep(made: MadeRelease) -> None:
+            self._warn(made.run.transcript.records)
+            domain = made.run.model.domain
+            self.folder.write_table(made.table, domain, self.spec.dialect)
+            self.folder.write_children(made.children, domain, self.spec.dialect)
+            kept.append(made)
 
         errors = engine.draw(public, keep, self.folder.parquet, stage)
         self.folder.write_errors(errors)
-        (drawn,) = made
-        run, sample = drawn.run, drawn.sample
+        made = replace(kept[0], error=errors)
+        run = made.run
         self.seconds |= {f"mechanism.{part}": s for part, s in run.seconds.items()}
         with keeping_details(partial(engine.place.keep_failure, uuid4().hex)):
             with stage("checks"), redacted("the checks"):
-                checks = self._check(run, sample, public)
+                checks = self._check(made)
             with stage("report"), redacted("the report"):
-                verdict = judged(
-                    self.spec, run, sample.codes, public, errors, checks=checks, restricted=True
-                )
+                verdict = made.verdict(checks, restricted=True)
                 if verdict.misfits:
-                    fits = fits_of(run, public)
+                    fits = made.fits
                     self.progress.notify(
                         f"Warning: {misfit_sentence(fits)} {remedy_sentence(fits)}"
                     )
-                self._report(engine, run, sample.codes, public, checks, errors, verdict)
+                self._report(engine, made, checks, verdict)
         with stage("certificate"):
-            releasable = self._certify(engine, run, errors, public, fresh=not drawn.repeated)
+            releasable = self._certify(engine, made, errors)
         return Synthesis(
-            sampled=sample.table,
-            children=sample.children,
+            sampled=made.table,
+            children=made.children,
             errors=errors,
-            sampling_error=sampling_distance(run.model, sample.codes).mean,
+            sampling_error=sampling_distance(run.model, made.counts).mean,
             seconds={"total": time.monotonic() - self.started, **self.seconds},
             peak_memory_mb=peak_memory_mb(),
             rho_budget=self.spec.budget.rho,
             rho_spent=engine.funding.spent,
             picks=run.transcript.picks,
-            rows=len(sample.table),
+            rows=len(made.table),
             releasable=releasable,
             output=self.folder.path,
             report=self.folder.report if self.request.with_report else None,
@@ -381,17 +484,15 @@ class _Steps:
                 self.warned.add(warning)
                 self.progress.notify(f"Warning: {warning}")
 
-    def _check(
-        self, run: ReleaseRun, sample: Sample, public: Public | None
-    ) -> list[ExpectationResult]:
+    def _check(self, made: MadeRelease) -> list[ExpectationResult]:
         if not self.request.with_checks:
             return []
-        found = checks_of(run, sample.table, public, sample.children)
+        found = made.checks
         research = not self.spec.exact
         page = render_checks(
             found,
             release=self.spec.release,
-            domain=run.model.domain,
+            domain=made.run.model.domain,
             not_releasable_because=["The noise is seeded, for research"] if research else [],
         )
         self.folder.write_checks(page, found.to_json(), restricted=research)
@@ -400,52 +501,33 @@ class _Steps:
     def _report(
         self,
         engine: Engine,
-        run: ReleaseRun,
-        synthetic: MarginalSource,
-        public: Public | None,
+        made: MadeRelease,
         checks: list[ExpectationResult],
-        errors: ReleaseErrors,
         verdict: Verdict,
     ) -> None:
         if not self.request.with_report:
             return
-        editions: list[tuple[Verdict, ReleaseErrors | None]] = [(verdict, errors)]
-        if errors.restricted:
-            open_verdict = judged(self.spec, run, synthetic, public, None, checks=checks)
-            editions.append((open_verdict, None))
-        for said, shown in editions:
-            restricted = shown is not None and shown.restricted
-            page = engine.report(
-                run,
-                synthetic,
-                public,
-                verdict=said,
-                checks=checks,
-                error=shown,
-                restricted=restricted,
-            )
+        editions = [(made, verdict)]
+        if made.error is not None and made.error.restricted:
+            shown = replace(made, error=None)
+            editions.append((shown, shown.verdict(checks)))
+        for one, said in editions:
+            restricted = one.error is not None and one.error.restricted
+            page = engine.report(one, said, checks=checks, restricted=restricted)
             self.folder.write_report(page, restricted=restricted)
 
-    def _certify(
-        self,
-        engine: Engine,
-        run: ReleaseRun,
-        errors: ReleaseErrors,
-        public: Public | None,
-        *,
-        fresh: bool,
-    ) -> bool:
+    def _certify(self, engine: Engine, made: MadeRelease, errors: ReleaseErrors) -> bool:
         files = self.folder.released_files(
             errors=errors, report=self.request.with_report, checks=self.request.with_checks
         )
         try:
             certificate = engine.certify(
-                run,
+                made.run,
                 self.folder.path,
                 files,
                 errors,
-                public,
-                fresh=fresh,
+                made.public,
+                fresh=not made.repeated,
                 made=self.folder.made(files),
             )
         except JamError:

@@ -52,11 +52,6 @@ class PartitionRelease:
         return self._share(Spending.of(self.transcript).measuring)
 
     @property
-    def selecting(self) -> float:
-        """Share of the mechanism's rho that selected marginals."""
-        return self._share(Spending.of(self.transcript).selecting)
-
-    @property
     def uses(self) -> dict[str, float]:
         """The mechanism's rho by purpose, in shares that add up to one."""
         spent = Spending.of(self.transcript)

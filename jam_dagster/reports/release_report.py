@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,6 @@ class ReportFacts:
     public_released: bool = False
     made: datetime | None = None
     remaining_epsilon: float | None = None
-    remarks: Sequence[str] = field(default_factory=tuple)
     run: str = ""
     bounds: ErrorBounds | None = None
     history: Sequence[PartitionRelease] = ()
@@ -111,7 +110,6 @@ def render_report(
     domain, bounds, history = synthetic.domain, facts.bounds, facts.history
     one_way = list(report_figures.one_way_figures(domain, transcript, synthetic, public))
     history_figures = release_history.history_figures(history)
-    warnings = configuration_warnings(facts.epsilon, facts.delta, transcript.records)
     template = environment("jam_dagster.reports").get_template("report.html")
     return template.render(
         version=__version__,
@@ -121,7 +119,7 @@ def render_report(
         replace_one=REPLACE_ONE,
         restricted=restricted,
         banners=_banners(domain, transcript, restricted=restricted),
-        remarks=[*facts.remarks, *warnings],
+        remarks=configuration_warnings(facts.epsilon, facts.delta, transcript.records),
         guarantee=_guarantee(
             facts,
             transcript.neighbours,

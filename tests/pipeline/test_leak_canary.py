@@ -16,7 +16,7 @@ import pytest
 
 from jam_dagster.evaluation import workload_error
 from jam_dagster.evaluation.verdict import mean_text
-from jam_dagster.pipeline.storage.formats import CodesFormat, ErrorFormat
+from jam_dagster.pipeline.storage.formats import CODES, ERRORS
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.tables import Workload, encode, source_from_config
 from tests.pipeline.canary_location import PAIRS, WEIGHTS
@@ -155,7 +155,7 @@ def assert_exact_errors_are_nowhere(home: Path) -> None:
     exact = workload_error(
         source_from_config(str(home / "private.csv")).counted(DOMAIN, None, None),
         encode(synthetic, DOMAIN, private=False),
-        CodesFormat().read(home / "releases" / "people" / "public_discretized.codes.parquet"),
+        CODES.read(home / "releases" / "people" / "public_discretized.codes.parquet"),
         Workload.of(DOMAIN, PAIRS, WEIGHTS),
         mode="exact",
     )
@@ -169,7 +169,7 @@ def assert_exact_errors_are_nowhere(home: Path) -> None:
 
     # Three decimals are too few to search for, and the largest error of a marginal is a fraction of
     # the rows, as shares of the synthetic table are: look where they are told. Only noisy ones are.
-    noisy = ErrorFormat().read(home / "releases" / "people" / "workload_error.json")
+    noisy = ERRORS.read(home / "releases" / "people" / "workload_error.json")
     assert noisy.synthetic is not None
     assert noisy.public is not None
     assert noisy.synthetic.maximum is None

@@ -16,7 +16,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.loops import making
 from jam_dagster.pipeline.assets.asset_options import code_version
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.pipeline.storage.formats import RUN
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.protection import LARGEST_RECORDS_SIGMA
 from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec, ReleaseSpec, UnitSpec
@@ -84,7 +84,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[MarginalSource]:
 
 
 def run_of(bench: Bench) -> Any:
-    return RunFormat().read(bench.releases / "people" / "jam_pgm.run")
+    return RUN.read(bench.releases / "people" / "jam_pgm.run")
 
 
 def table_of(private: MarginalSource) -> pd.DataFrame:

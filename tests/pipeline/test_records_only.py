@@ -10,7 +10,7 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.pipeline.storage.formats import RUN
 from jam_dagster.privacy import Kind
 from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables import CsvSource
@@ -92,7 +92,7 @@ def test_the_number_of_records_is_shown_once_it_was_read_and_only_where_it_is_pu
     result = bench.run(PRIOR, **by_prior(privacy=hidden))
     assert result.success, failure(result)
     # The noise is 0 in one run of some fifteen: what was measured may be told.
-    measured = RunFormat().read(bench.releases / "people" / "public_prior.run").transcript.records
+    measured = RUN.read(bench.releases / "people" / "public_prior.run").transcript.records
     told = re.sub(rf"\b{measured}\b", "measured", str(shown(bench, result)))
     assert not re.search(r"\b573\b", told)
     assert [one.step for one in bench.events() if one.kind == Kind.CHARGED] == ["records"]

@@ -22,8 +22,8 @@ from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import ReleaseSpec
-from jam_dagster.release.documents import checks_of, judged
-from jam_dagster.release.engine import Drawn, Engine, Progress
+from jam_dagster.release.documents import MadeRelease
+from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.place import Place
@@ -130,22 +130,21 @@ def test_research_takes_all_steps_in_memory(tmp_path: Path) -> None:
 
     engine.check(domain)
     engine.reserve()
-    kept: list[Drawn] = []
+    kept: list[MadeRelease] = []
     with engine.funding.exclusive():
         errors = engine.draw(public, kept.append, tmp_path / "table.parquet")
-    (drawn,) = kept
-    run, sample = drawn.run, drawn.sample
-    verdict = judged(spec, run, sample.codes, public, errors, restricted=True)
-    page = engine.report(run, sample.codes, public, verdict=verdict, error=errors, restricted=True)
+    made, run = replace(kept[0], error=errors), kept[0].run
+    page = engine.report(made, made.verdict(restricted=True), restricted=True)
 
-    assert not drawn.repeated
-    assert len(sample.table) == 200
+    assert not made.repeated
+    assert len(made.table) == 200
     assert errors.run == run.digest
     assert errors.synthetic is not None
     assert run.digest in page
-    checks = checks_of(run, sample.table, public)
+    checks = made.checks
     assert all(one.passed for one in checks.results)
-    assert checks_of(run, sample.table.copy(), public) is checks
+    assert isinstance(made.table, pd.DataFrame)
+    assert replace(made, table=made.table.copy()).checks is checks
 
 
 def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:

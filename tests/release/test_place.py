@@ -15,13 +15,7 @@ from jam_dagster.privacy import DirectoryStore, Ledger
 from jam_dagster.release.engine import Engine
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.funding import LedgerFunding
-from jam_dagster.release.place import (
-    FilePlace,
-    FolderPlace,
-    LocalShelf,
-    Secrets,
-    archive_name,
-)
+from jam_dagster.release.place import FilePlace, FolderPlace, archive_name
 from jam_dagster.release.public_side import public_codes, public_records
 from jam_dagster.release.run import RUN_FILE, ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables import FrameSource, SqlSource
@@ -34,17 +28,14 @@ def engine(home: Path, ledger: Ledger, **changes: Any) -> Engine:
     """Return the engine of a release whose runs lie in one folder, as an asset's do."""
     spec = specification(**{"noise": "exact", "epsilon": 0.3, **changes})
     key = spec.key(DOMAIN)
-    closed = LocalShelf(home / "closed", private=True)
-    secrets = Secrets(closed, closed.root, lambda make: bytes(32), closed, closed.root)
-    archive = home / "archive" / archive_name(key)
     place = FilePlace(
-        LocalShelf(archive),
-        archive,
+        home / "archive" / archive_name(key),
         key,
         run=home / "asset.run",
         spec=spec,
         domain=DOMAIN,
-        secrets=secrets,
+        private=home / "closed",
+        restricted=home / "closed",
     )
     protection = spec.privacy.protection
     funding = LedgerFunding(ledger, key, spec.shares, protection, place, "run 1")

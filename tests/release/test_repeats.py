@@ -16,7 +16,8 @@ from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import EVALUATION
-from jam_dagster.release.engine import Drawn, Engine, Progress
+from jam_dagster.release.documents import MadeRelease
+from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.run import RUN_FILE, ReleaseErrors, write_run
 from jam_dagster.tables import FrameSource, source_from_config
 from tests.budgets import PUBLIC_N
@@ -35,9 +36,9 @@ def engine(home: Path, ledger: Ledger, **options: Any) -> Engine:
     return replace(made, funding=bound)
 
 
-def draw(release: Engine, home: Path) -> tuple[Drawn, ReleaseErrors]:
+def draw(release: Engine, home: Path) -> tuple[MadeRelease, ReleaseErrors]:
     release.reserve()
-    kept: list[Drawn] = []
+    kept: list[MadeRelease] = []
     public = public_of(release.spec)
     with release.funding.exclusive():
         errors = release.draw(public, kept.append, home / "table.parquet")
@@ -75,11 +76,11 @@ def test_a_repeat_opens_nothing_and_makes_the_same(
     again.reserve()
     for name in ("read", "counted", "count_records", "contents"):
         monkeypatch.setattr(FrameSource, name, never)
-    kept: list[Drawn] = []
+    kept: list[MadeRelease] = []
     repeated = again.draw(public, kept.append, tmp_path / "table.parquet")
 
     assert kept[0].repeated
-    pd.testing.assert_frame_equal(kept[0].sample.table, first.sample.table)
+    pd.testing.assert_frame_equal(kept[0].table, first.table)
     assert repeated == errors
     assert (ledger.events(), attempts(ledger)) == (events, before)
     assert before == (1, 0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -72,6 +75,36 @@ class Page(HTMLParser):
 
     def all(self, tag: str) -> Iterator[dict[str, str | None]]:
         return (attributes for name, attributes in self.tags if name == tag)
+
+
+def assert_alone(html: str) -> None:
+    """Raise unless a page needs nothing but itself, and its policy lets one script run."""
+    page = Page(html)
+    names = {name for name, _ in page.tags}
+    assert names.isdisjoint({"link", "img", "iframe", "object", "base", "form"})
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("href", "src", "xlink:href", "action", "srcset"):
+                assert (value or "").startswith("#")
+    (script,) = [text for kind, text in page.scripts if kind is None]
+    assert all(json.loads(text) for kind, text in page.scripts if kind == "application/json")
+    own = html.replace(script, "")
+    assert not re.search(r"@import|url\(", own)
+    addresses = set(re.findall(r"https?://[^\"' )]+", own))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    policy = str(next(a for a in page.all("meta") if a.get("http-equiv"))["content"])
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        f"script-src 'sha256-{digest}'",
+    ]
+    ids = [str(attributes["id"]) for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {str(a["href"])[1:] for a in page.all("a")} == set(ids)
 
 
 def render(release: SmallRelease, **options: Any) -> str:

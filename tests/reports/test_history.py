@@ -42,7 +42,7 @@ def test_shares_are_of_the_mechanism_s_budget() -> None:
     one = release("2026-02", "private", "public", "private")
     # 1 / 10^2 for each measurement, a thousandth for each selection, of a twentieth.
     assert one.measured == pytest.approx(2 * 0.01 / 0.05)
-    assert one.selecting == pytest.approx(3 * 0.001 / 0.05)
+    assert one.uses["selecting"] == pytest.approx(3 * 0.001 / 0.05)
     assert one.private_marginals == ("citizen",)
     assert release("2026-03").measured == 0.0
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from upath import UPath
 
 from jam_dagster.errors import JamError
-from jam_dagster.pipeline.storage.formats import TableFormat
+from jam_dagster.pipeline.storage.formats import TABLE
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import (
     CategoricalAttribute,
@@ -101,8 +101,8 @@ def test_a_null_among_large_integers(tmp_path, large):
             connection.exec_driver_sql("insert into t values (?)", (value,))
     for table in (read_parquet(path, gap), SqlSource(url, "select a from t").read(private=True)):
         stored = UPath(tmp_path) / "stored.parquet"
-        TableFormat().write(table, stored)
-        for one in (table, TableFormat().read(stored)):
+        TABLE.write(table, stored)
+        for one in (table, TABLE.read(stored)):
             assert changed(before, encode(one, domain)) == 1
     pd.DataFrame({"a": pd.array(gap, dtype="Int64"), "b": 1}).set_index("a").to_parquet(path)
     assert changed(before, encode(ParquetSource(str(path)).read(private=True), domain)) == 1
@@ -236,8 +236,8 @@ def test_any_record_of_a_parquet_file(tmp_path_factory, kind, value, data):
     stored = UPath(tmp_path_factory.getbasetemp()) / "stored.parquet"
 
     def read_again(rows):
-        TableFormat().write(read_parquet(path, rows, kind), stored)
-        return TableFormat().read(stored)
+        TABLE.write(read_parquet(path, rows, kind), stored)
+        return TABLE.read(stored)
 
     place, new = data.draw(st.integers(0, 11)), data.draw(value)
     assert_one_changes(lambda rows: read_parquet(path, rows, kind), records, place, new)
@@ -290,7 +290,7 @@ def read_stored(folder, context):
 
     def read(cells):
         store.dump_to_path(context, frame(cells), UPath(folder) / "people")
-        return TableFormat().read(UPath(folder) / "people.parquet")
+        return TABLE.read(UPath(folder) / "people.parquet")
 
     return read
 

@@ -1,7 +1,7 @@
 """The reports on a release, and what Dagster's UI shows of its error."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
@@ -10,24 +10,20 @@ from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError, SourceError
 from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.metadata import pictures
 from jam_dagster.pipeline.assets.previous_release import drawn_on, run_of
 from jam_dagster.pipeline.assets.step import ReleaseStep, ledger_funding
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.storage.identity import check_tables
+from jam_dagster.pipeline.storage.identity import made_release
 from jam_dagster.privacy import ReleaseKey
-from jam_dagster.release.documents import checks_of, counts_of, judged
+from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.plot_style import png
-from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RESTRICTED = "restricted: exact statistics of private data"
 
@@ -65,19 +61,10 @@ def error_metadata(
     return {"verdict": one_line(" ".join(verdict.sentences))} | metadata
 
 
-def verdict_on(
-    graph: ReleaseGraph,
-    run: ReleaseRun,
-    counts: MarginalSource,
-    table: TableFile,
-    public: MarginalSource | None,
-    errors: WorkloadErrors,
-    children: "pd.DataFrame | None" = None,
-) -> Verdict:
+def verdict_on(graph: ReleaseGraph, made: MadeRelease) -> Verdict:
     """Return the verdict by errors that may be exact, and by checks where these may be shown."""
-    shown = graph.tells_data("synthetic_records")
-    checks = checks_of(run, table, public, children).results if shown else ()
-    return judged(graph.spec, run, counts, public, errors, checks=checks, restricted=True)
+    checks = made.checks.results if graph.tells_data("synthetic_records") else ()
+    return made.verdict(checks, restricted=True)
 
 
 def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
@@ -99,58 +86,31 @@ def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
         synthetic_records: TableFile,
         **inputs: Any,
     ) -> str:
-        return _page(
-            graph,
-            context,
-            mechanism_run,
-            synthetic_records,
-            inputs.get(CHILDREN),
-            inputs.get(PUBLIC_CODES),
-            error=inputs.get("workload_error"),
-            restricted=restricted,
-        )
+        step = ReleaseStep(graph, context)
+        made = made_release(graph, step.partition, mechanism_run, synthetic_records, inputs)
+        return _page(step, made, restricted=restricted)
 
     return report
 
 
-def _page(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
-    run: ReleaseRun,
-    synthetic: TableFile,
-    children: "pd.DataFrame | None",
-    public: MarginalSource | None,
-    *,
-    error: WorkloadErrors | None,
-    restricted: bool,
-) -> str:
-    step = ReleaseStep(graph, context)
-    check_tables(
-        *(graph, run, step.partition),
-        synthetic=synthetic,
-        children=children,
-        public=public,
-        error=error,
-    )
+def _page(step: ReleaseStep, made: MadeRelease, *, restricted: bool) -> str:
+    graph, run = step.graph, made.run
     domain = run.model.domain
     engine = step.engine(domain)
     public_source, public_released = drawn_on(step, domain)
     # Not as Dagster's events have them: who may launch runs can report those.
-    checks = checks_of(run, synthetic, public, children).results
-    # Without a public table, the error is compared with a uniform one's.
-    counts = counts_of(graph.spec, run, synthetic, children, evaluated=public is None)
-    verdict = judged(graph.spec, run, counts, public, error, checks=checks, restricted=restricted)
+    checks = made.checks.results
+    # Verdict and page are of the same counts.
+    made = replace(made, codes=made.counts)
+    verdict = made.verdict(checks, restricted=restricted)
     page = engine.report(
-        run,
-        counts,
-        public,
-        verdict=verdict,
+        made,
+        verdict,
         checks=checks,
-        error=error,
         restricted=restricted,
         public_source=public_source,
         public_released=public_released,
-        history=history_of(step, engine, run, error),
+        history=history_of(step, engine, run, made.error),
     )
     metadata: dict[str, Any] = {}
     if graph.tells_data("release_report"):
@@ -163,7 +123,7 @@ def _page(
         metadata = {"verdict": one_line(" ".join(verdict.sentences))} | metadata
     else:
         metadata |= graph.withheld_note()
-    context.add_output_metadata(metadata)
+    step.context.add_output_metadata(metadata)
     return page
 
 

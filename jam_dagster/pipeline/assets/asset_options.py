@@ -102,7 +102,7 @@ def private_step(
 def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:
     asset = described(name)
     label = graph.label(name)
-    tags = {**graph.tags, LABEL_TAG: label.value}
+    tags = {**graph.options.tags, LABEL_TAG: label.value}
     if graph.charges(name):
         tags[CHARGES_TAG] = CHARGES_LEDGER
     if name in _RESERVING and graph.spec.privacy.noise == "exact":
@@ -110,8 +110,8 @@ def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:
     options: dict[str, Any] = {
         "key": graph.key(name),
         "description": describe_asset(name, graph.spec),
-        "group_name": graph.group or graph.spec.release,
-        "owners": list(graph.owners),
+        "group_name": graph.options.group or graph.spec.release,
+        "owners": list(graph.options.owners),
         "tags": tags,
         # The label is a kind, so that it is seen on the asset's card in the graph.
         "kinds": {label.value, *asset.kinds},
@@ -223,9 +223,9 @@ def previous_asset(graph: ReleaseGraph) -> dg.AssetSpec:
     return dg.AssetSpec(
         graph.key(PREVIOUS),
         description="The partition before.",
-        group_name=graph.group or graph.spec.release,
-        owners=list(graph.owners),
-        tags={**graph.tags, LABEL_TAG: label.value},
+        group_name=graph.options.group or graph.spec.release,
+        owners=list(graph.options.owners),
+        tags={**graph.options.tags, LABEL_TAG: label.value},
         kinds={label.value},
         metadata={
             "about": "The synthetic table of each partition is the public table of the next one."

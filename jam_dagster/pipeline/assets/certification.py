@@ -1,16 +1,16 @@
 """The asset that says what a release promises and what it cost, and the check of what it says."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from jam_dagster.certificates import Certificate, released_files
+from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.common.yaml_text import write_yaml
-from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import ancestors
 from jam_dagster.pipeline.assets.step import ReleaseStep, ledger_funding
@@ -18,23 +18,19 @@ from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.storage.formats import (
-    CertificateFormat,
-    ErrorFormat,
-    PageFormat,
-    RunFormat,
-    TableFormat,
+    CERTIFICATE,
+    ERRORS,
+    PAGE,
+    RUN,
+    TABLE,
 )
-from jam_dagster.pipeline.storage.identity import check_report, check_tables
+from jam_dagster.pipeline.storage.identity import check_report, made_release
 from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.privacy.accounting import describe_rho
-from jam_dagster.release.documents import checks_of, counts_of, judged
+from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine
 from jam_dagster.release.run import ReleaseRun
-from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NAME = "release_certificate"
 
@@ -61,58 +57,47 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         **inputs: Any,
     ) -> Certificate:
         step = ReleaseStep(graph, context)
-        error: WorkloadErrors | None = inputs.get("workload_error")
-        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
-        children: pd.DataFrame | None = inputs.get(CHILDREN)
-        check_tables(
-            graph,
-            mechanism_run,
-            step.partition,
-            synthetic=synthetic_records,
-            children=children,
-            public=public,
-            error=error,
-        )
+        made = made_release(graph, step.partition, mechanism_run, synthetic_records, inputs)
         store = step.store(NAME)
-        folder = step.beside(NAME, CertificateFormat.suffix)
-        run = step.beside(MECHANISM_RUN, RunFormat.suffix)
-        report = step.beside("release_report", PageFormat.suffix)
+        folder = step.beside(NAME, CERTIFICATE.suffix)
+        run = step.beside(MECHANISM_RUN, RUN.suffix)
+        report = step.beside("release_report", PAGE.suffix)
         check_report(graph, mechanism_run, report)
         domain = mechanism_run.model.domain
         in_chunks = mechanism_run.transcript.chunk_rows is not None
-        table = TableFormat.suffix if in_chunks else ".csv"
+        table = TABLE.suffix if in_chunks else ".csv"
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
         store.write(kept, write_yaml(domain.to_dict()).encode())
         files = released_files(
             table=step.beside("synthetic_records", table),
-            children=None if children is None else step.beside(CHILDREN, ".csv"),
+            children=None if made.children is None else step.beside(CHILDREN, ".csv"),
             domain=kept,
             transcript=run / "transcript",
             model=run / "model",
             report=report if report.exists() else None,
-            errors=None if error is None else step.beside("workload_error", ErrorFormat.suffix),
+            errors=None if made.error is None else step.beside("workload_error", ERRORS.suffix),
         )
         engine = step.engine(domain)
-        made = {
+        hashes = {
             role: step.store(name).kept_hash(graph.key(name), step.partition, suffix)
             for role, name, suffix in (
                 ("table", "synthetic_records", table),
                 ("children", CHILDREN, ".csv"),
-                ("report", "release_report", PageFormat.suffix),
-                ("errors", "workload_error", ErrorFormat.suffix),
+                ("report", "release_report", PAGE.suffix),
+                ("errors", "workload_error", ERRORS.suffix),
             )
             if role in files
         }
         certificate = engine.certify(
-            *(mechanism_run, folder, files, error),
+            *(mechanism_run, folder, files, made.error),
             # The model is fitted again before it is certified.
-            public if graph.learns_from_public else None,
-            made={role: kept for role, kept in made.items() if kept is not None},
+            made.public if graph.learns_from_public else None,
+            made={role: kept for role, kept in hashes.items() if kept is not None},
             drawn_on=tuple(_drawn_on(step, mechanism_run.release.key, engine.funding.ledger)),
         )
         metadata: dict[str, Any] = {
-            "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
+            "page": dg.MetadataValue.path(store.shown(folder / PAGE_NAME)),
             "releasable": certificate.releasable,
         }
         if graph.tells_data(NAME):
@@ -123,12 +108,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         else:
             metadata |= graph.withheld_note()
         context.add_output_metadata(tidy(metadata))
-        context.log.info(
-            run_summary(
-                *(step, engine, mechanism_run, synthetic_records, children),
-                *(certificate, error, public),
-            )
-        )
+        context.log.info(run_summary(step, engine, made, certificate))
         return certificate
 
     return [release_certificate]
@@ -168,42 +148,33 @@ _WIDTH = 18
 
 
 def run_summary(
-    step: ReleaseStep,
-    engine: Engine,
-    run: ReleaseRun,
-    table: TableFile,
-    children: "pd.DataFrame | None",
-    certificate: Certificate,
-    error: WorkloadErrors | None,
-    public: MarginalSource | None,
+    step: ReleaseStep, engine: Engine, made: MadeRelease, certificate: Certificate
 ) -> str:
     """Return the end of a run in a few lines, for the log.
 
-    `error` is what was paid for. Exact errors are not shown: a launcher's output may be kept
-    anywhere.
+    The errors are those that were paid for. Exact errors are not shown: a launcher's output may be
+    kept anywhere.
     """
-    graph, key = step.graph, run.release.key
+    graph, key = step.graph, made.run.release.key
     of = f"release {key.release}" + (f", partition {key.partition}" if key.partition else "")
     may = "may leave" if certificate.releasable else "may not leave"
     lines = {}
     if graph.tells_data("release_certificate"):
-        counts = counts_of(graph.spec, run, table, children, evaluated=public is None)
-        checks = checks_of(run, table, public, children).results
-        verdict = judged(graph.spec, run, counts, public, error, checks=checks)
+        verdict = made.verdict(made.checks.results)
         lines["Verdict"] = one_line(" ".join((verdict.headline, *verdict.notes[:1])))
-    csv = run.transcript.chunk_rows is None
+    csv = made.run.transcript.chunk_rows is None
     paths = {
-        "Synthetic table": ("synthetic_records", ".csv" if csv else TableFormat.suffix),
+        "Synthetic table": ("synthetic_records", ".csv" if csv else TABLE.suffix),
         "Its children": (CHILDREN, ".csv"),
-        "Report": ("release_report", PageFormat.suffix),
-        "Restricted report": ("release_report_restricted", PageFormat.suffix),
+        "Report": ("release_report", PAGE.suffix),
+        "Restricted report": ("release_report_restricted", PAGE.suffix),
     }
     for name, (asset, suffix) in paths.items():
         # A run may be of the certificate alone.
         if asset in graph.names and (path := step.beside(asset, suffix)).exists():
             lines[name] = step.store(asset).shown(path)
-    folder = step.beside("release_certificate", CertificateFormat.suffix)
-    page = folder / CertificateFormat.page
+    folder = step.beside("release_certificate", CERTIFICATE.suffix)
+    page = folder / PAGE_NAME
     lines["Certificate"] = step.store("release_certificate").shown(page)
     lines["Privacy spent"] = _spent(step, engine, certificate)
     told = "\n".join(f"{name:<{_WIDTH}}{line}" for name, line in lines.items())

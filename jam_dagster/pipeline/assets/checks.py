@@ -23,46 +23,39 @@ from jam_dagster.evaluation.expectations.kinds import (
     RULES,
 )
 from jam_dagster.evaluation.sentences import TABLES, said
-from jam_dagster.keys import Misfit
 from jam_dagster.pipeline.assets.assessment import verdict_on
-from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
-from jam_dagster.pipeline.storage.identity import check_tables
-from jam_dagster.release.documents import checks_of, counts_of, fits_of
+from jam_dagster.pipeline.storage.identity import check_made, made_release
+from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.run import ReleaseRun
-from jam_dagster.tables import MarginalSource
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
-    import pandas as pd
     from upath import UPath
 
     from jam_dagster.evaluation.expectations.validation import TableChecks
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 
 
-def release_checks(
-    graph: ReleaseGraph, *, each: bool = False, misfit: Misfit = "warn"
-) -> list[dg.AssetChecksDefinition]:
+def release_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
     """Build the asset checks of a release, one for each expectation if so asked."""
     tables = ("synthetic_records", *graph.children)
-    checks = [_expectations(graph, each=each, misfit=misfit)]
+    checks = [_expectations(graph)]
     checks += [_releasable(graph, name) for name in tables]
     if "workload_error" in graph.names:
         checks.append(_verdict(graph))
     return checks
 
 
-def _checks_of(
-    graph: ReleaseGraph, name: str, *, each: bool, misfit: Misfit
-) -> Sequence[CheckGroup]:
+def _checks_of(graph: ReleaseGraph, name: str) -> Sequence[CheckGroup]:
     """Return the checks of a synthetic table that stand for expectations."""
-    domain, blocks = graph.spec.domain, misfit == "error"
+    domain, blocks = graph.spec.domain, graph.options.misfit == "error"
     # A domain that is not known before the run, or must not be shown, has no expectations to name.
     known = None if domain.restricted else domain.declared
-    if not each or known is None:
+    if graph.options.checks == "grouped" or known is None:
         own = None if known is None else known.roots
         if known is not None and known.children is not None and name == CHILDREN:
             own = known.children.domain
@@ -85,10 +78,10 @@ def _of_fit(one: ExpectationSpec) -> bool:
     return EXPECTATION_KINDS[one.kind].group == DOMAIN_FITS
 
 
-def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.AssetChecksDefinition:
+def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     spec = graph.spec
     tables = ("synthetic_records", *graph.children)
-    checks = {name: _checks_of(graph, name, each=each, misfit=misfit) for name in tables}
+    checks = {name: _checks_of(graph, name) for name in tables}
     store_key = graph.store("synthetic_records")
 
     @dg.multi_asset_check(
@@ -121,23 +114,15 @@ def _expectations(graph: ReleaseGraph, *, each: bool, misfit: Misfit) -> dg.Asse
         mechanism_run: ReleaseRun,
         **inputs: Any,
     ) -> Iterator[dg.AssetCheckResult]:
-        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
-        children: pd.DataFrame | None = inputs.get(CHILDREN)
         store: ReleaseStore = getattr(context.resources, store_key)
         domain = mechanism_run.model.domain
         partition = graph.partition_of(context)
-        check_tables(
-            *(graph, mechanism_run, partition),
-            synthetic=synthetic_records,
-            children=children,
-            public=public,
-        )
-        validated = checks_of(mechanism_run, synthetic_records, public, children)
-        if misfit == "error":
+        made = made_release(graph, partition, mechanism_run, synthetic_records, inputs)
+        validated, fits = made.checks, made.fits
+        if graph.options.misfit == "error":
             validated = validated.with_blocking_misfits()
         path = _stored(graph, store, partition, mechanism_run, validated)
         found = {one.name: one for one in validated.results}
-        fits = fits_of(mechanism_run, public)
         if (sentence := misfit_sentence(fits)) and graph.tells_data("synthetic_records"):
             context.log.warning(one_line(f"{sentence} {remedy_sentence(fits)}"))
         selected = context.selected_asset_check_keys
@@ -274,11 +259,9 @@ def _releasable(graph: ReleaseGraph, name: str) -> dg.AssetChecksDefinition:
         table: TableFile,
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
-        partition = graph.partition_of(context)
-        if name == CHILDREN:
-            check_tables(graph, mechanism_run, partition, children=table)
-        else:
-            check_tables(graph, mechanism_run, partition, synthetic=table)
+        made = MadeRelease(graph.spec, mechanism_run, table)
+        own = graph.key(name).path[-1] if name == CHILDREN else name
+        check_made(graph, made, graph.partition_of(context), table=own)
         reasons = _reasons(graph, mechanism_run)
         return dg.AssetCheckResult(
             passed=not reasons,
@@ -327,23 +310,10 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         synthetic_records: TableFile,
         **inputs: Any,
     ) -> Iterator[dg.AssetCheckResult]:
-        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
-        children: pd.DataFrame | None = inputs.get(CHILDREN)
-        check_tables(
-            graph,
-            mechanism_run,
-            graph.partition_of(context),
-            synthetic=synthetic_records,
-            children=children,
-            public=public,
-            error=workload_error,
-        )
-        counts = counts_of(
-            graph.spec, mechanism_run, synthetic_records, children, evaluated=other != "public"
-        )
-        verdict = verdict_on(
-            graph, mechanism_run, counts, synthetic_records, public, workload_error, children
-        )
+        given = {**inputs, "workload_error": workload_error}
+        partition = graph.partition_of(context)
+        made = made_release(graph, partition, mechanism_run, synthetic_records, given)
+        verdict = verdict_on(graph, made)
         told = not workload_error.restricted and graph.tells_data("workload_error")
         if told:
             # A launch by the command line shows no page.

@@ -25,7 +25,7 @@ from jam_dagster.pipeline.assets.descriptions import (
 )
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS
-from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat
+from jam_dagster.pipeline.storage.formats import CERTIFICATE, RUN
 from jam_dagster.pipeline.storage.store_place import StorePlace
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import EncodedTable, encode
@@ -143,9 +143,7 @@ def _check_reliance(
         specification=archive.specification,
         # The digest is of the table as it was read, not as it is by now.
         content=run.content,
-        certificate=store.beside(
-            graph.key("release_certificate"), before, CertificateFormat.suffix
-        ),
+        certificate=store.beside(graph.key("release_certificate"), before, CERTIFICATE.suffix),
     )
     fault = next(chain(faults, _ancestor_faults(step, run.release.key, ledger)), None)
     if fault is not None:
@@ -172,7 +170,7 @@ def ancestors(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iterator[Re
     graph, found = step.graph, key
     while (before := graph.before(found.partition)) is not None:
         folder = step.store(MECHANISM_RUN).beside(
-            graph.key(MECHANISM_RUN), found.partition, RunFormat.suffix
+            graph.key(MECHANISM_RUN), found.partition, RUN.suffix
         )
         # Before the release had this setting, partitions were drawn on the given table.
         earlier = ancestor(ledger, found, before)
@@ -265,7 +263,7 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
                 f" not leave, nor may what is drawn on it: materialize {before} as it is configured"
                 f" now first. Nothing was charged."
             )
-    return run, table, store.beside(asset, before, RunFormat.suffix)
+    return run, table, store.beside(asset, before, RUN.suffix)
 
 
 def run_of(step: ReleaseStep, asset: dg.AssetKey, partition: str) -> ReleaseRun | None:

@@ -1,5 +1,6 @@
 """The one step that opens the private table, and the assets that it makes."""
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -8,6 +9,7 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.certificates import table_csv
+from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import released_marginal
 from jam_dagster.mechanisms import Round
@@ -32,11 +34,12 @@ from jam_dagster.pipeline.assets.previous_release import check_public_codes, rep
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import alert_of_refusal, refusal_ends_run
 from jam_dagster.pipeline.graph import ReleaseGraph, Results
-from jam_dagster.pipeline.storage.identity import check_domains, mark
+from jam_dagster.pipeline.storage.identity import check_domains
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.engine import Drawn, Engine, Sample
+from jam_dagster.release.documents import MadeRelease
+from jam_dagster.release.engine import Engine
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.reports.history import PartitionRelease
@@ -66,7 +69,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 domain, reads=source, on_round=lambda done: _log_round(step, done, rounds)
             )
             _reserve(step, engine, public, inputs.get(PUBLIC_RECORDS))
-        kept: list[Drawn] = []
+        kept: list[MadeRelease] = []
         # The folder holds a table in chunks until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
             errors: ReleaseErrors | None = None
@@ -86,9 +89,9 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 step.context.log.warning(engine.funding.after_interrupt(again))
                 raise
             # The private table is closed. The paid results stay, even if the evaluation failed.
-            (drawn,) = kept
+            (made,) = kept
             yield from _private_tables(step, engine, source, domain)
-            yield from _outcomes(step, drawn, public)
+            yield from _outcomes(step, made)
             if failed is not None:
                 with refusal_ends_run(context):
                     raise failed
@@ -98,8 +101,8 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 children = None
                 for name in graph.children:
                     children = step.load(name, step.partition, pd.DataFrame)
-                counts = drawn.sample.codes
-                verdict = verdict_on(graph, drawn.run, counts, table, public, errors, children)
+                stored = replace(made, table=table, children=children, error=errors)
+                verdict = verdict_on(graph, stored)
                 yield dg.MaterializeResult(
                     asset_key=graph.key("workload_error"),
                     value=errors,
@@ -177,20 +180,20 @@ def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: D
         yield dg.MaterializeResult(asset_key=graph.key(name), metadata=metadata)
 
 
-def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) -> Results:
+def _outcomes(step: ReleaseStep, made: MadeRelease) -> Results:
     """Keep the run and the synthetic tables."""
-    graph, run, sample = step.graph, drawn.run, drawn.sample
+    graph, run = step.graph, made.run
     for warning in run_warnings(graph, run):
         step.context.log.warning(warning)
     yield dg.MaterializeResult(
         asset_key=graph.key(MECHANISM_RUN),
         value=run,
-        metadata=tidy({**run_metadata(graph, run), "made_again": drawn.repeated}),
+        metadata=tidy({**run_metadata(graph, run), "made_again": made.repeated}),
     )
     domain = run.model.domain
-    tables = [("synthetic_records", sample.table, domain.roots)]
-    if sample.children is not None and domain.children is not None:
-        tables.append((CHILDREN, sample.children, domain.children.domain))
+    tables = [("synthetic_records", made.table, domain.roots)]
+    if made.children is not None and domain.children is not None:
+        tables.append((CHILDREN, made.children, domain.children.domain))
     for name, table, own in tables:
         store, csv = step.store(name), step.beside(name, ".csv")
         shown: dict[str, Any] = {}
@@ -198,7 +201,8 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
             # The file is of a table with fewer rows that was stored here before.
             csv.unlink(missing_ok=True)
         else:
-            mark(run, table)
+            # Its Parquet file keeps which run made it.
+            table.attrs[RUN_ATTRIBUTE] = run.digest
             store.write(csv, table_csv(table, own, graph.spec.dialect))
             shown["csv"] = dg.MetadataValue.path(store.shown(csv))
         yield dg.MaterializeResult(
@@ -207,7 +211,7 @@ def _outcomes(step: ReleaseStep, drawn: Drawn, public: MarginalSource | None) ->
             metadata={
                 **shown,
                 **sampled_metadata(graph, name, run, table),
-                **(sample_metadata(graph, run, sample, public) if own is domain.roots else {}),
+                **(sample_metadata(graph, made) if own is domain.roots else {}),
             },
         )
     if graph.spec.previous is not None:
@@ -321,17 +325,15 @@ def sampled_metadata(
     return metadata | {"preview": preview(first_rows(table))}
 
 
-def sample_metadata(
-    graph: ReleaseGraph, run: ReleaseRun, sample: Sample, public: MarginalSource | None
-) -> dict[str, Any]:
+def sample_metadata(graph: ReleaseGraph, made: MadeRelease) -> dict[str, Any]:
     """Return what the UI shows of a sample, with the synthetic table; of two, with the roots."""
     if not graph.tells_data("synthetic_records"):
         return {}
     metadata: dict[str, Any] = dict(
-        sampling_error_metadata(sampling_distance(run.model, sample.codes))
+        sampling_error_metadata(sampling_distance(made.run.model, made.counts))
     )
-    pictured = "distributions" if public is None else "compared_with_public"
-    metadata[pictured] = _comparisons(run, sample.codes, public)
+    pictured = "distributions" if made.public is None else "compared_with_public"
+    metadata[pictured] = _comparisons(made.run, made.counts, made.public)
     return metadata
 
 

@@ -18,7 +18,7 @@ from jam_dagster.pipeline.graph import (
     ReleaseGraph,
 )
 from jam_dagster.pipeline.launch import check_launch
-from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.pipeline.storage.formats import RUN
 from jam_dagster.pipeline.storage.store_place import StorePlace, research_place
 from jam_dagster.pipeline.storage.store_resource import check_stores
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
@@ -81,7 +81,7 @@ class ReleaseStep:
         return StorePlace(
             self.archive,
             self.graph.spec.key(domain, self.partition),
-            self.beside(MECHANISM_RUN, RunFormat.suffix),
+            self.beside(MECHANISM_RUN, RUN.suffix),
             None if spec is None else self._resource(PRIVATE_STORE),
             run_store=self.store(MECHANISM_RUN),
             spec=spec,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from abc import ABC, abstractmethod
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from jam_dagster.certificates import Certificate, render_certificate
 from jam_dagster.certificates.certificate import FILE_NAME
@@ -31,23 +33,26 @@ from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
-    import pandas as pd
     from upath import UPath
 
 _DOMAIN_KEY = b"jam_dagster.domain"
 _CLIPPED_KEY = b"jam_dagster.clipped"
 
 
-class Format(ABC):
+@dataclass(frozen=True)
+class Format:
     """How assets of one type are written and read.
 
-    `kind` is the type of their values. `suffix` follows the asset's path. `marker` is, for a format
-    that is a folder, the file in it that is written last.
+    `kind` is the type of their values. `suffix` follows the asset's path. `write` replaces what is
+    at a path, and `read` reads it. `marker` is, for a format that is a folder, the file in it that
+    is written last.
     """
 
     name: str
-    kind: type
+    kind: type | tuple[type, ...]
     suffix: str
+    write: Callable[[Any, UPath], None]
+    read: Callable[[UPath], Any]
     marker: str = ""
 
     def path(self, base: UPath) -> UPath:
@@ -58,226 +63,156 @@ class Format(ABC):
         """Whether `value` is of this format's type."""
         return isinstance(value, self.kind)
 
-    @abstractmethod
-    def write(self, value: Any, path: UPath) -> None:
-        """Write `value` to `path`, replacing what is there."""
 
-    @abstractmethod
-    def read(self, path: UPath) -> object:
-        """Read what `write` wrote."""
+def _write_codes(value: EncodedTable, path: UPath) -> None:
+    import pyarrow as pa
 
-    def without_types(self, value: Any) -> Any:
-        """Return a private value such that none of its records decides how others are stored."""
-        return value
+    table = pa.Table.from_pandas(value.to_frame(), preserve_index=False)
+    facts = {_DOMAIN_KEY: value.domain.to_dict(), _CLIPPED_KEY: value.clipped}
+    texts = {key: json.dumps(fact).encode() for key, fact in facts.items()}
+    _write_parquet(table.replace_schema_metadata({**table.schema.metadata, **texts}), path)
 
 
-class CodesFormat(Format):
-    """An encoded table: Parquet, with its domain in the schema."""
+def _read_codes(path: UPath) -> EncodedTable:
+    import pyarrow.parquet as pq
 
-    name = "encoded tables"
-    kind = EncodedTable
-    suffix = ".codes.parquet"
-
-    def write(self, value: EncodedTable, path: UPath) -> None:
-        """Write codes and domain."""
-        import pyarrow as pa
-
-        frame = value.to_frame()
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        facts = {_DOMAIN_KEY: value.domain.to_dict(), _CLIPPED_KEY: value.clipped}
-        texts = {key: json.dumps(fact).encode() for key, fact in facts.items()}
-        table = table.replace_schema_metadata({**table.schema.metadata, **texts})
-        _write_parquet(table, path)
-
-    def read(self, path: UPath) -> EncodedTable:
-        """Read codes and domain."""
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(io.BytesIO(path.read_bytes()))
-        facts = table.schema.metadata
-        domain = Domain.from_dict(parse_json(facts[_DOMAIN_KEY].decode()))
-        # Tables of earlier versions do not say it.
-        clipped = parse_json(facts.get(_CLIPPED_KEY, b"{}").decode())
-        return replace(EncodedTable.from_frame(domain, table.to_pandas()), clipped=clipped)
+    table = pq.read_table(io.BytesIO(path.read_bytes()))
+    facts = table.schema.metadata
+    domain = Domain.from_dict(parse_json(facts[_DOMAIN_KEY].decode()))
+    # Tables of earlier versions do not say it.
+    clipped = parse_json(facts.get(_CLIPPED_KEY, b"{}").decode())
+    return replace(EncodedTable.from_frame(domain, table.to_pandas()), clipped=clipped)
 
 
-class PublicTablesFormat(Format):
-    """Several encoded public tables: a folder with one file each, and the whole domain."""
+CODES = Format("encoded tables", EncodedTable, ".codes.parquet", _write_codes, _read_codes)
+"""An encoded table: Parquet, with its domain in the schema."""
 
-    name = "public tables"
-    kind = PublicTables
-    suffix = ".tables"
-    marker = "tables.json"
-
-    def write(self, value: PublicTables, path: UPath) -> None:
-        """Write the tables, then their names in order."""
-        marker = path / self.marker
-        if marker.exists():
-            marker.unlink()
-        path.mkdir(parents=True, exist_ok=True)
-        codes = CodesFormat()
-        for name, table in encoded_tables(value).items():
-            codes.write(table, codes.path(path / name))
-        content = {"domain": value.domain.to_dict(), "tables": list(value.tables)}
-        write_whole(marker, json.dumps(content, indent=1).encode())
-
-    def read(self, path: UPath) -> PublicTables:
-        """Read the tables."""
-        content = parse_json((path / self.marker).read_text())
-        codes = CodesFormat()
-        tables = {name: codes.read(codes.path(path / name)) for name in content["tables"]}
-        return PublicTables(Domain.from_dict(content["domain"]), tables)
+_TABLES = "tables.json"
 
 
-class TableFormat(Format):
-    """A table of values: Parquet."""
-
-    name = "pandas data frames"
-    suffix = ".parquet"
-
-    def holds(self, value: object) -> bool:
-        """Whether `value` is a data frame."""
-        import pandas as pd
-
-        return isinstance(value, pd.DataFrame | TableFile)
-
-    def write(self, value: pd.DataFrame | TableFile, path: UPath) -> None:
-        """Write the table, without its index; cells of no common type as texts."""
-        import pyarrow as pa
-
-        if isinstance(value, TableFile):
-            copy_whole(value.path, path)
-            return
-        typed = with_texts(exact_columns(value.copy(deep=False)))
-        table = pa.Table.from_pandas(typed, preserve_index=False)
-        schema = with_dtypes(table.schema, value)
-        _write_parquet(table.replace_schema_metadata(schema.metadata), path)
-
-    def without_types(self, value: pd.DataFrame | TableFile) -> pd.DataFrame | TableFile:
-        """Return each cell of an object column as a text."""
-        return value if isinstance(value, TableFile) else with_texts(value)
-
-    def read(self, path: UPath) -> pd.DataFrame:
-        """Read the table."""
-        import pyarrow.parquet as pq
-
-        return from_arrow(pq.read_table(io.BytesIO(path.read_bytes())))
+def _write_public_tables(value: PublicTables, path: UPath) -> None:
+    marker = path / _TABLES
+    if marker.exists():
+        marker.unlink()
+    path.mkdir(parents=True, exist_ok=True)
+    for name, table in encoded_tables(value).items():
+        CODES.write(table, CODES.path(path / name))
+    content = {"domain": value.domain.to_dict(), "tables": list(value.tables)}
+    write_whole(marker, json.dumps(content, indent=1).encode())
 
 
-class DomainFormat(Format):
-    """A domain: the YAML file that people declare domains with."""
-
-    name = "domains"
-    kind = Domain
-    suffix = ".yaml"
-
-    def write(self, value: Domain, path: UPath) -> None:
-        """Write the domain."""
-        write_whole(path, write_yaml(value.to_dict()).encode())
-
-    def read(self, path: UPath) -> Domain:
-        """Read the domain."""
-        return Domain.from_dict(parse_yaml(path.read_text(encoding="utf-8")))
+def _read_public_tables(path: UPath) -> PublicTables:
+    content = parse_json((path / _TABLES).read_text())
+    tables = {name: CODES.read(CODES.path(path / name)) for name in content["tables"]}
+    return PublicTables(Domain.from_dict(content["domain"]), tables)
 
 
-class RunFormat(Format):
-    """The result of a mechanism: a folder with the model, the transcript and the release."""
-
-    name = "runs of a mechanism"
-    kind = ReleaseRun
-    suffix = ".run"
-    marker = RUN_FILE
-
-    def write(self, value: ReleaseRun, path: UPath) -> None:
-        """Write the run."""
-        write_run(value, path)
-
-    def read(self, path: UPath) -> ReleaseRun:
-        """Read the run."""
-        return read_run(path)
+PUBLIC_TABLES = Format(
+    *("public tables", PublicTables, ".tables", _write_public_tables, _read_public_tables, _TABLES)
+)
+"""Several encoded public tables: a folder with one file each, and the whole domain."""
 
 
-class ErrorFormat(Format):
-    """Workload errors: JSON."""
+def _write_table(value: pd.DataFrame | TableFile, path: UPath) -> None:
+    """Write a table without its index; cells of no common type as texts."""
+    import pyarrow as pa
 
-    name = "workload errors"
-    kind = WorkloadErrors
-    suffix = ".json"
-
-    def write(self, value: WorkloadErrors, path: UPath) -> None:
-        """Write the errors, marginal by marginal where they are known."""
-        content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
-        content["call"] = value.call and value.call.to_dict()
-        content["sample_equivalent"] = value.sample_equivalent
-        content["equivalent_within"] = value.equivalent_within
-        for table in self._TABLES:
-            error: TableErrors | None = getattr(value, table)
-            # The errors were measured for other tables only.
-            if table == "uniform" and error is None:
-                continue
-            content[table] = error and {
-                "mean": error.mean,
-                "maximum": error.maximum,
-                "per_marginal": error.per_marginal
-                and [[list(clique), one] for clique, one in error.per_marginal.items()],
-            }
-        if value.utility is not None:
-            content["utility"] = asdict(value.utility)
-        if isinstance(value, ReleaseErrors):
-            content["run"] = value.run
-        write_whole(path, json.dumps(content, indent=1).encode())
-
-    def read(self, path: UPath) -> WorkloadErrors:
-        """Read the errors."""
-        content = parse_json(path.read_text())
-        for table in self._TABLES:
-            if content.get(table) is not None:
-                listed = content[table].pop("per_marginal")
-                per_marginal = listed and {tuple(clique): one for clique, one in listed}
-                content[table] = TableErrors(**content[table], per_marginal=per_marginal)
-        content["call"] = content["call"] and NoiseCall(**content["call"])
-        content["equivalent_within"] = tuple(content.get("equivalent_within") or ()) or None
-        if "utility" in content:
-            content["utility"] = TargetUtility.from_dict(content["utility"])
-        return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
-
-    _TABLES = ("synthetic", "public", "independent", "narrow", "uniform")
+    if isinstance(value, TableFile):
+        copy_whole(value.path, path)
+        return
+    typed = with_texts(exact_columns(value.copy(deep=False)))
+    table = pa.Table.from_pandas(typed, preserve_index=False)
+    schema = with_dtypes(table.schema, value)
+    _write_parquet(table.replace_schema_metadata(schema.metadata), path)
 
 
-class PageFormat(Format):
-    """A report: one HTML page."""
+def _read_table(path: UPath) -> pd.DataFrame:
+    import pyarrow.parquet as pq
 
-    name = "HTML pages"
-    kind = str
-    suffix = ".html"
-
-    def write(self, value: str, path: UPath) -> None:
-        """Write the page."""
-        write_whole(path, value.encode())
-
-    def read(self, path: UPath) -> str:
-        """Read the page."""
-        return str(path.read_text(encoding="utf-8"))
+    return from_arrow(pq.read_table(io.BytesIO(path.read_bytes())))
 
 
-class CertificateFormat(Format):
-    """A certificate: a folder with the document and its page."""
+TABLE = Format(
+    *("pandas data frames", (pd.DataFrame, TableFile), ".parquet", _write_table, _read_table)
+)
+"""A table of values: Parquet."""
 
-    name = "certificates"
-    kind = Certificate
-    suffix = ""
-    marker = FILE_NAME
-    page = PAGE_NAME
+DOMAIN = Format(
+    "domains",
+    Domain,
+    ".yaml",
+    lambda value, path: write_whole(path, write_yaml(value.to_dict()).encode()),
+    lambda path: Domain.from_dict(parse_yaml(path.read_text(encoding="utf-8"))),
+)
+"""A domain: the YAML file that people declare domains with."""
 
-    def write(self, value: Certificate, path: UPath) -> None:
-        """Write the page and the document."""
-        path.mkdir(parents=True, exist_ok=True)
-        write_whole(path / self.page, render_certificate(value).encode())
-        value.save(path)
+RUN = Format("runs of a mechanism", ReleaseRun, ".run", write_run, read_run, RUN_FILE)
+"""The result of a mechanism: a folder with the model, the transcript and the release."""
 
-    def read(self, path: UPath) -> Certificate:
-        """Read the document."""
-        return Certificate.load(path)
+_ERRORS_OF = ("synthetic", "public", "independent", "narrow", "uniform")
+
+
+def _write_errors(value: WorkloadErrors, path: UPath) -> None:
+    """Write errors, marginal by marginal where they are known."""
+    content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
+    content["call"] = value.call and value.call.to_dict()
+    content["sample_equivalent"] = value.sample_equivalent
+    content["equivalent_within"] = value.equivalent_within
+    for table in _ERRORS_OF:
+        error: TableErrors | None = getattr(value, table)
+        # The errors were measured for other tables only.
+        if table == "uniform" and error is None:
+            continue
+        content[table] = error and {
+            "mean": error.mean,
+            "maximum": error.maximum,
+            "per_marginal": error.per_marginal
+            and [[list(clique), one] for clique, one in error.per_marginal.items()],
+        }
+    if value.utility is not None:
+        content["utility"] = asdict(value.utility)
+    if isinstance(value, ReleaseErrors):
+        content["run"] = value.run
+    write_whole(path, json.dumps(content, indent=1).encode())
+
+
+def _read_errors(path: UPath) -> WorkloadErrors:
+    content = parse_json(path.read_text())
+    for table in _ERRORS_OF:
+        if content.get(table) is not None:
+            listed = content[table].pop("per_marginal")
+            per_marginal = listed and {tuple(clique): one for clique, one in listed}
+            content[table] = TableErrors(**content[table], per_marginal=per_marginal)
+    content["call"] = content["call"] and NoiseCall(**content["call"])
+    content["equivalent_within"] = tuple(content.get("equivalent_within") or ()) or None
+    if "utility" in content:
+        content["utility"] = TargetUtility.from_dict(content["utility"])
+    return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
+
+
+ERRORS = Format("workload errors", WorkloadErrors, ".json", _write_errors, _read_errors)
+"""Workload errors: JSON."""
+
+PAGE = Format(
+    "HTML pages",
+    str,
+    ".html",
+    lambda value, path: write_whole(path, value.encode()),
+    lambda path: path.read_text(encoding="utf-8"),
+)
+"""A report: one HTML page."""
+
+
+def _write_certificate(value: Certificate, path: UPath) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    write_whole(path / PAGE_NAME, render_certificate(value).encode())
+    value.save(path)
+
+
+CERTIFICATE = Format(
+    *("certificates", Certificate, "", _write_certificate, Certificate.load, FILE_NAME)
+)
+"""A certificate: a folder with the document and its page."""
 
 
 def _write_parquet(table: Any, path: UPath) -> None:
@@ -288,14 +223,5 @@ def _write_parquet(table: Any, path: UPath) -> None:
     write_whole(path, buffer.getvalue())
 
 
-# An encoded table before a data frame: its suffix is the longer one.
-FORMATS: tuple[Format, ...] = (
-    CodesFormat(),
-    PublicTablesFormat(),
-    TableFormat(),
-    DomainFormat(),
-    RunFormat(),
-    ErrorFormat(),
-    CertificateFormat(),
-    PageFormat(),
-)
+FORMATS = (CODES, PUBLIC_TABLES, TABLE, DOMAIN, RUN, ERRORS, CERTIFICATE, PAGE)
+"""An encoded table comes before a data frame: its suffix is the longer one."""

@@ -5,28 +5,23 @@ A store keeps what earlier runs made, and the configuration may have changed sin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.evaluation import WorkloadErrors
-from jam_dagster.pipeline.assets.descriptions import CHILDREN
+from jam_dagster.pipeline.assets.descriptions import CHILDREN, PUBLIC_CODES
+from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import run_of_page
 from jam_dagster.tables import MarginalSource
 
 if TYPE_CHECKING:
-    import pandas as pd
     from upath import UPath
 
     from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.tables import Domain
     from jam_dagster.tables.sources.table_file import TableFile
-
-
-def mark(run: ReleaseRun, table: pd.DataFrame) -> None:
-    """Write on a synthetic table that a run made it; its Parquet file keeps that."""
-    table.attrs[RUN_ATTRIBUTE] = run.digest
 
 
 def check_domains(graph: ReleaseGraph, domain: Domain, public: MarginalSource | None) -> None:
@@ -50,19 +45,6 @@ def _domain_of(domain: Domain) -> tuple[str, bool]:
     return domain.digest, domain.restricted
 
 
-def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
-    """Make sure that a run made the release that is configured now."""
-    domain = graph.spec.domain.declared or run.model.domain
-    name = graph.spec.mechanism.name
-    if run.release != ReleaseIdentity.of(graph.spec, domain, partition):
-        raise InputError(
-            f"{name} of release {graph.spec.release} was made for edition"
-            f" {run.release.key.edition} with epsilon {run.release.epsilon:g} at delta"
-            f" {run.release.delta:g}, and the configuration has changed since. Materialize {name}"
-            f" first, or set the configuration back. Nothing was charged."
-        )
-
-
 def check_report(graph: ReleaseGraph, run: ReleaseRun, path: UPath) -> None:
     """Raise InputError unless the report at `path`, if there is one, is about the run."""
     if path.exists() and run_of_page(path.read_text(encoding="utf-8")) != run.digest:
@@ -72,30 +54,48 @@ def check_report(graph: ReleaseGraph, run: ReleaseRun, path: UPath) -> None:
         )
 
 
-def check_tables(
+def made_release(
     graph: ReleaseGraph,
-    run: ReleaseRun,
     partition: str,
-    *,
-    synthetic: TableFile | None = None,
-    children: pd.DataFrame | TableFile | None = None,
-    public: MarginalSource | None = None,
-    error: WorkloadErrors | None = None,
+    run: ReleaseRun,
+    table: TableFile,
+    inputs: Mapping[str, Any],
+) -> MadeRelease:
+    """Return what a step is given of a release, by the roles of its assets, once it is one."""
+    made = MadeRelease(
+        *(graph.spec, run, table),
+        children=inputs.get(CHILDREN),
+        public=inputs.get(PUBLIC_CODES),
+        error=inputs.get("workload_error"),
+    )
+    check_made(graph, made, partition)
+    return made
+
+
+def check_made(
+    graph: ReleaseGraph, made: MadeRelease, partition: str, *, table: str = "synthetic_records"
 ) -> None:
-    """Raise unless a run is of the release that is configured, and the other inputs of the run."""
-    check_run(graph, run, partition)
-    name = graph.spec.mechanism.name
-    if public is not None and _domain_of(public.domain) != _domain_of(run.model.domain):
+    """Raise unless a run is of the release that is configured, and all else is of the run."""
+    run, name = made.run, graph.spec.mechanism.name
+    domain = graph.spec.domain.declared or run.model.domain
+    if run.release != ReleaseIdentity.of(graph.spec, domain, partition):
+        raise InputError(
+            f"{name} of release {graph.spec.release} was made for edition"
+            f" {run.release.key.edition} with epsilon {run.release.epsilon:g} at delta"
+            f" {run.release.delta:g}, and the configuration has changed since. Materialize {name}"
+            f" first, or set the configuration back. Nothing was charged."
+        )
+    if made.public is not None and _domain_of(made.public.domain) != _domain_of(run.model.domain):
         raise DomainError(
             f"public_discretized of release {graph.spec.release} and {name} have different domains."
             f" Materialize public_discretized, or {name} and what follows from it."
         )
     stale = []
-    if synthetic is not None and synthetic.attrs.get(RUN_ATTRIBUTE) != run.digest:
-        stale.append("synthetic_records")
-    if children is not None and children.attrs.get(RUN_ATTRIBUTE) != run.digest:
+    if made.table.attrs.get(RUN_ATTRIBUTE) != run.digest:
+        stale.append(table)
+    if made.children is not None and made.children.attrs.get(RUN_ATTRIBUTE) != run.digest:
         stale.append(graph.key(CHILDREN).path[-1])
-    if isinstance(error, ReleaseErrors) and error.run != run.digest:
+    if isinstance(made.error, ReleaseErrors) and made.error.run != run.digest:
         stale.append("workload_error")
     if stale:
         raise InputError(

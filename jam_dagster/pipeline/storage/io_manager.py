@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import dagster as dg
+import pandas as pd
 from upath import UPath
 
 from jam_dagster.common.files import check_plain, owner_only, write_once, write_whole
@@ -19,10 +20,11 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import with_names
 from jam_dagster.errors import InputError, JamError, SourceError
 from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escape_leading_slash
-from jam_dagster.pipeline.storage.formats import FORMATS, Format, TableFormat
+from jam_dagster.pipeline.storage.formats import FORMATS, TABLE, Format
 from jam_dagster.pipeline.storage.kept_hashes import KeptHashes
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.tables.codes.privacy_unit import secret_key
+from jam_dagster.tables.domain.columns import with_texts
 from jam_dagster.tables.sources.table_file import TableFile
 
 PRIVATE_DIRECTORY = 0o700
@@ -68,7 +70,7 @@ class ReleaseStore(dg.UPathIOManager):
         super().__init__(base_path=root)
         self.root = root
         self.private = private
-        self._hashes = KeptHashes(hashes_in, hashes_in.root, root) if hashes_in else None
+        self._hashes = KeptHashes(hashes_in.write, hashes_in.root, root) if hashes_in else None
         self._configured = configured
 
     @property
@@ -228,7 +230,7 @@ class ReleaseStore(dg.UPathIOManager):
         return value
 
     def _parsed(self, name: str, known: Format, path: UPath, *, as_file: bool) -> object:
-        if as_file and isinstance(known, TableFormat):
+        if as_file and known is TABLE:
             return TableFile(path)
         with self.guarded(f"reading {name}"):
             return known.read(path)
@@ -275,7 +277,10 @@ class ReleaseStore(dg.UPathIOManager):
                 if other is not chosen and self._mark(other, path).exists():
                     self._mark(other, path).unlink()
             if self._hashes is None:
-                chosen.write(chosen.without_types(obj) if self.private else obj, chosen.path(path))
+                if self.private and isinstance(obj, pd.DataFrame):
+                    # No record decides how others are stored.
+                    obj = with_texts(obj)
+                chosen.write(obj, chosen.path(path))
             else:
                 with TemporaryDirectory(prefix="jam-") as folder:
                     own = chosen.path(UPath(folder, path.name))

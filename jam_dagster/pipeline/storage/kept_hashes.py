@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +17,6 @@ from jam_dagster.errors import InputError
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.release.place import Shelf
-
 
 @dataclass(frozen=True)
 class KeptHashes:
@@ -29,13 +27,13 @@ class KeptHashes:
 
     Parameters
     ----------
-    shelf, at
-        The private store, and its root.
+    keep_file, at
+        What writes to the private store, and its root.
     root
         The root of the releasable store.
     """
 
-    shelf: Shelf
+    keep_file: Callable[[UPath, bytes], None]
     at: UPath
     root: UPath
 
@@ -47,7 +45,7 @@ class KeptHashes:
 
     def keep(self, path: UPath, hashes: Mapping[str, str]) -> None:
         """Keep the hashes of what is written at `path`, in place of those of what was there."""
-        self.shelf.write(self._file(path), json.dumps(dict(hashes)).encode())
+        self.keep_file(self._file(path), json.dumps(dict(hashes)).encode())
 
     def write(self, path: UPath, made: UPath, *, last: str) -> None:
         """Copy a file or a folder that this process has made to where it belongs, next to `path`.

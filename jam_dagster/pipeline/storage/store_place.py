@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jam_dagster.pipeline.storage.formats import CodesFormat
+from jam_dagster.pipeline.storage.formats import CODES
 from jam_dagster.privacy.private_copies import failure_of
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.release.place import (
@@ -14,7 +15,6 @@ from jam_dagster.release.place import (
     FilePlace,
     Fingerprint,
     Place,
-    Secrets,
     StoredDraws,
     archive_name,
     keep_failure,
@@ -48,29 +48,42 @@ class StorePlace(FilePlace):
         domain: Domain | None = None,
         stores: tuple[ReleaseStore, ...] = (),
     ) -> None:
-        secrets = None
-        if private is not None:
-            secrets = Secrets(
-                private,
-                private.root,
-                lambda make: private.secret(SOURCE_KEY_FILE),
-                private,
-                private.path_of(key.release),
-            )
         root = store.plain(store.path_of(key.release, "archive", archive_name(key)))
-        self._public: UPath = CodesFormat().path(root / "public")
+        self._store, self._run_store, self._private_store = store, run_store or store, private
+        self._public: UPath = CODES.path(root / "public")
         super().__init__(
-            store,
             root,
             key,
             run=run,
-            run_shelf=run_store,
             spec=spec,
             domain=domain,
-            secrets=secrets,
+            private=None if private is None else private.root,
+            restricted=None if private is None else private.path_of(key.release),
         )
         self.name = f"the store ({store.place})"
         self._stores = stores
+
+    def _write(self, path: UPath, content: bytes) -> None:
+        self._store.write(path, content)
+
+    def _write_private(self, path: UPath, content: bytes) -> None:
+        self._closed.write(path, content)
+
+    def _source_secret(self, *, make: bool) -> bytes:
+        return self._closed.secret(SOURCE_KEY_FILE)
+
+    def _run_modes(self) -> AbstractContextManager[None]:
+        return self._run_store.modes()
+
+    def modes(self) -> AbstractContextManager[None]:
+        """Make new files of a private store readable for their owner only."""
+        return self._store.modes()
+
+    @property
+    def _closed(self) -> ReleaseStore:
+        if self._private_store is None:
+            raise AssertionError("a step that only reads outcomes has no secrets")
+        return self._private_store
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that is stored here; see `Place.stored`."""
@@ -84,8 +97,8 @@ class StorePlace(FilePlace):
         """
         super().begin(data, drawn=drawn)
         if not drawn and self._spec is not None and self._spec.previous is not None and data.public:
-            with self._shelf.modes():
-                CodesFormat().write(data.public[""], self._public)
+            with self.modes():
+                CODES.write(data.public[""], self._public)
 
     @property
     def keeps_public(self) -> bool:
@@ -94,13 +107,13 @@ class StorePlace(FilePlace):
 
     def public(self) -> EncodedTable | None:
         """Return the public table that the release was drawn on, if it is kept here."""
-        return CodesFormat().read(self._public) if self.keeps_public else None
+        return CODES.read(self._public) if self.keeps_public else None
 
 
 def research_place(private: ReleaseStore, spec: ReleaseSpec) -> Place:
     """Return the place of research: draws in memory, causes of failures in the private store."""
     header = failure_of({"release": spec.release})
-    return Place(partial(keep_failure, private, private.path_of(spec.release), header))
+    return Place(partial(keep_failure, private.write, private.path_of(spec.release), header))
 
 
 def stored_draws(store: ReleaseStore) -> Iterator[StoredDraws]:

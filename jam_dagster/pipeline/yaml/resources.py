@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import dagster as dg
-from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.graph import LEDGER, PRIVATE_STORE, RELEASABLE_STORE
@@ -20,7 +19,6 @@ from jam_dagster.pipeline.yaml.configuration import (
     described,
     error_location,
 )
-from jam_dagster.pipeline.yaml.scaffold import ReleaseResourcesScaffolder
 
 
 def build_release_resources(
@@ -74,7 +72,6 @@ def home_of(default: str | Path) -> Path:
     return Path(default)
 
 
-@scaffold_with(ReleaseResourcesScaffolder)
 @dataclass
 class ReleaseResources(dg.Component, Configured):
     """The privacy ledger with its budgets, and the two stores, which every release needs.

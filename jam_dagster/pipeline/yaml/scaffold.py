@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 RESOURCES = "release_resources"
 DOMAIN_FILE = "domain.yaml"
+
+Config = str | dict[str, Any]
+"""A table as a release's file names it."""
 
 # By any of these a project shows that it has the resources already.
 _GIVES_RESOURCES = re.compile(
@@ -88,18 +91,6 @@ class ReleaseParams(BaseModel):
     )
 
 
-class ResourcesParams(BaseModel):
-    """The options of ``dg scaffold defs jam_dagster.ReleaseResources``."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    dataset: str = Field(default="people", description="A protected dataset.")
-    epsilon: float = Field(default=1.0, gt=0, description="All that may be spent on it.")
-    records_public: bool = Field(
-        default=False, description="The number of its records may be known."
-    )
-
-
 class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
     """Writes a release that loads as it is, and says of every key what it is for.
 
@@ -118,192 +109,153 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
         params = request.params
         with _all_or_nothing(request):
             folder = request.target_path.parent if request.append else request.target_path
-            draft = _Draft.of(params, folder, request.project_root)
-            dataset = params.dataset or draft.name
+            draft = _draft(params, folder, request.project_root)
+            name = re.sub(r"\W", "_", folder.name)
+            name = name if name[:1].isalpha() else f"release_{name}"
+            dataset = params.dataset or name
             if not PLAIN_NAME.fullmatch(dataset):
                 raise SpecificationError(
                     f"--dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
                 )
+            of = draft.drafted
             given = {
-                "release": draft.name,
+                "release": name,
                 "dataset": dataset,
-                "private": _shown(draft.private),
-                "public": _shown(draft.public),
-                "domain": _shown({"identify": "public"} if draft.drafted is None else DOMAIN_FILE),
-                **({} if draft.children is None else {"children": _shown(draft.children)}),
+                **{key: _shown(config) for key, config in draft.tables.items()},
+                "domain": _shown({"identify": "public"} if of is None else DOMAIN_FILE),
                 "privacy.neighbours": "replace_one" if params.records_public else "add_remove",
                 "mechanism": "{name: tilt}",
                 "privacy.epsilon": repr(params.epsilon),
-                "workload.degree": str(draft.degree),
+                "workload.degree": str(3 if of is None else min(3, len(of.domain.names))),
             }
+            path = request.target_path if request.append else folder / "defs.yaml"
+            before = f"{path.read_text(encoding='utf-8')}---\n" if request.append else ""
             text = templates.release_yaml(request.type_name, given, draft.note)
-            _write(request, folder, text)
-            if draft.drafted is not None:
-                draft.drafted.save(folder / DOMAIN_FILE)
-                of = draft.drafted
+            path.write_text(before + text, encoding="utf-8")
+            if of is not None:
+                of.save(folder / DOMAIN_FILE)
                 remarks = *draft.remarks, of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
             # The budget of three releases: a first one is seldom the last.
             whole = epsilon_from_rho(3 * Budget(params.epsilon, 1e-9).rho, 1e-9)
-            budget = _budget(math.ceil(100 * whole) / 100, params.records_public)
+            records = ", records: public" if params.records_public else ""
+            budget = f"{{epsilon: {math.ceil(100 * whole) / 100}, delta: 1.0e-9{records}}}"
             _give_resources(folder, request.project_root, dataset, budget)
-
-
-class ReleaseResourcesScaffolder(Scaffolder[ResourcesParams]):
-    """Writes the ledger and the stores of a project, with the budget of one dataset."""
-
-    @classmethod
-    def get_scaffold_params(cls) -> type[ResourcesParams]:
-        """Return the model of the options."""
-        return ResourcesParams
-
-    def scaffold(self, request: ScaffoldRequest[ResourcesParams]) -> None:
-        """Write the component's file."""
-        params = request.params
-        with _all_or_nothing(request):
-            budget = _budget(params.epsilon, params.records_public)
-            text = templates.resources_yaml(request.type_name, params.dataset, budget)
-            _write(request, request.target_path, text)
-            _keep_out_of_version_control(request.project_root)
 
 
 @dataclass(frozen=True)
 class _Draft:
-    """The entries of a scaffolded release about its tables."""
+    """The entries of a scaffolded release about its tables, and a draft of their domain."""
 
-    name: str
-    private: str | dict[str, Any]
-    public: str | dict[str, Any]
-    drafted: "DraftedDomain | None"
+    tables: dict[str, Any]
     note: str
-    remarks: tuple[str, ...] = ()
-    children: dict[str, Any] | None = None
+    drafted: "DraftedDomain | None" = None
+    remarks: Sequence[str] = ()
 
-    @classmethod
-    def of(cls, params: ReleaseParams, folder: Path, root: Path | None) -> "_Draft":
-        name = re.sub(r"\W", "_", folder.name)
-        name = name if name[:1].isalpha() else f"release_{name}"
-        private: str | dict[str, Any] = {"demo": "health_survey", "part": "private"}
-        public: str | dict[str, Any] = {"demo": "health_survey", "part": "public"}
-        if params.public is None and params.private is None and params.children is None:
-            return cls(name, private, public, None, templates.DEMO_NOTE)
-        note = templates.OWN_NOTE
-        if params.private is None:
-            private, note = "private.csv", templates.MISSING_NOTE
-        else:
-            private = config_from_text(params.private)
-            source_from_config(private)
-            private = _from(private, folder, root)
-        if params.public is None:
+
+def _draft(params: ReleaseParams, folder: Path, root: Path | None) -> _Draft:
+    if params.public is None:
+        if params.private is not None or params.children is not None:
             raise InputError(
                 "--private and --children need --public: a related table that needs no protection,"
                 " by which the domain is drafted. It must not be drafted from the private one."
             )
-        public = config_from_text(params.public)
-        source, found = drafted_source(params.public)
-        table = source.read(private=False)
-        columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
-        if params.children is not None:
-            child = _Child.of(params)
-            flat = WithChildren(source, child.source, child.link).read(private=False)
-            drafted = draft_with_children(
-                *({"": flat}, child.link), columns=columns, exclude=exclude, infer=params.infer
-            )
-            private, public, remark = _in_dialect(private, public, source, found, drafted)
-            children, more = child.placed(drafted, folder, root)
-            remarks = (found, remark, unnamed_columns(source), *more)
-            public = _from(public, folder, root)
-            return cls(name, private, public, drafted, note, remarks, children)
-        period = _period(params.period)
-        by = shift_to(table, *period) if period else ""
-        moved = ShiftedSource(source, by) if by else None
-        if moved is not None:
-            table = moved.read(private=False)
-        drafted = draft_table(table, columns=columns, exclude=exclude, infer=params.infer)
-        if period:
-            domain = within_period(drafted.domain, *period)
-            drafted = replace(drafted, domain=domain).without_shift_advice()
-        shifted = "" if moved is None else f"{moved.describe()}, to the private period."
-        private, public, remark = _in_dialect(private, public, source, found, drafted)
-        public = _from(public, folder, root)
-        if moved is not None:
-            public = {"shift": public, "by": moved.by}
-        remarks = (found, shifted, remark, unnamed_columns(source))
-        return cls(name, private, public, drafted, note, remarks)
-
-    @property
-    def degree(self) -> int:
-        return 3 if self.drafted is None else min(3, len(self.drafted.domain.names))
+        demo = {part: {"demo": "health_survey", "part": part} for part in ("private", "public")}
+        return _Draft(demo, templates.DEMO_NOTE)
+    private: Config = "private.csv"
+    note = templates.MISSING_NOTE
+    if params.private is not None:
+        private, note = _placed(config_from_text(params.private), folder, root), templates.OWN_NOTE
+    pair = _Pair.of(private, config_from_text(params.public))
+    options: dict[str, Any] = {
+        "columns": names_in(params.columns),
+        "exclude": names_in(params.exclude) or (),
+        "infer": params.infer,
+    }
+    if params.children is not None:
+        link, own = _children(params, folder, root)
+        flat = WithChildren(pair.source, own.source, link).read(private=False)
+        drafted = draft_with_children({"": flat}, link, **options)
+        tables, remarks = pair.entries(drafted, folder, root)
+        children, more = own.entries(drafted, folder, root)
+        tables["children"] = {link.table: children | link.to_dict()}
+        return _Draft(tables, note, drafted, [*remarks, *more])
+    table, by = pair.source.read(private=False), ""
+    period = _period(params.period)
+    if period and (by := shift_to(table, *period)):
+        moved = ShiftedSource(pair.source, by)
+        table = moved.read(private=False)
+    drafted = draft_table(table, **options)
+    if period:
+        domain = within_period(drafted.domain, *period)
+        drafted = replace(drafted, domain=domain).without_shift_advice()
+    tables, remarks = pair.entries(drafted, folder, root)
+    if by:
+        tables["public"] = {"shift": tables["public"], "by": moved.by}
+        remarks.insert(1, f"{moved.describe()}, to the private period.")
+    return _Draft(tables, note, drafted, remarks)
 
 
 @dataclass(frozen=True)
-class _Child:
-    """The children's table that a release is scaffolded with."""
+class _Pair:
+    """A private table, which is not opened, and the public one, as options name them."""
 
-    link: Link
-    private: str | dict[str, Any]
-    public: str | dict[str, Any]
+    private: Config
+    public: Config
     source: "Source"
     found: str
 
     @classmethod
-    def of(cls, params: ReleaseParams) -> "_Child":
-        name, spec = named_children(params.children)
-        if spec.public is None or spec.domain is not None:
-            raise InputError(
-                f"--children needs public below {name}, and no domain: both domains are drafted"
-                " from the public tables."
-            )
-        if params.records_public or params.period is not None:
-            raise InputError(
-                "--children goes with neither --records-public nor --period: the number of roots is"
-                " measured, and the dates of two tables are not shifted."
-            )
-        source_from_config(spec.private)
-        text = spec.public if isinstance(spec.public, str) else json.dumps(spec.public)
-        source, found = drafted_source(text)
-        return cls(Link(name, spec.key, spec.max), spec.private, spec.public, source, found)
+    def of(cls, private: Config, public: Config) -> "_Pair":
+        text = public if isinstance(public, str) else json.dumps(public)
+        return cls(private, public, *drafted_source(text))
 
-    def placed(
+    def entries(
         self, drafted: "DraftedDomain", folder: Path, root: Path | None
     ) -> tuple[dict[str, Any], list[str]]:
-        """Return the key of a release in `folder`, and remarks."""
-        private = _from(self.private, folder, root)
-        private, public, remark = _in_dialect(
-            *(private, self.public, self.source, self.found, drafted)
+        """Return both as a file in `folder` names them, with the public one's dialect; remarks."""
+        private, public, remark = self.private, self.public, ""
+        said = self.source.to_dict()
+        alike = {name: said[name] for name in SNIFFED if name in said}
+        if self.found:
+            public = (public if isinstance(public, dict) else {"csv": public}) | alike
+        if isinstance(private, str) and source_from_config(private) == CsvSource(private):
+            options = alike | ({"multiline": True} if drafted.multiline else {})
+            private = {"csv": private, **options} if options else private
+            if alike:
+                remark = (
+                    "The private table, which is not opened, is declared to be in the same"
+                    f" dialect: {_shown(private)}."
+                )
+        tables = {"private": private, "public": _from(public, folder, root)}
+        return tables, [self.found, remark, unnamed_columns(self.source)]
+
+
+def _children(params: ReleaseParams, folder: Path, root: Path | None) -> tuple[Link, _Pair]:
+    """Return how the children's table belongs to the other one, and the table."""
+    name, spec = named_children(params.children)
+    if spec.public is None or spec.domain is not None:
+        raise InputError(
+            f"--children needs public below {name}, and no domain: both domains are drafted from"
+            " the public tables."
         )
-        public = _from(public, folder, root)
-        remarks = [self.found, remark, unnamed_columns(self.source)]
-        return {
-            self.link.table: {"private": private, "public": public, **self.link.to_dict()}
-        }, remarks
+    if params.records_public or params.period is not None:
+        raise InputError(
+            "--children goes with neither --records-public nor --period: the number of roots is"
+            " measured, and the dates of two tables are not shifted."
+        )
+    pair = _Pair.of(_placed(spec.private, folder, root), spec.public)
+    return Link(name, spec.key, spec.max), pair
 
 
-def _in_dialect(
-    private: str | dict[str, Any],
-    public: str | dict[str, Any],
-    source: "Source",
-    found: str,
-    drafted: "DraftedDomain",
-) -> tuple[str | dict[str, Any], str | dict[str, Any], str]:
-    """Return a private and a public table with the public one's dialect, and a remark."""
-    alike = _dialect_of(source)
-    if found:
-        public = (public if isinstance(public, dict) else {"csv": public}) | alike
-    if isinstance(private, str) and source_from_config(private) == CsvSource(private):
-        options = alike | ({"multiline": True} if drafted.multiline else {})
-        private = {"csv": private, **options} if options else private
-        if alike:
-            return (
-                *(private, public),
-                "The private table, which is not opened, is declared to be in the same"
-                f" dialect: {_shown(private)}.",
-            )
-    return private, public, ""
+def _placed(config: Config, folder: Path, root: Path | None) -> Config:
+    """Return a table as a file in `folder` names it, or raise if no source is of this form."""
+    source_from_config(config)
+    return _from(config, folder, root)
 
 
-def _from(config: str | dict[str, Any], folder: Path, root: Path | None) -> str | dict[str, Any]:
+def _from(config: Config, folder: Path, root: Path | None) -> Config:
     """Return a source as a file in `folder` states it: paths are relative within the project."""
     if isinstance(config, dict):
         paths = {kind for kind, (_, first) in SOURCES.items() if first == "path"}
@@ -337,12 +289,6 @@ def _period(text: str | None) -> tuple[date, date] | None:
     return first, last
 
 
-def _dialect_of(source: "Source") -> dict[str, Any]:
-    """Return the options of a CSV source that differ from the default and state its dialect."""
-    said = source.to_dict()
-    return {name: said[name] for name in SNIFFED if name in said}
-
-
 def _shown(config: object) -> str:
     return json.dumps(config, ensure_ascii=False)
 
@@ -366,18 +312,6 @@ def _all_or_nothing(request: ScaffoldRequest[Any]) -> Iterator[None]:
         raise
 
 
-def _write(request: ScaffoldRequest[Any], folder: Path, text: str) -> None:
-    path = request.target_path if request.append else folder / "defs.yaml"
-    before = f"{path.read_text(encoding='utf-8')}---\n" if request.append else ""
-    path.write_text(before + text, encoding="utf-8")
-
-
-def _budget(epsilon: float, records_public: bool) -> str:
-    """Return the budget of a dataset as the resources' file has it."""
-    records = ", records: public" if records_public else ""
-    return f"{{epsilon: {epsilon}, delta: 1.0e-9{records}}}"
-
-
 def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) -> None:
     """Write the resources next to a release, unless the project has them."""
     if root is None:
@@ -396,7 +330,11 @@ def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) 
     beside.mkdir()
     text = templates.resources_yaml("jam_dagster.ReleaseResources", dataset, budget)
     (beside / "defs.yaml").write_text(text, encoding="utf-8")
-    _keep_out_of_version_control(root)
+    # Ledger and stores are in the project by default, and git ignores them.
+    ignored = root / templates.HOME / ".gitignore"
+    ignored.parent.mkdir(exist_ok=True)
+    if not ignored.exists():
+        ignored.write_text("*\n", encoding="utf-8")
     click.echo(
         f"The ledger and the stores that it runs on: {beside.relative_to(root)}. Its budget"
         f" {budget} has room for three such releases."
@@ -414,12 +352,3 @@ def _sources_of(root: Path) -> Iterator[Path]:
         for name in sorted(files):
             if name.endswith((".py", ".yaml", ".yml")):
                 yield Path(place) / name
-
-
-def _keep_out_of_version_control(root: Path | None) -> None:
-    """Make git ignore ledger and stores, which are in the project by default."""
-    if root is not None:
-        ignored = root / templates.HOME / ".gitignore"
-        ignored.parent.mkdir(exist_ok=True)
-        if not ignored.exists():
-            ignored.write_text("*\n", encoding="utf-8")

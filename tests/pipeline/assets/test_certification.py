@@ -16,7 +16,7 @@ from jam_dagster.certificates.signing import Signer
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import LedgerResource
 from jam_dagster.pipeline.assets import certification
-from jam_dagster.pipeline.storage.formats import CodesFormat
+from jam_dagster.pipeline.storage.formats import CODES
 from jam_dagster.release import EvaluationSpec, PrivacySpec
 from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import EncodedTable
@@ -159,10 +159,8 @@ def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
         shutil.copytree(kept, stored)
     (codes,) = (bench.releases / "people").glob("public_discretized*")
     genuine_codes = codes.read_bytes()
-    public = CodesFormat().read(codes)
-    CodesFormat().write(
-        EncodedTable(public.domain, (public.columns[0] * 0, *public.columns[1:])), codes
-    )
+    public = CODES.read(codes)
+    CODES.write(EncodedTable(public.domain, (public.columns[0] * 0, *public.columns[1:])), codes)
     message = failure(bench.run(["release_report"], **PRIVATE))
     assert "people/public_discretized in the store of releases is not what its step" in message
     codes.write_bytes(genuine_codes)

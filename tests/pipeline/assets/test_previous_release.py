@@ -22,6 +22,7 @@ from dagster._core.test_utils import create_run_for_test
 from upath import UPath
 
 from jam_dagster.certificates import Certificate, verify
+from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import refit
 from jam_dagster.mechanisms.loops.rows import sample_rows
@@ -29,8 +30,7 @@ from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.pipeline import check_definitions
 from jam_dagster.pipeline.assets import previous_release as previous
-from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
-from jam_dagster.pipeline.storage.identity import mark
+from jam_dagster.pipeline.storage.formats import CODES, RUN
 from jam_dagster.release import MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.release.place import archive_name
 from jam_dagster.release.run import read_run, write_run
@@ -301,7 +301,7 @@ def test_a_prior_is_learnt_from_the_release_before(months: Months, mechanism: st
         result = months.run(month, up_to_synthetic(mechanism))
         assert result.success, failure(result)
     run = months.bench.releases / "people" / mechanism / f"{FEBRUARY}.run"
-    made = RunFormat().read(UPath(run))
+    made = RUN.read(UPath(run))
     on = public_of(months, FEBRUARY)
     assert len(on) == 600
     public = EncodedTable(DOMAIN, tuple(on[name].to_numpy() for name in DOMAIN.names))
@@ -333,7 +333,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(
     folder = months.bench.releases / "people"
     (path,) = (folder / "mwem_pgm").glob("*.run")
     shutil.copytree(path, genuine := months.bench.home / "genuine")
-    made = RunFormat().read(UPath(path))
+    made = RUN.read(UPath(path))
     rounds = tuple(
         replace(one, measurement=replace(one.measurement, values=one.measurement.values[::-1]))
         for one in made.transcript.rounds
@@ -349,10 +349,10 @@ def test_invented_outcomes_of_the_release_before_are_refused(
         ),
         (replace(made, model=model), "the run is not the one that was made"),
     ):
-        RunFormat().write(forged, UPath(path))
+        RUN.write(forged, UPath(path))
         rng = sampling_generator(forged.transcript)
         table = decode(sample_rows(model, forged.transcript, rng), rng)
-        mark(forged, table)
+        table.attrs[RUN_ATTRIBUTE] = forged.digest
         table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
         assert "is not what its step wrote" in failure(
             months.run(FEBRUARY, up_to_synthetic("mwem_pgm"))
@@ -383,9 +383,9 @@ def test_an_archive_that_somebody_made_up_is_not_what_a_partition_was_drawn_on(
     key = replace(made.release.key, partition=FEBRUARY)
     ours, theirs = (folder / "archive" / archive_name(one) for one in (key, made.release.key))
     (ours / "draws").mkdir(parents=True)
-    codes = CodesFormat().read(folder / "public_discretized" / f"{JANUARY}.codes.parquet")
+    codes = CODES.read(folder / "public_discretized" / f"{JANUARY}.codes.parquet")
     forged = EncodedTable(codes.domain, tuple(column[::-1] // 2 for column in codes.columns))
-    CodesFormat().write(forged, CodesFormat().path(UPath(ours / "public")))
+    CODES.write(forged, CODES.path(UPath(ours / "public")))
     described = json.loads((theirs / "release.json").read_text())
     described["key"]["partition"], described["public"] = FEBRUARY, digest_of({"": forged})
     (ours / "release.json").write_text(json.dumps(described))
@@ -510,14 +510,14 @@ def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Mont
     """A run may leave the steps before out, as a re-execution from a failure does."""
     assert january.run(FEBRUARY, GIVEN).success
     path = january.bench.releases / "people" / "public_discretized" / f"{FEBRUARY}.codes.parquet"
-    codes = CodesFormat().read(UPath(path))
+    codes = CODES.read(UPath(path))
     events = january.bench.events()
     # Other codes lie where those of January's release were.
     others = EncodedTable(codes.domain, tuple(column[::-1] for column in codes.columns))
-    CodesFormat().write(others, UPath(path))
+    CODES.write(others, UPath(path))
     refused = failure(january.run(FEBRUARY, ["jam_pgm"]))
     assert "people/public_discretized in the store of releases is not what its step" in refused
-    CodesFormat().write(codes, UPath(path))
+    CODES.write(codes, UPath(path))
     (release,) = (one for one in january.bench.ledger.releases() if one.key.partition == JANUARY)
     january.bench.ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
     assert "it was withdrawn on" in failure(january.run(FEBRUARY, ["jam_pgm"]))
@@ -535,7 +535,7 @@ def test_what_was_drawn_with_seeded_noise_is_not_told(months: Months) -> None:
     result = months.run(FEBRUARY, UP_TO_SYNTHETIC, privacy=NUMPY)
     assert result.success, failure(result)
     # Whoever knows the seed could try tables until the digest is this.
-    run = RunFormat().read(months.bench.closed / "people" / "jam_pgm" / f"{JANUARY}.run")
+    run = RUN.read(months.bench.closed / "people" / "jam_pgm" / f"{JANUARY}.run")
     assert run.digest not in "\n".join(map(str, result.all_events))
     # Nor is a value that does not fit a domain that was changed since.
     survey = pd.read_csv(months.bench.public)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from upath import UPath
 
-from jam_dagster.pipeline.storage.formats import CodesFormat, DomainFormat, TableFormat
+from jam_dagster.pipeline.storage.formats import CODES, DOMAIN, TABLE
 from jam_dagster.release import DomainSpec, PrivacySpec
 from jam_dagster.tables import Domain, EncodedTable
 from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure
@@ -22,18 +22,18 @@ def test_a_public_input_that_was_changed_is_refused_before_anything_is_charged(
     folder = UPath(bench.releases / "people")
     if name == "domain":
         path = folder / "domain.yaml"
-        was = DomainFormat().read(path)
+        was = DOMAIN.read(path)
         text = path.read_text().replace("elsewhere", "nowhere").replace("Aix", "Zug")
         path.write_text(text)
         assert Domain.load(str(path)).digest != was.digest
     elif name == "public_records":
         path = folder / "public_records.parquet"
-        rows = TableFormat().read(path)
-        TableFormat().write(rows.iloc[::-1].reset_index(drop=True), path)
+        rows = TABLE.read(path)
+        TABLE.write(rows.iloc[::-1].reset_index(drop=True), path)
     else:
         path = folder / "public_discretized.codes.parquet"
-        codes = CodesFormat().read(path)
-        CodesFormat().write(
+        codes = CODES.read(path)
+        CODES.write(
             EncodedTable(codes.domain, tuple(column[::-1].copy() for column in codes.columns)), path
         )
     given = LEFT if name != "public_records" else ["domain", "public_discretized"]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from upath import UPath
 
-from jam_dagster.pipeline.storage.formats import TableFormat
+from jam_dagster.pipeline.storage.formats import TABLE
 from jam_dagster.release import EvaluationSpec, PrivacySpec
 from jam_dagster.tables import Domain
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, check_of, failure, told
@@ -100,10 +100,10 @@ def test_checks_by_themselves_believe_nothing_that_was_changed(drawn: Bench) -> 
 
     assert launched().success
     path = UPath(drawn.releases / "people" / "synthetic_records.parquet")
-    rows = TableFormat().read(path)
+    rows = TABLE.read(path)
     others = rows.iloc[::-1].reset_index(drop=True)
     others.attrs = rows.attrs
-    TableFormat().write(others, path)
+    TABLE.write(others, path)
     refused = launched()
     assert not refused.success
     assert "people/synthetic_records in the store of releases is not what" in failure(refused)

@@ -14,7 +14,8 @@ from jam_dagster.errors import InputError, PrivateStepError, SourceError, Specif
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import Score, TargetUtility
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
-from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat, TableFormat
+from jam_dagster.pipeline.storage import formats
+from jam_dagster.pipeline.storage.formats import FORMATS, RUN
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource, check_stores
 from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseKey
@@ -117,8 +118,8 @@ def closed(request: pytest.FixtureRequest, tmp_path: Path) -> ReleaseStore:
 
 def test_every_dtype_of_a_table_comes_back(tmp_path: Path) -> None:
     table, path = rows_of_every_dtype(100), UPath(tmp_path / "table.parquet")
-    TableFormat().write(table, path)
-    pd.testing.assert_frame_equal(TableFormat().read(path), table)
+    formats.TABLE.write(table, path)
+    pd.testing.assert_frame_equal(formats.TABLE.read(path), table)
 
 
 def test_table_comes_back_as_it_was(store: ReleaseStore) -> None:
@@ -150,7 +151,7 @@ def test_run_that_was_half_replaced_is_not_there(
 
     monkeypatch.setattr(Transcript, "save", crashes)
     with pytest.raises(OSError, match="disk"):
-        RunFormat().write(a_run(), store.root / "people" / "run.run")
+        RUN.write(a_run(), store.root / "people" / "run.run")
     with pytest.raises(SourceError, match="materialize it"):
         read(store, "run")
 
@@ -319,9 +320,9 @@ def test_a_run_replaces_no_file_behind_a_link_that_was_put_there_meanwhile(
     link = folder / where if where else folder
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(elsewhere)
-    RunFormat().write(a_run(), UPath(folder))
+    RUN.write(a_run(), UPath(folder))
     assert [path.name for path in elsewhere.iterdir()] == ["ledger.db"]
-    assert isinstance(RunFormat().read(UPath(folder)), ReleaseRun)
+    assert isinstance(RUN.read(UPath(folder)), ReleaseRun)
 
 
 def test_what_a_link_leads_to_is_named_as_the_root_is_configured(

@@ -14,7 +14,7 @@ import yaml
 from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.testing import create_defs_folder_sandbox
 
-from jam_dagster import ReleaseResources, SyntheticRelease
+from jam_dagster import SyntheticRelease
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget
@@ -24,7 +24,7 @@ from tests.release.test_children import two_tables
 
 pytestmark = [*AS_DAGSTER_WARNS, pytest.mark.slow]
 
-RELEASE, RESOURCES = "jam_dagster.SyntheticRelease", "jam_dagster.ReleaseResources"
+RELEASE = "jam_dagster.SyntheticRelease"
 
 
 @pytest.fixture
@@ -37,11 +37,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def scaffold(
-    project: Path, name: str, kind: str = RELEASE, *, written: str = "yaml", **params: Any
-) -> Path:
+def scaffold(project: Path, name: str, *, written: str = "yaml", **params: Any) -> Path:
     path = project / "defs" / name
-    scaffold_object(path, kind, json.dumps(params), written, project)
+    scaffold_object(path, RELEASE, json.dumps(params), written, project)
     return path
 
 
@@ -280,11 +278,7 @@ def test_a_release_can_be_added_to_a_file(project: Path) -> None:
     assert [one["attributes"]["dataset"] for one in documents] == ["mine", "people"]
 
 
-def test_resources_are_scaffolded_by_themselves(project: Path) -> None:
-    path = scaffold(project, "base", RESOURCES, dataset="people", epsilon=3.0)
-    made = ReleaseResources.from_attributes_dict(attributes=attributes(path))
-    assert made.budgets["people"].epsilon == 3.0
-    for kind in (RELEASE, RESOURCES):
-        with pytest.raises(click.ClickException, match="is scaffolded as YAML"):
-            scaffold(project, "again", kind, written="python")
-        assert not (project / "defs" / "again").exists()
+def test_python_is_written_by_hand(project: Path) -> None:
+    with pytest.raises(click.ClickException, match="is scaffolded as YAML"):
+        scaffold(project, "again", written="python")
+    assert not (project / "defs" / "again").exists()
