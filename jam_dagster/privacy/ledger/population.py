@@ -263,6 +263,12 @@ def population_command(location: str, name: str) -> str:
     return f"{shlex.join(words)} --epsilon EPSILON --delta DELTA --reason REASON"
 
 
+def join_command(location: str, dataset: str) -> str:
+    """Return the command by which a dataset joins a population, as errors quote it."""
+    words = ["jam-dagster", "ledger", "join", "--ledger", location, "--dataset", dataset]
+    return f"{shlex.join(words)} --population POPULATION --reason REASON"
+
+
 def _unfounded(dataset: str) -> LedgerIntegrityError:
     return LedgerIntegrityError(
         f"the ledger counts dataset {dataset!r} in a population, and lacks a grant of either; run "

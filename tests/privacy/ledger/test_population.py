@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import (
+    AttemptsError,
     BudgetError,
     BudgetExceededError,
     LedgerIntegrityError,
@@ -233,6 +234,23 @@ def test_a_partition_of_another_dataset_is_another_slice(joined: Ledger) -> None
     for place in ("east", "west"):
         with pytest.raises(BudgetExceededError, match="population 'residents'"):
             joined.open_release(replace(SURVEY, partition=place), part(0.6))
+
+
+def test_failed_attempts_count_for_each_dataset(joined: Ledger) -> None:
+    """Their sum over a population is what the officer granted its datasets; joining adds none."""
+    joined.grant("survey", epsilon=2.0, delta=1e-9, attempts=1)
+    allowed = {CENSUS: 3, SURVEY: 1}
+    for key, number in allowed.items():
+        joined.open_release(key, part(0.1))
+        for _ in range(number):
+            with pytest.raises(ZeroDivisionError), joined.attempt(key):
+                _ = 1 / 0
+    for key in allowed:
+        with pytest.raises(AttemptsError, match=f"dataset {key.dataset!r} stay closed"):
+            joined.attempt(key).__enter__()
+    joined.acknowledge("census", reason="a typo in the domain")
+    with pytest.raises(AttemptsError), joined.attempt(SURVEY):
+        raise AssertionError
 
 
 # --- neighbours and approvals
