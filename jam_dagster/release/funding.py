@@ -188,7 +188,7 @@ class LedgerFunding:
         ledger, dataset = self.ledger, self.key.dataset
         datasets = ledger.datasets()
         if datasets or self.grants is None:
-            from jam_dagster.privacy.ledger.backend import grant_command
+            from jam_dagster.privacy.ledger.commands import grant_command
 
             raise BudgetError(
                 f"The ledger {ledger.location} does not know the dataset {dataset!r}; it knows "
@@ -388,7 +388,7 @@ class LedgerFunding:
 
     def after_interrupt(self, again: str) -> str:
         """Return how to resume, or who must first acknowledge the failed attempts."""
-        from jam_dagster.privacy.ledger.attempts import acknowledge_command
+        from jam_dagster.privacy.ledger.commands import acknowledge_command
 
         ledger, dataset = self.ledger, self.key.dataset
         allowed = ledger.balance(dataset).attempts
@@ -408,7 +408,7 @@ class LedgerFunding:
     def kept_reservation(self) -> str:
         """Return which reservation stays, how to use it and how to close it; empty if none does."""
         from jam_dagster.privacy import describe_rho
-        from jam_dagster.privacy.ledger.backend import close_command
+        from jam_dagster.privacy.ledger.commands import close_command
 
         ledger, key = self.ledger, self.key
         release = ledger.release(key)

@@ -19,11 +19,10 @@ from jam_dagster.privacy import Balance, Budget, Ledger, Policy
 from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.approval import ApprovalName, check_approval
 from jam_dagster.privacy.ledger.attempts import check_attempts
-from jam_dagster.privacy.ledger.backend import grant_command
 from jam_dagster.privacy.ledger.balance import grant_again_command
 from jam_dagster.privacy.ledger.bindings import check_sources
+from jam_dagster.privacy.ledger.commands import grant_command, join_command
 from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, RecordsName
-from jam_dagster.privacy.ledger.population import join_command
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore

@@ -17,12 +17,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from shlex import quote
 
 import sqlalchemy as sa
 
 from jam_dagster.errors import AttemptsError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy.ledger.balance import Balance
+from jam_dagster.privacy.ledger.commands import acknowledge_command
 from jam_dagster.privacy.ledger.journal import (
     GENESIS,
     Access,
@@ -50,14 +50,6 @@ def check_attempts(attempts: int | None) -> None:
             "how many attempts to open private data may fail before an operator must acknowledge"
             " them"
         )
-
-
-def acknowledge_command(location: str, dataset: str = "ID") -> str:
-    """Return the command that acknowledges attempts, as errors quote it."""
-    return (
-        f"jam-dagster ledger acknowledge --ledger {quote(location)} --dataset {quote(dataset)}"
-        " --reason REASON"
-    )
 
 
 def open_attempts(connection: sa.Connection, balance: Balance, at: str) -> list[Access]:

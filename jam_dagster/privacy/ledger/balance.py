@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_within
-from jam_dagster.privacy.ledger.backend import grant_command
+from jam_dagster.privacy.ledger.commands import grant_command, ledger_command
 from jam_dagster.privacy.ledger.holdings import holdings, last_grant, policy_of
 from jam_dagster.privacy.ledger.policy import Policy, Use, use
 from jam_dagster.privacy.ledger.population import Amounts, Population, joined_by
@@ -126,9 +125,8 @@ class Balance(Amounts):
 def grant_again_command(location: str, balance: Balance, **changes: object) -> str:
     """Return the command that grants a budget again with some changes, as errors quote it."""
     given = {"epsilon": repr(balance.epsilon), "delta": repr(balance.delta), **changes}
-    words = ["jam-dagster", "ledger", "grant", "--ledger", location, "--dataset", balance.dataset]
-    words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    return shlex.join([*words, "--reason", "REASON"])
+    options = {name: str(value) for name, value in given.items()}
+    return ledger_command("grant", location, dataset=balance.dataset, **options, reason="REASON")
 
 
 def known_balance(

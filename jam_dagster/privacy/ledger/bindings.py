@@ -18,8 +18,8 @@ from itertools import combinations
 import sqlalchemy as sa
 
 from jam_dagster.errors import SourceBindingError, SpecificationError
-from jam_dagster.privacy.ledger.backend import rebind_command
 from jam_dagster.privacy.ledger.balance import Balance, grant_again_command
+from jam_dagster.privacy.ledger.commands import rebind_command
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 from jam_dagster.privacy.ledger.policy import GROUNDS, Policy

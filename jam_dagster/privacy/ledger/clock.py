@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from jam_dagster.privacy.ledger.backend import grant_command
+from jam_dagster.privacy.ledger.commands import grant_command
 from jam_dagster.privacy.ledger.journal import Event, events, instant
 
 Clock = Callable[[], datetime]

@@ -8,7 +8,7 @@ records no attempt: its numbers and hashes are published with certificates.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -227,78 +227,37 @@ def _seal(line: Event | Access) -> str:
 
 metadata = sa.MetaData()
 
-_ACCOUNT_COLUMNS = ("dataset", "release", "partition", "edition", "specification", "share")
-
+_TEXT = sa.Text()
 # Names that SQLite's strict tables know; there, both are 64 bits wide.
 _WHOLE: sa.types.TypeEngine[int] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _REAL: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
-
-events = sa.Table(
-    "events",
-    metadata,
-    sa.Column("seq", _WHOLE, primary_key=True),
-    sa.Column("at", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    *(sa.Column(name, sa.Text, nullable=False) for name in _ACCOUNT_COLUMNS),
-    sa.Column("step", sa.Text, nullable=False),
-    sa.Column("units", _WHOLE, nullable=False),
-    sa.Column("epsilon", _REAL),
-    sa.Column("delta", _REAL),
-    *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
-    sa.Column("previous", sa.Text, nullable=False, unique=True),
-    sa.Column("hash", sa.Text, nullable=False, unique=True),
-    sa.CheckConstraint("units >= 0", name="units_not_negative"),
-    *(
-        sa.Column(name, sa.Text, nullable=False, server_default="")
-        for name in ("period", "partitions", "ground", "counts_in", "opening", "protects")
-    ),
-    *(
-        sa.Column(name, sa.Text, nullable=False, server_default="")
-        for name in ("source", "digest", "sources", "approval", "records")
-    ),
-    sa.Column("attempts", _WHOLE),
-    sqlite_strict=True,
-)
-"""The journal in its current schema; `migrations` makes it."""
-
-accesses = sa.Table(
-    "accesses",
-    metadata,
-    sa.Column("seq", _WHOLE, primary_key=True),
-    *(
-        sa.Column(name, sa.Text, nullable=False)
-        for name in ("at", "kind", "dataset", "release", "partition", "edition", "attempt")
-    ),
-    *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
-    sa.Column("previous", sa.Text, nullable=False, unique=True),
-    sa.Column("hash", sa.Text, nullable=False, unique=True),
-    sqlite_strict=True,
-)
-"""The journal of attempts to open private data; `migrations` makes it."""
-
-sa.Index("accesses_by_dataset", accesses.c.dataset)
-
-sa.Index("events_by_account", *(events.c[name] for name in _ACCOUNT_COLUMNS))
+_TYPES: dict[str, sa.types.TypeEngine[Any]] = {
+    "int": _WHOLE,
+    "int | None": _WHOLE,
+    "float | None": _REAL,
+}
 
 
-def _once(name: str, kind: Kind, *columns: str) -> None:
-    condition = events.c.kind == kind.value
-    sa.Index(
-        name,
-        *(events.c[column] for column in columns),
-        unique=True,
-        sqlite_where=condition,
-        postgresql_where=condition,
+def _table(name: str, line: type[Event] | type[Access]) -> sa.Table:
+    """Return the table of a journal: a column for each field of its lines.
+
+    `migrations` makes it, with its constraints, indices and triggers.
+    """
+    columns: Iterator[sa.Column[Any]] = (
+        sa.Column(
+            field.name,
+            _TYPES.get(str(field.type), _TEXT),
+            primary_key=field.name == "seq",
+            nullable=field.default is None,
+            unique=field.name in ("previous", "hash"),
+        )
+        for field in fields(line)
     )
+    return sa.Table(name, metadata, *columns)
 
 
-# The code checks these rules before it writes; the indices hold even if it did not.
-_once("one_charge_a_step", Kind.CHARGED, *_ACCOUNT_COLUMNS, "step")
-_once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS, "opening")
-_once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS, "opening")
-_once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS, "opening")
-_once("one_outcome_a_step", Kind.STORED, *_ACCOUNT_COLUMNS, "step")
-_once("one_count_a_release", Kind.COUNTED, *_ACCOUNT_COLUMNS)
+events = _table("events", Event)
+accesses = _table("accesses", Access)
 
 
 # Built once: a draw executes each of them twice.

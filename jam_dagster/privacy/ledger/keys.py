@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.clock import ledger_time
+from jam_dagster.privacy.ledger.commands import ledger_command
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read, utc_now
 from jam_dagster.privacy.ledger.key import check_name, fingerprint_of
 
@@ -73,18 +74,18 @@ class LedgerKeys:
         """Raise unless certificates may be signed by a key now."""
         with self._backend.reading() as connection:
             key = _keys(connection).get(public)
+        location = self._backend.location
         named = f"the signing key {fingerprint_of(public)}"
+        new = ledger_command("key new", location, out="FILE")
         if key is None:
             raise BudgetError(
-                f"{named} is not known to the ledger {self._backend.location}: sign with a known "
-                f"key, or make one: jam-dagster ledger key new --ledger "
-                f"{self._backend.location} --out FILE"
+                f"{named} is not known to the ledger {location}: sign with a known key, or make "
+                f"one: {new}"
             )
         if key.revoked is not None:
             raise BudgetError(
-                f"{named} was revoked in the ledger {self._backend.location}: sign with another, "
-                f"or make one: jam-dagster ledger key new --ledger {self._backend.location} "
-                "--out FILE"
+                f"{named} was revoked in the ledger {location}: sign with another, or make one: "
+                f"{new}"
             )
 
     def add(self, public: str, *, reason: str = "") -> None:

@@ -8,12 +8,12 @@ Between the two events neither place can be written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
 from jam_dagster.privacy.ledger.audit import verify_journal
 from jam_dagster.privacy.ledger.balance import balance_of
+from jam_dagster.privacy.ledger.commands import ledger_command
 from jam_dagster.privacy.ledger.journal import (
     Access,
     Event,
@@ -66,8 +66,8 @@ def _check_destination(origin: LedgerBackend, destination: LedgerBackend) -> Non
     if place and place != destination.place:
         raise BudgetError(
             f"the ledger {origin.location} has moved to {place} already. If that move was "
-            f"interrupted, finish it: jam-dagster ledger move --ledger "
-            f"{quote(origin.location)} --to {quote(place)} --reason REASON"
+            "interrupted, finish it: "
+            f"{ledger_command('move', origin.location, to=place, reason='REASON')}"
         )
 
 

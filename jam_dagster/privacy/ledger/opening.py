@@ -18,9 +18,14 @@ from jam_dagster.privacy.accounting import (
     units_up,
 )
 from jam_dagster.privacy.ledger.approval import check_approved
-from jam_dagster.privacy.ledger.backend import close_command, grant_command, rebind_command
 from jam_dagster.privacy.ledger.balance import Balance, known_balance, used_under
 from jam_dagster.privacy.ledger.bindings import check_binding, live_sources, parallel_fault
+from jam_dagster.privacy.ledger.commands import (
+    close_command,
+    grant_command,
+    population_command,
+    rebind_command,
+)
 from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import (
     Event,
@@ -34,7 +39,7 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.policy import Holding, Policy, mixture_fault, use
-from jam_dagster.privacy.ledger.population import Amounts, joined_by, population_command
+from jam_dagster.privacy.ledger.population import Amounts, joined_by
 from jam_dagster.privacy.ledger.reservation import close_share, counted
 from jam_dagster.privacy.ledger.state import ShareState, states_of
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours

@@ -7,7 +7,6 @@ release of any of them reserves counts in both budgets. No dataset ever leaves.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
 from jam_dagster.privacy.accounting import describe_rho, epsilon_from_rho, rho_within
+from jam_dagster.privacy.ledger.commands import population_command
 from jam_dagster.privacy.ledger.holdings import holdings, last_grant, policy_of, up_to
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events
 from jam_dagster.privacy.ledger.policy import Policy, Use, relations_fault, use
@@ -255,18 +255,6 @@ def join(connection: sa.Connection, location: str, dataset: str, name: str, **de
             f"dataset {dataset!r} cannot join population {name!r}: the population {fault}"
         )
     append(connection, Kind.JOINED, dataset, step=name, **details)
-
-
-def population_command(location: str, name: str) -> str:
-    """Return the command that grants a population its budget, as errors quote it."""
-    words = ["jam-dagster", "ledger", "population", "--ledger", location, "--population", name]
-    return f"{shlex.join(words)} --epsilon EPSILON --delta DELTA --reason REASON"
-
-
-def join_command(location: str, dataset: str) -> str:
-    """Return the command by which a dataset joins a population, as errors quote it."""
-    words = ["jam-dagster", "ledger", "join", "--ledger", location, "--dataset", dataset]
-    return f"{shlex.join(words)} --population POPULATION --reason REASON"
 
 
 def _unfounded(dataset: str) -> LedgerIntegrityError:

@@ -19,10 +19,11 @@ from jam_dagster.errors import (
 from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
 from jam_dagster.privacy.ledger.approval import REQUIRED, approvals_of
-from jam_dagster.privacy.ledger.backend import LedgerBackend, rebind_command
+from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.balance import Balance, balance_of
 from jam_dagster.privacy.ledger.clock import Clock, time_after
-from jam_dagster.privacy.ledger.holdings import holdings
+from jam_dagster.privacy.ledger.commands import rebind_command
+from jam_dagster.privacy.ledger.holdings import holdings, last_grant
 from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
@@ -216,7 +217,7 @@ class LedgerAccount:
         key = self.release.key
         with self.release._writing() as (connection, view):
             state = view.share(self.share)
-            short = units > state.left
+            grant = last_grant(connection, key.dataset) if units > state.left else None
             check_charge(
                 step,
                 units,
@@ -224,7 +225,7 @@ class LedgerAccount:
                 already=step in state.charges,
                 closed=state.closed,
                 account=f"share {self.share!r} of {key}",
-                delta=_granted_delta(connection, key.dataset) if short else None,
+                delta=None if grant is None else grant.delta,
             )
             self.release._check_covered(connection, view)
             self._write(connection, view, Kind.CHARGED, units=units, step=step)
@@ -400,15 +401,6 @@ def _since_rebound(key: ReleaseKey) -> sa.ColumnElement[bool]:
         .where(events.c.kind == Kind.BOUND.value, events.c.release == "")
     )
     return events.c.seq > last.scalar_subquery()
-
-
-def _granted_delta(connection: sa.Connection, dataset: str) -> float | None:
-    return connection.execute(
-        sa.select(events.c.delta)
-        .where(events.c.dataset == dataset, events.c.kind == Kind.GRANTED.value)
-        .order_by(events.c.seq.desc())
-        .limit(1)
-    ).scalar()
 
 
 def check_covered(

@@ -11,8 +11,12 @@ import pytest
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, epsilon_from_rho
-from jam_dagster.privacy.ledger.attempts import acknowledge_command
-from jam_dagster.privacy.ledger.backend import close_command, grant_command, rebind_command
+from jam_dagster.privacy.ledger.commands import (
+    acknowledge_command,
+    close_command,
+    grant_command,
+    rebind_command,
+)
 from jam_dagster.privacy.ledger.journal import append, user
 
 SHARES = Budget(0.5, 1e-9).shares(evaluation=0.05)
