@@ -444,10 +444,9 @@ def _digest(run: ReleaseRun) -> str:
 
 def _has_ended(journal: Sequence[Event]) -> bool:
     """Return whether all shares of a release are closed."""
-    from jam_dagster.privacy.ledger.state import states_of
+    from jam_dagster.privacy.ledger.state import ReleaseState
 
-    states = states_of([event for event in journal if event.moves_amount])
-    return all(state.closed for state in states.values())
+    return ReleaseState(journal).closed
 
 
 def _whereabouts(charges: Sequence[Event]) -> str:

@@ -20,7 +20,7 @@ from jam_dagster.privacy.ledger.commands import ledger_command, release_options
 from jam_dagster.privacy.ledger.holdings import up_to
 from jam_dagster.privacy.ledger.journal import Event, Kind, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey
-from jam_dagster.privacy.ledger.state import share_states
+from jam_dagster.privacy.ledger.state import release_state
 
 ApprovalName = Literal["none", "required"]
 REQUIRED = "required"
@@ -126,8 +126,8 @@ def _epsilon_above(units: int, balance: Balance) -> str:
 
 def has_reserved(connection: sa.Connection, key: ReleaseKey) -> bool:
     """Return whether a release holds or has spent an amount."""
-    shares = share_states(connection, key).values()
-    return any(share.spent or not share.closed for share in shares)
+    release = release_state(connection, key)
+    return bool(release.spent) or not release.closed
 
 
 def not_reserved_yet(connection: sa.Connection, dataset: str) -> tuple[Event, ...]:

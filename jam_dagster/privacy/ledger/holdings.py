@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 
 from jam_dagster.errors import LedgerIntegrityError, SpecificationError
-from jam_dagster.privacy.ledger.journal import Kind, events, moves_an_amount, read
+from jam_dagster.privacy.ledger.journal import Event, Kind, events, last, moves_an_amount, read
+from jam_dagster.privacy.ledger.key import ReleaseKey
 from jam_dagster.privacy.ledger.policy import (
     Holding,
     PartitionsName,
@@ -20,28 +21,20 @@ from jam_dagster.privacy.ledger.policy import (
 
 def last_grant(
     connection: sa.Connection, dataset: str, *, through: int | None = None
-) -> sa.Row[Any] | None:
-    """Return the row of a dataset's last grant, or None; see `balance_of` for `through`."""
-    return connection.execute(
-        sa.select(events)
-        .where(
-            events.c.dataset == dataset,
-            events.c.kind == Kind.GRANTED.value,
-            *up_to(through),
-        )
-        .order_by(events.c.seq.desc())
-        .limit(1)
-    ).first()
+) -> Event | None:
+    """Return a dataset's last grant, or None; see `balance_of` for `through`."""
+    granted = events.c.kind == Kind.GRANTED.value
+    return last(connection, events.c.dataset == dataset, granted, *up_to(through))
 
 
-def policy_of(period: str, partitions: str, ground: str, records: str) -> Policy:
+def policy_of(grant: Event) -> Policy:
     """Return the policy of a grant; a grant without one is for a lifetime, and n private."""
     try:
         return Policy(
-            cast(PeriodName, period or "lifetime"),
-            cast(PartitionsName, partitions or "add"),
-            ground,
-            cast(RecordsName, records or "private"),
+            cast(PeriodName, grant.period or "lifetime"),
+            cast(PartitionsName, grant.partitions or "add"),
+            grant.ground,
+            cast(RecordsName, grant.records or "private"),
         )
     except SpecificationError as error:
         raise LedgerIntegrityError(f"a grant was altered: {error}") from error
@@ -65,45 +58,44 @@ def holdings(
         amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
         return sa.func.sum(sa.case(*amounts, else_=0))
 
-    counts = read(
-        connection,
-        events.c.dataset == dataset,
-        events.c.kind == Kind.COUNTED.value,
-        *up_to(through),
-    )
-
     def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
         return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
 
+    of_dataset = [events.c.dataset == dataset, *up_to(through)]
     account = [
         events.c[name]
         for name in ("release", "partition", "edition", "specification", "share", "opening")
     ]
     rows = connection.execute(
         sa.select(
-            reserved(events.c.at),
-            events.c.partition,
-            total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
-            total((Kind.CHARGED, 1)),
-            reserved(events.c.hash),
-            reserved(events.c.protects),
+            *account,
+            reserved(events.c.at).label("at"),
+            total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)).label("held"),
+            total((Kind.CHARGED, 1)).label("spent"),
+            reserved(events.c.hash).label("mark"),
+            reserved(events.c.protects).label("protects"),
         )
-        .where(events.c.dataset == dataset, moves_an_amount(), *up_to(through))
+        .where(*of_dataset, moves_an_amount())
         .group_by(*account)
     )
-    found = [Holding(one.at, one.partition, 0, 0, counted=True) for one in counts]
-    for at, partition, held, spent, mark, protects in rows:
-        if at is None:
+    found = [
+        Holding(one.at, one.partition, 0, 0, counted=True, key=one.key)
+        for one in read(connection, *of_dataset, events.c.kind == Kind.COUNTED.value)
+    ]
+    for row in rows:
+        if row.at is None:
             raise LedgerIntegrityError(
                 f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
                 "`jam-dagster ledger verify`"
             )
-        if held < 0:
+        if row.held < 0:
             # A held amount is never negative: somebody returned an amount that had been spent.
             raise LedgerIntegrityError(
                 f"the ledger returns or charges more of dataset {dataset!r} than was reserved; run "
                 "`jam-dagster ledger verify`"
             )
-        if mark not in without:
-            found.append(Holding(at, partition, int(held), int(spent), protects))
+        if row.mark not in without:
+            key = ReleaseKey(dataset, row.release, row.specification, row.partition, row.edition)
+            amounts = int(row.held), int(row.spent)
+            found.append(Holding(row.at, row.partition, *amounts, row.protects, key=key))
     return found

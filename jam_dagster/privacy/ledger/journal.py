@@ -423,6 +423,12 @@ def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list
     return _events(connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq)))
 
 
+def last(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> Event | None:
+    """Return the last event that meets all conditions, or None."""
+    found = read(connection, *conditions)
+    return found[-1] if found else None
+
+
 def read_from(connection: sa.Connection, first: int) -> list[Event]:
     """Return the events from a number on, in the order they were written."""
     return _events(connection.execute(_FROM, {"first": first}))

@@ -68,7 +68,7 @@ from jam_dagster.privacy.ledger.population import (
 )
 from jam_dagster.privacy.ledger.reader import LedgerReader, issued, last_run
 from jam_dagster.privacy.ledger.reservation import Release
-from jam_dagster.privacy.ledger.state import share_states
+from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 
@@ -418,7 +418,7 @@ class Ledger(LedgerReader):
         check_digest(digest, "the certificate's digest")
         check_name(reason, "the reason", required=False)
         with self._writing() as (connection, at):
-            if not share_states(connection, key):
+            if not release_state(connection, key).shares:
                 raise BudgetError(
                     f"the ledger {self.location} knows no {key} of dataset {key.dataset!r} under "
                     "this specification: name the ledger that was charged for it"
@@ -671,8 +671,8 @@ class Ledger(LedgerReader):
             attempt = begin_attempt(connection, self.location, balance, key, at=at, run_id=run_id)
             # Another run may have bound it since the reservation was found.
             unbound = self._is_unbound(connection, balance, key, source, neighbours)
-            shares = share_states(connection, key).values()
-            ended = bool(shares) and all(share.closed for share in shares)
+            release = release_state(connection, key)
+            ended = bool(release.shares) and release.closed
             if unbound and not ended:
                 bind(connection, key, source, at=at, run_id=run_id)
             before = payments(connection, key)
@@ -737,7 +737,7 @@ class Ledger(LedgerReader):
                 )
 
     def _check_reserved(self, connection: sa.Connection, key: ReleaseKey, what: str) -> None:
-        if not share_states(connection, key):
+        if not release_state(connection, key).shares:
             raise BudgetError(
                 f"{key} was never reserved in the ledger {self.location}: {what} with the ledger"
                 " that it was charged to"

@@ -9,6 +9,7 @@ from typing import Literal, cast, get_args
 
 from jam_dagster.common.choices import Relation
 from jam_dagster.errors import SpecificationError
+from jam_dagster.privacy.ledger.key import ReleaseKey
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 PeriodName = Literal["lifetime", "year", "quarter", "month"]
@@ -115,7 +116,7 @@ class Holding:
     """One reservation: its time, its partition, and its held and spent amounts.
 
     `held` and `spent` are in units of 1e-15 rho; charges count in the period of `at`. `counted`
-    says that its release has published the number of records.
+    says that its release, `key`, has published the number of records.
     """
 
     at: str
@@ -124,6 +125,7 @@ class Holding:
     spent: int
     protects: str = ""
     counted: bool = False
+    key: ReleaseKey | None = None
 
     @property
     def counts(self) -> bool:

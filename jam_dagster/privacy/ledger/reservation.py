@@ -18,7 +18,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
-from jam_dagster.privacy.ledger.approval import REQUIRED, approvals_of
+from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals, approvals_of
 from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.balance import Balance, balance_of
 from jam_dagster.privacy.ledger.clock import Clock, time_after
@@ -35,7 +35,7 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
-from jam_dagster.privacy.ledger.policy import mixture_fault
+from jam_dagster.privacy.ledger.policy import Holding, mixture_fault
 from jam_dagster.privacy.ledger.state import KeptView, ReleaseView, ShareState
 
 
@@ -411,14 +411,12 @@ def check_covered(
     `reserved` are the reservations of the shares of its last opening. Entries that came later do
     not count, so the answer never changes.
     """
-    last = max(reserved, key=lambda event: event.seq)
-    balance = balance_of(connection, key.dataset, last.at, through=last.seq)
-    fault = (
-        "is of a dataset that was granted nothing"
-        if balance is None
-        else _fault(connection, balance, key, reserved, last)
-    )
-    if fault:
+    latest = max(reserved, key=lambda event: event.seq)
+    through = latest.seq
+    balance = balance_of(connection, key.dataset, latest.at, through=through)
+    held = holdings(connection, key.dataset, through=through)
+    approvals = approvals_of(connection, key.dataset, through=through)
+    if fault := cover_fault(balance, held, approvals, key, reserved):
         raise LedgerIntegrityError(
             f"the reservation of {key} of dataset {key.dataset!r} in the ledger {location} {fault}:"
             " jam-dagster did not write it, and it pays for no draw. Run `jam-dagster ledger "
@@ -426,13 +424,20 @@ def check_covered(
         )
 
 
-def _fault(
-    connection: sa.Connection,
-    balance: Balance,
+def cover_fault(
+    balance: Balance | None,
+    held: Collection[Holding],
+    approvals: Approvals,
     key: ReleaseKey,
     reserved: Collection[Event],
-    last: Event,
 ) -> str:
+    """Return why no grant covers a release's reservation; empty if one does.
+
+    `balance`, `held` and `approvals` are those of its dataset right after `reserved`, the
+    reservations of its shares. The audit asks the same of what it replays.
+    """
+    if balance is None:
+        return "is of a dataset that was granted nothing"
     if balance.own_remaining_units_in("") < 0:
         return "is of more than the grant had left"
     if balance.population is not None:
@@ -442,9 +447,8 @@ def _fault(
             return f"is of a population that {fault}"
     if any(one.counts_in != balance.policy.period_of(one.at) for one in reserved):
         return "counts in another period than its own"
-    if fault := mixture_fault(balance.policy, holdings(connection, key.dataset, through=last.seq)):
+    if fault := mixture_fault(balance.policy, held):
         return f"is of a budget that {fault}"
     if balance.approval != REQUIRED:
         return ""
-    approvals = approvals_of(connection, key.dataset, through=last.seq)
     return approvals.fault(key, sum(one.units for one in reserved))

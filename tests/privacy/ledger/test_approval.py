@@ -215,13 +215,19 @@ RESERVATION = {
 @pytest.mark.parametrize(
     ("forged", "fault"),
     [
-        ([(Kind.RESERVED, RESERVATION)], "for a release that is not approved"),
+        ([(Kind.RESERVED, RESERVATION)], "is not approved"),
         (
             [(Kind.APPROVED, {**key_fields(KEY), "units": 5}), (Kind.RESERVED, RESERVATION)],
             "asks for more than was approved",
         ),
         ([(Kind.APPROVED, {"dataset": "people"})], "names no release"),
-        ([(Kind.APPROVED, key_fields(replace(KEY, dataset="firms")))], "needs no approval"),
+        (
+            [
+                (Kind.GRANTED, {"dataset": "firms", "units": 10**12}),
+                (Kind.APPROVED, key_fields(replace(KEY, dataset="firms"))),
+            ],
+            "needs no approval",
+        ),
         ([(Kind.APPROVAL_WITHDRAWN, key_fields(KEY))], "that was not given"),
         (
             [

@@ -33,7 +33,7 @@ def test_more_than_the_grant_pays_for_nothing(either: Ledger, key: ReleaseKey) -
     left = either.balance("people").remaining_units
     reserve_by_hand(either, key, units=left + 1)
     assert_pays_nothing(either, key, "is of more than the grant had left")
-    with pytest.raises(LedgerIntegrityError, match="reserves more than was left"):
+    with pytest.raises(LedgerIntegrityError, match="is of more than the grant had left"):
         either.verify()
 
 

@@ -50,9 +50,9 @@ def test_what_is_no_certificate_of_this_ledger(ended, key):
 @pytest.mark.parametrize(
     ("changes", "times", "fault"),
     [
-        ({"release": "other"}, 1, "of a release that was never reserved"),
-        ({"digest": ""}, 1, "withdraws no certificate"),
-        ({}, 2, "or withdraws the same one again"),
+        ({"release": "other"}, 1, "about a release that was never reserved"),
+        ({"digest": ""}, 1, "names no digest of a certificate"),
+        ({}, 2, "withdraws the same digest again"),
     ],
 )
 def test_the_audit_knows_the_rules(ended, key, changes, times, fault):
