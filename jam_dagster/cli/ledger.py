@@ -53,8 +53,7 @@ app.add_typer(key_app, name="key")
 def move(
     ledger: LedgerOption,
     to: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="Its new place: a file, or postgresql://..."),
+        str, typer.Option(metavar="FILE", help="Its new place: a file, or postgresql://...")
     ],
     reason: ReasonOption,
     as_json: AsJson = False,
@@ -81,7 +80,7 @@ def move(
     tell(
         f"The ledger is at {opened.moved_to} now, {proof.events} events, all in order. Name that "
         f"place wherever {opened.location} was named: the old one is closed. The last event has "
-        "the hash",
+        "the hash"
     )
     if as_json:
         print_json({"ledger": opened.moved_to, "events": proof.events, "head": proof.head})
@@ -91,7 +90,7 @@ def move(
     if not carry_private_store(before, now):
         tell(
             f"The private store {now} has another secret than {before}: name the latter with "
-            "--private-store when a release is repeated.",
+            "--private-store when a release is repeated."
         )
 
 
@@ -173,8 +172,7 @@ def grant(
     dataset: Annotated[
         str,
         typer.Option(
-            metavar="ID",
-            help="The protected dataset: the same people, wherever they are stored.",
+            metavar="ID", help="The protected dataset: the same people, wherever they are stored."
         ),
     ],
     epsilon: Annotated[
@@ -294,9 +292,7 @@ def upgrade(ledger: LedgerOption, as_json: AsJson = False) -> None:
     opened = Ledger(ledger)
     opened.upgrade()
     print_result(
-        {"ledger": opened.location},
-        f"The ledger {opened.location} is up to date.",
-        as_json=as_json,
+        {"ledger": opened.location}, f"The ledger {opened.location} is up to date.", as_json=as_json
     )
 
 
@@ -362,9 +358,7 @@ def close(
             f"of which {describe_rho(left, delta)} is left."
         )
     print_result(
-        {**vars(closed.key), "rho_returned": returned, "rho_remaining": left},
-        said,
-        as_json=as_json,
+        {**vars(closed.key), "rho_returned": returned, "rho_remaining": left}, said, as_json=as_json
     )
 
 
@@ -391,7 +385,7 @@ def verify(ledger: LedgerOption, as_json: AsJson = False) -> None:
     if (opened := verification.accesses) is not None and opened.lines:
         tell(
             f"{opened.attempts} attempts to open private data, {opened.not_ended} of which did not "
-            f"end well, all in order; the last line of their journal has the hash {opened.head}",
+            f"end well, all in order; the last line of their journal has the hash {opened.head}"
         )
     tell(f"{verification.events} events, all in order; the last has the hash")
     typer.echo(verification.head)

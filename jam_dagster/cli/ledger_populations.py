@@ -9,13 +9,7 @@ import typer
 
 from jam_dagster.cli.console import print_result
 from jam_dagster.cli.ledger_view import amounts_in_json, balance_table
-from jam_dagster.cli.options import (
-    AsJson,
-    DatasetOption,
-    LedgerOption,
-    ReasonOption,
-    check_reason,
-)
+from jam_dagster.cli.options import AsJson, DatasetOption, LedgerOption, ReasonOption, check_reason
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,8 +17,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.ledger.population import Population
 
 PopulationOption = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="The population: people who are in several datasets."),
+    str, typer.Option(metavar="NAME", help="The population: people who are in several datasets.")
 ]
 
 

@@ -110,10 +110,7 @@ class _Dataset:
 
 
 def verify_journal(
-    journal: Iterable[Event],
-    balance: Callable[[str], Balance | None],
-    location: str,
-    now: str,
+    journal: Iterable[Event], balance: Callable[[str], Balance | None], location: str, now: str
 ) -> Verification:
     """Replay a journal against the ledger's rules.
 

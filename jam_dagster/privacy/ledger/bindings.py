@@ -188,7 +188,7 @@ def check_binding(
     neighbours: Neighbours,
     *,
     there: bool,
-    superseded: Collection[ReleaseKey],
+    superseded: Collection[ReleaseKey] = (),
 ) -> bool:
     """Return whether a release is still unbound; raise if it must not read a source.
 

@@ -335,8 +335,8 @@ def append_after(
     seq, previous = (tail[-1].seq + 1, tail[-1].hash) if tail else (1, GENESIS)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
-    draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
-    event = replace(draft, hash=draft.seal())
+    event = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
+    event = replace(event, hash=event.seal())
     connection.execute(_INSERT, _row(event))
     return event
 
@@ -346,15 +346,12 @@ def append_access(
 ) -> Access:
     """Append one line to the journal of attempts; see `append`."""
     check_not_moved(connection)
-    rows = connection.execute(
-        sa.select(accesses).order_by(accesses.c.seq.desc()).limit(2)
-    ).mappings()
-    lines = [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows][::-1]
-    seq, previous = _next(lines, accesses)
+    last_two = sa.select(accesses).order_by(accesses.c.seq.desc()).limit(2)
+    seq, previous = _next(_accesses(connection.execute(last_two))[::-1], accesses)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
-    draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
-    access = replace(draft, hash=draft.seal())
+    access = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
+    access = replace(access, hash=access.seal())
     connection.execute(sa.insert(accesses), _row(access))
     return access
 
@@ -389,10 +386,8 @@ def moved_to(connection: sa.Connection) -> str:
     """Return the place the ledger has moved to, without a password; empty if it has not moved."""
     # A line that was added by hand after the move does not undo it.
     moves = events.c.kind.in_([Kind.MOVED.value, Kind.ARRIVED.value])
-    last = connection.execute(
-        sa.select(events.c.kind, events.c.step).where(moves).order_by(events.c.seq.desc()).limit(1)
-    ).first()
-    return str(last.step) if last is not None and last.kind == Kind.MOVED.value else ""
+    move = last(connection, moves)
+    return move.step if move is not None and move.kind == Kind.MOVED else ""
 
 
 def check_not_moved(connection: sa.Connection) -> None:
@@ -425,8 +420,8 @@ def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list
 
 def last(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> Event | None:
     """Return the last event that meets all conditions, or None."""
-    found = read(connection, *conditions)
-    return found[-1] if found else None
+    latest = sa.select(events).where(*conditions).order_by(events.c.seq.desc()).limit(1)
+    return next(iter(_events(connection.execute(latest))), None)
 
 
 def read_from(connection: sa.Connection, first: int) -> list[Event]:
@@ -436,8 +431,8 @@ def read_from(connection: sa.Connection, first: int) -> list[Event]:
 
 def read_accesses(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Access]:
     """Return the lines of the journal of attempts that meet all conditions; see `read`."""
-    rows = connection.execute(sa.select(accesses).where(*conditions).order_by(accesses.c.seq))
-    return [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows.mappings()]
+    lines = sa.select(accesses).where(*conditions).order_by(accesses.c.seq)
+    return _accesses(connection.execute(lines))
 
 
 def withdrawal_of(journal: Sequence[Event], key: ReleaseKey) -> Event | None:
@@ -462,6 +457,10 @@ def moves_an_amount() -> sa.ColumnElement[bool]:
 
 def _events(result: sa.CursorResult[Any]) -> list[Event]:
     return [Event(**{**row, "kind": _kind(row, Kind)}) for row in result.mappings()]
+
+
+def _accesses(result: sa.CursorResult[Any]) -> list[Access]:
+    return [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in result.mappings()]
 
 
 def _kind(row: sa.RowMapping, kinds: type[_AnyKind]) -> _AnyKind:

@@ -10,13 +10,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
 from jam_dagster.privacy.account import shortfall
-from jam_dagster.privacy.accounting import (
-    check_rho,
-    describe_rho,
-    rho_within,
-    units_down,
-    units_up,
-)
+from jam_dagster.privacy.accounting import check_rho, describe_rho, rho_within, units_down, units_up
 from jam_dagster.privacy.ledger.approval import check_approved
 from jam_dagster.privacy.ledger.balance import Balance, known_balance
 from jam_dagster.privacy.ledger.bindings import (
@@ -138,18 +132,6 @@ def plan_opening(
     release = versions.pop(key, ReleaseState())
     begun = counted(connection, same)
 
-    def binds(balance: Balance, there: bool, superseded: Collection[ReleaseKey] = ()) -> bool:
-        return check_binding(
-            connection,
-            location,
-            balance,
-            key,
-            source,
-            neighbours,
-            there=there,
-            superseded=superseded,
-        )
-
     spent_before = any(one.spent for one in versions.values())
     for other in takes_over:
         versions[other] = release_state(connection, other)
@@ -160,7 +142,7 @@ def plan_opening(
         _check_shares(key, reserved, units)
         balance = known_balance(connection, location, key.dataset, at)
         # If it is not bound, it will be once its data are opened.
-        binds(balance, there=True)
+        check_binding(connection, location, balance, key, source, neighbours, there=True)
         return Opening(reserved, there=True)
     opened = max((int(one.reservation.opening or 1) for one in release.shares.values()), default=0)
     superseded = {
@@ -177,7 +159,8 @@ def plan_opening(
     _check_population(connection, balance, location, key, sum(units.values()), neighbours)
     requested = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
     _check_mixture(key, balance, [*holdings(connection, key.dataset, without=freed), requested])
-    binds(balance, there=False, superseded=superseded)
+    reads = balance, key, source, neighbours
+    check_binding(connection, location, *reads, there=False, superseded=superseded)
     check_approved(connection, location, key, sum(units.values()), balance)
     return Opening(
         units,

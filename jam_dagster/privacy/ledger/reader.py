@@ -34,11 +34,7 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
-from jam_dagster.privacy.ledger.population import (
-    Population,
-    names_of_populations,
-    population_of,
-)
+from jam_dagster.privacy.ledger.population import Population, names_of_populations, population_of
 from jam_dagster.privacy.ledger.postgres import LedgerServer
 from jam_dagster.privacy.ledger.reservation import Release, counted
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
@@ -254,7 +250,7 @@ class LedgerReader:
     def issued(self, key: ReleaseKey, digest: str) -> Event | None:
         """Return the ledger entry of a release's certificate, or None."""
         with self._backend.reading() as connection:
-            return next(iter(issued(connection, key, digest)), None)
+            return issued(connection, key, digest)
 
     def ended(self, key: ReleaseKey) -> tuple[str, Balance]:
         """Return when an amount of a release last moved, and its dataset's balance right after.
@@ -288,20 +284,17 @@ class LedgerReader:
             now = ledger_time(connection, self._clock)
             journal = read(connection)
             verified = verify_journal(
-                journal,
-                lambda dataset: balance_of(connection, dataset, now),
-                self.location,
-                now,
+                journal, lambda dataset: balance_of(connection, dataset, now), self.location, now
             )
             granted = {event.dataset for event in journal if event.kind == Kind.GRANTED}
             opened = verify_accesses(read_accesses(connection), granted, self.location)
             return replace(verified, accesses=opened)
 
 
-def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> list[Event]:
-    """Return the event of a release's certificate with a digest, if there is one."""
+def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> Event | None:
+    """Return the event of a release's certificate with a digest, or None."""
     certified = events.c.kind == Kind.CERTIFIED.value
-    return read(connection, of_release(key), certified, events.c.digest == digest)
+    return last(connection, of_release(key), certified, events.c.digest == digest)
 
 
 def last_run(connection: sa.Connection, key: ReleaseKey) -> str | None:

@@ -70,10 +70,7 @@ class Release:
 
     @contextmanager
     def _reading(self) -> Iterator[ReleaseView]:
-        with (
-            self.backend.reading() as connection,
-            self._kept.through(connection, self.key) as view,
-        ):
+        with self.backend.reading() as connection, self._kept.through(connection, self.key) as view:
             yield view
 
     @contextmanager

@@ -171,10 +171,7 @@ class LedgerFile:
 
     def upgrade(self) -> None:
         """Bring the schema up to date and keep the events; see `LedgerBackend`."""
-        with (
-            self._alone(),
-            self._transaction("BEGIN IMMEDIATE", any_version=True) as connection,
-        ):
+        with self._alone(), self._transaction("BEGIN IMMEDIATE", any_version=True) as connection:
             if BASELINE <= _revision(connection) < REVISION:
                 upgrade(connection)
 
