@@ -75,17 +75,11 @@ class LedgerKeys:
         with self._backend.reading() as connection:
             key = _keys(connection).get(public)
         location = self._backend.location
-        named = f"the signing key {fingerprint_of(public)}"
-        new = ledger_command("key new", location, out="FILE")
-        if key is None:
+        if key is None or key.revoked is not None:
+            fault = "is not known to" if key is None else "was revoked in"
             raise BudgetError(
-                f"{named} is not known to the ledger {location}: sign with a known key, or make "
-                f"one: {new}"
-            )
-        if key.revoked is not None:
-            raise BudgetError(
-                f"{named} was revoked in the ledger {location}: sign with another, or make one: "
-                f"{new}"
+                f"the signing key {fingerprint_of(public)} {fault} the ledger {location}: sign "
+                f"with another, or make one: {ledger_command('key new', location, out='FILE')}"
             )
 
     def add(self, public: str, *, reason: str = "") -> None:

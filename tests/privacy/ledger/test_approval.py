@@ -128,13 +128,6 @@ def test_a_release_that_gave_its_reservation_back_waits_again_unless_it_is_appro
     ledger.verify()
 
 
-def test_a_correction_needs_an_approval_of_its_own(ledger):
-    ledger.approve(KEY)
-    first = ledger.open_release(KEY, SHARES)
-    waits(ledger, replace(KEY, specification="51" * 32))
-    assert not first.closed
-
-
 def test_a_limit_bounds_what_is_reserved(ledger):
     ledger.approve(KEY, epsilon=0.2)
     assert "asks for more than was approved" in waits(ledger, KEY)
