@@ -63,9 +63,14 @@ class _Release(ReleaseState):
     """The digest of its last run."""
 
     @property
+    def ended(self) -> bool:
+        """Whether all shares have ended; a run that returns a rest ends its share, too."""
+        return all(share.ended for share in self.shares.values())
+
+    @property
     def binds(self) -> bool:
         """Whether it keeps other releases from other sources."""
-        return bool(self.records or self.spent) or not self.closed
+        return bool(self.records or self.spent) or not self.ended
 
     def reservations(self) -> list[Event]:
         """Return the reservations of its shares."""
@@ -198,11 +203,12 @@ class _Replay:
         if event.kind == Kind.GRANTED:
             population = self._joined.get(event.dataset)
             return self._grant_fault(event) or self._population_fault(population)
-        dataset, key = self.datasets.get(event.dataset), event.key
+        dataset = self.datasets.get(event.dataset)
         if event.kind == Kind.JOINED:
             return self._joining_fault(event, dataset)
         if dataset is None:
             return f"is about dataset {event.dataset!r}, which was granted nothing"
+        key = event.key
         if event.kind == Kind.BOUND:
             return _binding_fault(event, dataset)
         if key is None:
@@ -301,7 +307,7 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     """Apply a binding and return its fault; empty if it has none."""
     apply_binding(dataset.bound, event)
     release, policy, grant = dataset.releases[key], dataset.policy, dataset.grant
-    if not event.source or (release.closed and release.spent):
+    if not event.source or (release.ended and release.spent):
         return ""
     live = live_sources(dataset.bound, dataset.live())
     if policy.partitions == "disjoint":
@@ -310,7 +316,7 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
             return "reads the source of another partition, and partitions are disjoint"
         if event.partition and not is_vouched(event.source, grant.sources):
             return "reads what the grant of disjoint partitions does not name"
-    if any(one.protects != REPLACE_ONE.code for one in release.reservations()):
+    if all(one.protects != REPLACE_ONE.code for one in release.reservations()):
         return ""
     if fault := public_fault(policy, event.partition, event.source, grant.sources):
         return f"reads a number of records that {fault}"
@@ -320,7 +326,7 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
 
 
 def _count_fault(event: Event, dataset: _Dataset, release: _Release) -> str:
-    if release.closed:
+    if release.ended:
         return "counts the records of a release that is not open"
     if any(one.protects != REPLACE_ONE.code for one in release.reservations()):
         return "publishes the number of records of neighbours that protect it"
@@ -339,7 +345,7 @@ def _approval_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
         if dataset.approvals.standing(key) is None:
             return "withdraws an approval that was not given"
         release = dataset.releases.get(key)
-        if release is not None and (release.spent or not release.closed):
+        if release is not None and (release.spent or not release.ended):
             return "withdraws the approval of a release that had reserved"
     dataset.approvals.apply(event)
     return ""

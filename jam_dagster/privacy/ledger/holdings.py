@@ -8,8 +8,15 @@ from typing import cast
 import sqlalchemy as sa
 
 from jam_dagster.errors import LedgerIntegrityError, SpecificationError
-from jam_dagster.privacy.ledger.journal import Event, Kind, events, last, moves_an_amount, read
-from jam_dagster.privacy.ledger.key import ReleaseKey
+from jam_dagster.privacy.ledger.journal import (
+    Event,
+    Kind,
+    events,
+    key_of,
+    last,
+    moves_an_amount,
+    read,
+)
 from jam_dagster.privacy.ledger.policy import (
     Holding,
     PartitionsName,
@@ -69,6 +76,7 @@ def holdings(
     rows = connection.execute(
         sa.select(
             *account,
+            sa.func.min(events.c.seq).label("seq"),
             reserved(events.c.at).label("at"),
             total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)).label("held"),
             total((Kind.CHARGED, 1)).label("spent"),
@@ -95,7 +103,6 @@ def holdings(
                 "`jam-dagster ledger verify`"
             )
         if row.mark not in without:
-            key = ReleaseKey(dataset, row.release, row.specification, row.partition, row.edition)
-            amounts = int(row.held), int(row.spent)
+            amounts, key = (int(row.held), int(row.spent)), key_of(dataset, row)
             found.append(Holding(row.at, row.partition, *amounts, row.protects, key=key))
     return found

@@ -12,7 +12,7 @@ import pytest
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy import Budget, Event, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger.audit import verify_journal
-from jam_dagster.privacy.ledger.journal import GENESIS
+from jam_dagster.privacy.ledger.journal import GENESIS, append
 
 
 @pytest.fixture
@@ -205,6 +205,55 @@ def test_empty_fields_do_not_weaken_the_seal():
     """Moving a text from one field to another changes the hash."""
     a, b = chain({**CHARGE, "run_id": "x"})[0], chain({**CHARGE, "by": "x"})[0]
     assert a.hash != b.hash
+
+
+BIND = {"kind": Kind.BOUND, "source": f"{'0' * 16}:{'1' * 64}"}
+OTHER_SHARE = {**RESERVE, "share": "evaluation"}
+WAITING = {**GRANT, "approval": "required"}
+APPROVED = {"kind": Kind.APPROVED}
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ([GRANT, RESERVE, RETURN_ALL, AGAIN], "reopens a release that had not ended"),
+        (
+            [WAITING, APPROVED, RESERVE, RETURN_ALL, {"kind": Kind.APPROVAL_WITHDRAWN}],
+            "withdraws the approval of a release that had reserved",
+        ),
+        (
+            [GRANT, RESERVE, CHARGE, RETURN, BIND],
+            "reads a number of records that no grant calls public",
+        ),
+    ],
+)
+def test_a_share_whose_rest_was_returned_has_not_ended(events, message):
+    """A run returns and ends a share in one transaction, so nothing comes in between."""
+    with pytest.raises(LedgerIntegrityError, match=f"event {len(events)} of the .* {message}"):
+        audit(chain(*events), {"people": Sums()})
+
+
+def test_a_share_of_nothing_hides_no_records():
+    """Its neighbours do not count in the budget, and those of the other share show the number."""
+    empty = {**OTHER_SHARE, "units": 0, "protects": "add_remove 1"}
+    for shares in ([RESERVE, empty], [empty, RESERVE]):
+        with pytest.raises(LedgerIntegrityError, match="event 4 of .* no grant calls public"):
+            audit(chain(GRANT, *shares, BIND), {"people": Sums()})
+
+
+@pytest.mark.parametrize("part", ["specification", "edition"])
+@pytest.mark.parametrize("event", [RESERVE, CHARGE, BIND, APPROVED, {"kind": Kind.RAN}])
+def test_a_release_that_cannot_be(event, part):
+    with pytest.raises(LedgerIntegrityError, match=r"event 3 of the .* names a release that cannot"):
+        audit(chain(GRANT, RESERVE, {**event, part: ""}), {"people": Sums()})
+
+
+def test_a_balance_of_a_release_that_cannot_be(ledger):
+    with ledger._backend.writing() as connection:
+        append(connection, dataset="people", release="r", units=1, kind=Kind.RESERVED)
+    for read in (ledger.verify, lambda: ledger.balance("people")):
+        with pytest.raises(LedgerIntegrityError, match=r"event 2 of the .* names a release that ca"):
+            read()
 
 
 DIGEST = {"digest": "a" * 64}
