@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from jam_dagster.errors import LedgerIntegrityError
@@ -138,9 +138,9 @@ def verify_journal(
             raise LedgerIntegrityError(f"event {event.seq} of the ledger {location} {wrong}")
         previous, place = event.hash, event.step if event.kind == Kind.MOVED else ""
         at = event.at
-    for name in replay.datasets:
-        stored = balance(name)
-        if stored is None or _totals(stored) != _totals(replay.balance(name, now)):
+    for name, dataset in replay.datasets.items():
+        stored, replayed = balance(name), replay.balance(name, dataset.held(), now)
+        if stored is None or _totals(stored) != _totals(replayed):
             raise LedgerIntegrityError(
                 f"the balance of dataset {name!r} in the ledger {location} does not follow from "
                 "its journal"
@@ -182,11 +182,11 @@ class _Replay:
         self._populations: dict[str, Event] = {}
         self._joined: dict[str, str] = {}
 
-    def balance(self, name: str, at: str) -> Balance:
-        """Return the balance of a dataset that was granted a budget."""
-        dataset, population = self.datasets[name], self._joined.get(name)
+    def balance(self, name: str, held: Sequence[Holding], at: str) -> Balance:
+        """Return the balance of a dataset that was granted a budget and has these reservations."""
+        population = self._joined.get(name)
         shared = None if population is None else self._population(population)
-        return balance_from(dataset.grant, dataset.held(), at, shared)
+        return balance_from(self.datasets[name].grant, held, at, shared)
 
     def _population(self, name: str) -> Population:
         joined = [dataset for dataset, its in self._joined.items() if its == name]
@@ -281,8 +281,9 @@ class _Replay:
         reserved = release.reservations()
         if any(one.source != event.source for one in reserved):
             return "reads another source than the other shares of its release"
-        balance = self.balance(event.dataset, event.at)
-        fault = cover_fault(balance, dataset.held(), dataset.approvals, key, reserved)
+        held = dataset.held()
+        balance = self.balance(event.dataset, held, event.at)
+        fault = cover_fault(balance, held, dataset.approvals, key, reserved)
         return fault or _source_fault(event, key, dataset)
 
 

@@ -184,7 +184,7 @@ def balance_from(
         granted_units=grant.units,
         reserved_units=now.reserved,
         spent_units=now.spent,
-        lifetime_spent_units=use(policy, held).spent,
+        lifetime_spent_units=use(policy, held).spent if period else now.spent,
         policy=policy,
         period=period or "lifetime",
         used_by_partition=now.by_partition,

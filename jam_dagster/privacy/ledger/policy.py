@@ -93,9 +93,10 @@ class Policy:
         str
             Empty for a lifetime.
         """
+        if self.period == "lifetime":
+            return ""
         when = datetime.fromisoformat(at).astimezone(UTC)
         return {
-            "lifetime": "",
             "year": f"{when.year:04}",
             "quarter": f"{when.year:04}-Q{(when.month + 2) // 3}",
             "month": f"{when.year:04}-{when.month:02}",
