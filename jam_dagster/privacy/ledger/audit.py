@@ -25,7 +25,7 @@ from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
-from jam_dagster.privacy.ledger.policy import Holding, Policy, mixture_fault, use
+from jam_dagster.privacy.ledger.policy import Holding, Policy, Use, mixture_fault, use
 from jam_dagster.privacy.ledger.population import Population, population_from
 from jam_dagster.privacy.ledger.reservation import cover_fault
 from jam_dagster.privacy.ledger.state import ReleaseState
@@ -103,7 +103,6 @@ class _Dataset:
                 share.spent,
                 share.reservation.protects,
                 bool(release.records),
-                key,
             )
             for key, release in self.releases.items()
             for share in release.shares.values()
@@ -139,8 +138,8 @@ def verify_journal(
         previous, place = event.hash, event.step if event.kind == Kind.MOVED else ""
         at = event.at
     for name, dataset in replay.datasets.items():
-        stored, replayed = balance(name), replay.balance(name, dataset.held(), now)
-        if stored is None or _totals(stored) != _totals(replayed):
+        stored = balance(name)
+        if stored is None or _totals(stored) != replay.totals(name, dataset.held(), now):
             raise LedgerIntegrityError(
                 f"the balance of dataset {name!r} in the ledger {location} does not follow from "
                 "its journal"
@@ -148,12 +147,16 @@ def verify_journal(
     return Verification(number, previous)
 
 
-def _totals(balance: Balance) -> tuple[int, int, int, str, int, int, int]:
+_Totals = dict[str, tuple[int, int, int]]
+"""Granted, reserved and spent amounts: of a dataset under `""`, of its population by name."""
+
+
+def _totals(balance: Balance) -> _Totals:
     shared = balance.population
-    own = balance.granted_units, balance.reserved_units, balance.spent_units
-    if shared is None:
-        return *own, "", 0, 0, 0
-    return *own, shared.name, shared.granted_units, shared.reserved_units, shared.spent_units
+    named: _Totals = {"": (balance.granted_units, balance.reserved_units, balance.spent_units)}
+    if shared is not None:
+        named[shared.name] = shared.granted_units, shared.reserved_units, shared.spent_units
+    return named
 
 
 def _place_fault(event: Event, place: str) -> str:
@@ -182,16 +185,27 @@ class _Replay:
         self._populations: dict[str, Event] = {}
         self._joined: dict[str, str] = {}
 
-    def balance(self, name: str, held: Sequence[Holding], at: str) -> Balance:
-        """Return the balance of a dataset that was granted a budget and has these reservations."""
-        population = self._joined.get(name)
-        shared = None if population is None else self._population(population)
-        return balance_from(self.datasets[name].grant, held, at, shared)
+    def totals(self, name: str, held: Sequence[Holding], at: str) -> _Totals:
+        """Return the amounts of a dataset with these reservations.
+
+        They are added up without `balance_from` and `population_from`, by which a run counts: a
+        fault in either shows as a difference.
+        """
+        dataset, population = self.datasets[name], self._joined.get(name)
+        used = use(dataset.policy, held, dataset.policy.period_of(at))
+        totals = {"": (dataset.grant.units, used.reserved, used.spent)}
+        if population is not None:
+            uses = self._uses(population).values()
+            reserved, spent = (sum(one.reserved for one in uses), sum(one.spent for one in uses))
+            totals[population] = self._populations[population].units, reserved, spent
+        return totals
+
+    def _uses(self, population: str) -> dict[str, Use]:
+        joined = [dataset for dataset, its in self._joined.items() if its == population]
+        return {one: use(self.datasets[one].policy, self.datasets[one].held()) for one in joined}
 
     def _population(self, name: str) -> Population:
-        joined = [dataset for dataset, its in self._joined.items() if its == name]
-        uses = {one: use(self.datasets[one].policy, self.datasets[one].held()) for one in joined}
-        return population_from(self._populations[name], uses)
+        return population_from(self._populations[name], self._uses(name))
 
     def fault(self, event: Event) -> str:
         """Return the fault of an event; without one, apply it and return an empty text."""
@@ -282,9 +296,15 @@ class _Replay:
         if any(one.source != event.source for one in reserved):
             return "reads another source than the other shares of its release"
         held = dataset.held()
-        balance = self.balance(event.dataset, held, event.at)
-        fault = cover_fault(balance, held, dataset.approvals, key, reserved)
-        return fault or _source_fault(event, key, dataset)
+        population = self._joined.get(event.dataset)
+        shared = None if population is None else self._population(population)
+        balance = balance_from(dataset.grant, held, event.at, shared)
+        if fault := cover_fault(balance, held, dataset.approvals, key, reserved):
+            return fault
+        totals = self.totals(event.dataset, held, event.at).values()
+        if any(kept + spent > granted for granted, kept, spent in totals):
+            return "reserves more than was left"
+        return _source_fault(event, key, dataset)
 
 
 def _binding_fault(event: Event, dataset: _Dataset) -> str:

@@ -124,12 +124,13 @@ def live_sources(bound: Bindings, live: Collection[ReleaseKey]) -> dict[str, lis
     }
 
 
-def live_releases(held: Iterable[Holding]) -> set[ReleaseKey]:
-    """Return the releases with a held or spent amount, or a public number of records.
+def live_releases(dataset: str, held: Iterable[Holding]) -> set[ReleaseKey]:
+    """Return a dataset's releases with a held or spent amount, or a public number of records.
 
     A reservation that ended without any of these binds nobody.
     """
-    return {one.key for one in held if one.counts and one.key is not None}
+    live = {one.names for one in held if one.counts}
+    return {ReleaseKey(dataset, *names) for names in live}
 
 
 def is_vouched(source: str, sources: str) -> bool:
@@ -215,7 +216,10 @@ def check_binding(
     if release.closed and release.spent:
         # The release draws no more, and repeats from its own source.
         return True
-    live = live_releases(holdings(connection, key.dataset))
+    disjoint = balance.policy.partitions == "disjoint"
+    if not (neighbours.records_public or disjoint):
+        return True
+    live = live_releases(key.dataset, holdings(connection, key.dataset))
     if neighbours.records_public:
         _check_public(location, balance, key, source)
         counted = live - {key, *superseded}
@@ -229,7 +233,7 @@ def check_binding(
                 "Read the same source, protect add_remove neighbours, or, if the "
                 f"source has moved or has another user, rebind: `{again}`"
             )
-    if balance.policy.partitions == "disjoint":
+    if disjoint:
         _check_apart(location, balance, key, source, live_sources(all_bound, live))
         _check_vouched(location, balance, key, source)
     return True

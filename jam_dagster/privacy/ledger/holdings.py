@@ -12,7 +12,6 @@ from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
     events,
-    key_of,
     last,
     moves_an_amount,
     read,
@@ -71,38 +70,37 @@ def holdings(
     of_dataset = [events.c.dataset == dataset, *up_to(through)]
     account = [
         events.c[name]
-        for name in ("release", "partition", "edition", "specification", "share", "opening")
+        for name in ("release", "specification", "partition", "edition", "share", "opening")
     ]
     rows = connection.execute(
         sa.select(
             *account,
-            sa.func.min(events.c.seq).label("seq"),
-            reserved(events.c.at).label("at"),
-            total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)).label("held"),
-            total((Kind.CHARGED, 1)).label("spent"),
-            reserved(events.c.hash).label("mark"),
-            reserved(events.c.protects).label("protects"),
+            reserved(events.c.at),
+            total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
+            total((Kind.CHARGED, 1)),
+            reserved(events.c.hash),
+            reserved(events.c.protects),
         )
         .where(*of_dataset, moves_an_amount())
         .group_by(*account)
     )
     found = [
-        Holding(one.at, one.partition, 0, 0, counted=True, key=one.key)
+        Holding(one.at, one.partition, 0, 0, counted=True, names=one.names)
         for one in read(connection, *of_dataset, events.c.kind == Kind.COUNTED.value)
     ]
-    for row in rows:
-        if row.at is None:
+    for *names, _, _, at, held, spent, mark, protects in rows:
+        if at is None:
             raise LedgerIntegrityError(
                 f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
                 "`jam-dagster ledger verify`"
             )
-        if row.held < 0:
+        if held < 0:
             # A held amount is never negative: somebody returned an amount that had been spent.
             raise LedgerIntegrityError(
                 f"the ledger returns or charges more of dataset {dataset!r} than was reserved; run "
                 "`jam-dagster ledger verify`"
             )
-        if row.mark not in without:
-            amounts, key = (int(row.held), int(row.spent)), key_of(dataset, row)
-            found.append(Holding(row.at, row.partition, *amounts, row.protects, key=key))
+        if mark not in without:
+            amounts = int(held), int(spent)
+            found.append(Holding(at, names[2], *amounts, protects, names=tuple(names)))
     return found

@@ -181,7 +181,20 @@ class Event:
         LedgerIntegrityError
             If no release can have that key.
         """
-        return key_of(self.dataset, self) if self.release else None
+        if not self.release:
+            return None
+        try:
+            return ReleaseKey(self.dataset, *self.names)
+        except SpecificationError as error:
+            raise LedgerIntegrityError(
+                f"event {self.seq} of the ledger names a release that cannot be: {error}. "
+                "jam-dagster did not write it; only the ledger's owner can repair it, from a backup"
+            ) from error
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parts of its release's key after the dataset, in their order."""
+        return self.release, self.specification, self.partition, self.edition
 
     def seal(self) -> str:
         """Return the hash that this event must carry: SHA-256 over all its other fields.
@@ -225,18 +238,6 @@ def _seal(line: Event | Access) -> str:
         if field.name != "hash" and (value := getattr(line, field.name)) not in ("", None)
     }
     return canonical_digest(sealed)
-
-
-def key_of(dataset: str, line: Event | sa.Row[Any]) -> ReleaseKey:
-    """Return the key of a release of a dataset from a line of the journal that names it."""
-    names = line.release, line.specification, line.partition, line.edition
-    try:
-        return ReleaseKey(dataset, *names)
-    except SpecificationError as error:
-        raise LedgerIntegrityError(
-            f"event {line.seq} of the ledger names a release that cannot be: {error}. jam-dagster "
-            "did not write it. Only the ledger's owner can repair it, from a backup"
-        ) from error
 
 
 metadata = sa.MetaData()

@@ -268,7 +268,7 @@ def check_granted(
         raise BudgetError(f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}")
     # Partitions that add up are charged for all people, and nothing kept them apart.
     becomes = (before.policy.partitions, policy.partitions) == ("add", "disjoint")
-    live = live_sources(bindings(connection, before.dataset), live_releases(held))
+    live = live_sources(bindings(connection, before.dataset), live_releases(before.dataset, held))
     if becomes and (fault := parallel_fault(live, sources)):
         again = rebind_command(location, before.dataset, "PARTITION")
         raise BudgetError(

@@ -9,7 +9,6 @@ from typing import Literal, cast, get_args
 
 from jam_dagster.common.choices import Relation
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.ledger.key import ReleaseKey
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 PeriodName = Literal["lifetime", "year", "quarter", "month"]
@@ -117,7 +116,8 @@ class Holding:
     """One reservation: its time, its partition, and its held and spent amounts.
 
     `held` and `spent` are in units of 1e-15 rho; charges count in the period of `at`. `counted`
-    says that its release, `key`, has published the number of records.
+    says that its release has published the number of records. `names` are the parts of that
+    release's key after the dataset.
     """
 
     at: str
@@ -126,7 +126,7 @@ class Holding:
     spent: int
     protects: str = ""
     counted: bool = False
-    key: ReleaseKey | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def counts(self) -> bool:

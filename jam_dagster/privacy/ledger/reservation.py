@@ -448,4 +448,5 @@ def cover_fault(
         return f"is of a budget that {fault}"
     if balance.approval != REQUIRED:
         return ""
-    return approvals.fault(key, sum(one.units for one in reserved))
+    fault = approvals.fault(key, sum(one.units for one in reserved))
+    return f"is of a release that {fault}" if fault else ""

@@ -12,7 +12,9 @@ import pytest
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy import Budget, Event, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger.audit import verify_journal
-from jam_dagster.privacy.ledger.journal import GENESIS, append
+from jam_dagster.privacy.ledger.balance import Balance, balance_from
+from jam_dagster.privacy.ledger.journal import GENESIS
+from jam_dagster.privacy.ledger.population import population_from
 
 
 @pytest.fixture
@@ -248,12 +250,36 @@ def test_a_release_that_cannot_be(event, part):
         audit(chain(GRANT, RESERVE, {**event, part: ""}), {"people": Sums()})
 
 
-def test_a_balance_of_a_release_that_cannot_be(ledger):
-    with ledger._backend.writing() as connection:
-        append(connection, dataset="people", release="r", units=1, kind=Kind.RESERVED)
-    for read in (ledger.verify, lambda: ledger.balance("people")):
-        with pytest.raises(LedgerIntegrityError, match=r"event 2 of .* names a release that can"):
-            read()
+def forgets_what_was_spent(*given):
+    return replace(balance_from(*given), spent_units=0)
+
+
+def forgets_what_is_reserved(*given):
+    return replace(population_from(*given), reserved_units=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("balance.balance_from", forgets_what_was_spent),
+        ("population.population_from", forgets_what_is_reserved),
+    ],
+)
+def test_the_audit_adds_up_without_the_code_of_a_run(spent, monkeypatch, name, wrong):
+    spent.grant_population("residents", epsilon=2, delta=1e-9)
+    spent.join("people", "residents")
+    spent.verify()
+    for module in (name.split(".")[0], "audit"):
+        place = f"jam_dagster.privacy.ledger.{module}.{name.split('.')[1]}"
+        monkeypatch.setattr(place, wrong)
+    with pytest.raises(LedgerIntegrityError, match="does not follow from its journal"):
+        spent.verify()
+
+
+def test_the_audit_sees_what_a_run_takes_for_covered(monkeypatch):
+    monkeypatch.setattr(Balance, "own_remaining_units_in", lambda *_: 0)
+    with pytest.raises(LedgerIntegrityError, match=r"event 2 .* reserves more than was left"):
+        audit(chain(GRANT, {**RESERVE, "units": 101}), {"people": Sums(100, 101, 0)})
 
 
 DIGEST = {"digest": "a" * 64}
