@@ -21,6 +21,7 @@ from jam_dagster.privacy.ledger.bindings import (
     public_fault,
     same_source,
 )
+from jam_dagster.privacy.ledger.clock import time_of
 from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
@@ -172,6 +173,7 @@ def _place_fault(event: Event, place: str) -> str:
 
 def _time_fault(event: Event, last: str) -> str:
     """Return the fault of an event's time; only a grant with a reason sets the time back."""
+    time_of(event)
     if event.at >= last or (event.kind == Kind.GRANTED and event.reason):
         return ""
     return "is dated before the event before it, and is no grant that corrects the time"

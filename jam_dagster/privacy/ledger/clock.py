@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
+from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.ledger.commands import grant_command
 from jam_dagster.privacy.ledger.journal import Event, instant, last
 
@@ -28,7 +29,7 @@ def ledger_time(connection: sa.Connection, clock: Clock) -> str:
 
 def time_after(tail: Sequence[Event], clock: Clock) -> str:
     """Return the ledger's time where `tail` are its last entries, which were read already."""
-    return instant(max([clock().astimezone(UTC), *map(_time_of, tail[-1:])]))
+    return instant(max([clock().astimezone(UTC), *map(time_of, tail[-1:])]))
 
 
 def clock_fault(connection: sa.Connection, clock: Clock, location: str) -> str:
@@ -38,18 +39,25 @@ def clock_fault(connection: sa.Connection, clock: Clock, location: str) -> str:
     remedy for both.
     """
     entry, now = last(connection), clock().astimezone(UTC)
-    if entry is None or _time_of(entry) - now <= CLOCK_TOLERANCE:
+    if entry is None or time_of(entry) - now <= CLOCK_TOLERANCE:
         return ""
     return (
         f"the clock of this machine says {_minutes(now)}, and the last entry of the ledger "
-        f"{location} was made at {_minutes(_time_of(entry))}: set the clock. If that entry's time "
+        f"{location} was made at {_minutes(time_of(entry))}: set the clock. If that entry's time "
         "is wrong, the ledger's owner corrects it by granting the budget again, with a reason: "
         f"{grant_command(location, entry.dataset or 'ID')} --reason REASON"
     )
 
 
-def _time_of(entry: Event) -> datetime:
-    return datetime.fromisoformat(entry.at).astimezone(UTC)
+def time_of(entry: Event) -> datetime:
+    """Return the time of an entry, in UTC; raise if it has none."""
+    try:
+        return datetime.fromisoformat(entry.at).astimezone(UTC)
+    except ValueError as error:
+        raise LedgerIntegrityError(
+            f"event {entry.seq} of the ledger has no time, {entry.at!r}: jam-dagster did not write "
+            "it; only the ledger's owner can repair it, from a backup"
+        ) from error
 
 
 def _minutes(when: datetime) -> str:

@@ -13,7 +13,7 @@ from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy import Budget, Event, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger.audit import verify_journal
 from jam_dagster.privacy.ledger.balance import Balance, balance_from
-from jam_dagster.privacy.ledger.journal import GENESIS
+from jam_dagster.privacy.ledger.journal import GENESIS, append
 from jam_dagster.privacy.ledger.population import population_from
 
 
@@ -248,6 +248,17 @@ def test_a_share_of_nothing_hides_no_records():
 def test_a_release_that_cannot_be(event, part):
     with pytest.raises(LedgerIntegrityError, match=r"event 3 of .* names a release that cannot"):
         audit(chain(GRANT, RESERVE, {**event, part: ""}), {"people": Sums()})
+
+
+def test_an_event_without_a_time(ledger):
+    at = "2026-11-01T12:00:00+00:00 or so"
+    forged = chain(GRANT, {**RESERVE, "at": at})
+    with pytest.raises(LedgerIntegrityError, match=r"event 2 of the ledger has no time"):
+        audit(forged, {"people": Sums(100, 60, 0)})
+    with ledger._backend.writing() as connection:
+        append(connection, **{**RESERVE, "dataset": "people", "release": "r", "at": at})
+    with pytest.raises(LedgerIntegrityError, match=r"event 2 of the ledger has no time"):
+        ledger.verify()
 
 
 def forgets_what_was_spent(*given):
