@@ -62,20 +62,6 @@ def test_no_name_takes_a_column_away_and_draws_stay_in_one_piece(
 
 
 @pytest.mark.slow
-def test_variables_in_the_ledger_s_place_are_expanded_and_shown_by_name(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """An error may suggest a command with the name in it, and that command must work."""
-    monkeypatch.setenv("JAM_T_BOOKS", str(tmp_path / "tok3n"))
-    place = ("--ledger", "${JAM_T_BOOKS}/l.db")
-    refused = run("ledger", "show", *place).stderr
-    assert "grant --ledger '${JAM_T_BOOKS}/l.db'" in " ".join(refused.split())
-    assert "tok3n" not in refused
-    run("ledger", "grant", *place, "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
-    assert (tmp_path / "tok3n" / "l.db").exists()
-
-
-@pytest.mark.slow
 def test_a_population_is_granted_joined_and_shown(run: Run) -> None:
     for name in ("people", "pupils"):
         run("ledger", "grant", "--ledger", "l.db", "--dataset", name, *BUDGET)
@@ -134,23 +120,6 @@ def test_an_up_to_date_ledger_is_upgraded_for_nothing(run: Run) -> None:
     assert result.exit_code == 0
     assert "up to date" in result.stderr
     assert Ledger("ledger.db").events() == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("left", "nothing"), [(2e-15, True), (1e-9, False)])
-def test_what_rounding_left_grants_nothing(run: Run, left: float, nothing: bool) -> None:
-    account = _opened(Budget(1.0, 1e-9).shares(evaluation=0.0)).account("mechanism")
-    account.charge("round-000/select", account.remaining - left)
-    account.close()
-    balance = Ledger("ledger.db").balance("people")
-    assert balance.remaining_units > 0
-
-    answer = json.loads(run("ledger", "show", "--ledger", "ledger.db", "--json").stdout)
-
-    (dataset,) = answer["datasets"]
-    assert dataset["rho"]["remaining"] == balance.remaining > 0
-    assert (dataset["epsilon_at_delta"]["remaining"] == 0) is nothing
-    assert (balance.remaining_epsilon == 0) is nothing
 
 
 @pytest.mark.parametrize("command", ["show", "verify"])

@@ -176,8 +176,7 @@ def _holdings(
         first = kinds["reserved"][0]
         held = units["reserved"] - units["returned"] - units["charged"]
         holdings.append(Holding(first.at, first.partition, held, units["charged"]))
-    policy = policy_of(granted.period, granted.partitions, granted.ground, granted.records)
-    return policy, holdings
+    return policy_of(granted), holdings
 
 
 def _periods(policy: Policy, since: str) -> list[str]:

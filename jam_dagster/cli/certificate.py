@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jam_dagster.cli.console import echo, group, print_json, print_result, public_source, tell
-from jam_dagster.cli.ledger import event_in_json
+from jam_dagster.cli.ledger_view import event_in_json
 from jam_dagster.cli.options import AsJson, check_reason
 from jam_dagster.errors import InputError
 

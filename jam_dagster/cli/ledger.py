@@ -8,7 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from jam_dagster.cli.console import group, print_json, print_result, stdout, tell
+from jam_dagster.cli.ledger_approval import approval_lines, approve
 from jam_dagster.cli.ledger_keys import app as key_app
+from jam_dagster.cli.ledger_populations import (
+    join,
+    population,
+    population_in_json,
+    print_populations,
+)
+from jam_dagster.cli.ledger_view import (
+    access_in_json,
+    after_another,
+    after_in_json,
+    attempts_table,
+    balance_in_json,
+    event_in_json,
+    events_table,
+    policy_text,
+    print_balance,
+)
 from jam_dagster.cli.options import (
     AsJson,
     DatasetOption,
@@ -21,192 +39,21 @@ from jam_dagster.cli.options import (
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from jam_dagster.privacy import Release
 
-    from jam_dagster.privacy import Balance, Event, Policy, Release, ReleaseKey
-    from jam_dagster.privacy.ledger.journal import Access
-    from jam_dagster.privacy.ledger.population import Amounts, Population
+app = group("Who spent what on which protected dataset.")
 
-PopulationOption = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="The population: people who are in several datasets."),
-]
+app.command()(approve)
+app.command()(population)
+app.command()(join)
+app.add_typer(key_app, name="key")
 
 
-def approve(
-    ledger: LedgerOption,
-    dataset: DatasetOption,
-    release: Annotated[str, typer.Option(metavar="NAME", help="The release.")],
-    specification: Annotated[
-        str,
-        typer.Option(
-            metavar="DIGEST",
-            help="The whole digest of its specification, as `jam-dagster plan` and the refusal "
-            "show it.",
-        ),
-    ],
-    reason: ReasonOption,
-    partition: SliceOption = "",
-    all_partitions: Annotated[
-        bool, typer.Option("--all-partitions", help="Every slice of the data, now and later.")
-    ] = False,
-    edition: EditionOption = "1",
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="The most that it may reserve, at the delta of the dataset's budget.",
-            show_default="what its specification asks for",
-        ),
-    ] = None,
-    withdraw: Annotated[
-        bool,
-        typer.Option("--withdraw", help="Take the approval back, before the release reserves."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    r"""Approve that a release reserves, if the dataset's budget asks for approval.
-
-    ```
-    jam-dagster ledger approve --ledger ledger.db --dataset people --release yearly \
-        --specification DIGEST --epsilon 0.5 --reason "request of 3 May"
-    ```
-
-    The approval is of exactly that specification: a change of epsilon, mechanism, workload or
-    domain needs another one. The engineer's `jam-dagster plan` shows the same digest.
-    """
-    from jam_dagster.privacy import Ledger, ReleaseKey
-    from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
-    from jam_dagster.privacy.ledger.key import check_digest
-
-    check_reason(reason)
-    # An approval is of exactly one specification: the beginning of a digest will not do.
-    check_digest(specification, "--specification")
-    if partition and all_partitions:
-        raise InputError("Give --partition or --all-partitions, not both.")
-    if withdraw and epsilon is not None:
-        raise InputError("--withdraw takes back the whole approval: drop --epsilon.")
-    which = ALL_PARTITIONS if all_partitions else partition
-    key = ReleaseKey(dataset, release, specification, which, edition)
-    opened = Ledger(ledger)
-    if withdraw:
-        event = opened.withdraw_approval(key, reason=reason)
-        said = f"No longer approved: {key_text(key)}."
-    else:
-        event = opened.approve(key, epsilon=epsilon, reason=reason)
-        limit = _limit(event, opened.balance(dataset))
-        said = f"Approved: {key_text(key)}. It may reserve {limit}."
-    print_result(event_in_json(event), said, as_json=as_json)
-
-
-def key_text(key: ReleaseKey | None) -> str:
-    """Return a release key in words, with all partitions and the whole digest."""
-    from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
-
-    if key is None:
-        return "no release"
-    partition = f", partition {key.partition!r}" if key.partition else ""
-    if key.partition == ALL_PARTITIONS:
-        partition = ", all partitions"
-    return (
-        f"release {key.release!r}{partition}, edition {key.edition!r}, of {key.dataset}, "
-        f"specification {key.specification}"
-    )
-
-
-def _limit(event: Event, balance: Balance) -> str:
-    from jam_dagster.privacy import describe_rho
-
-    if not event.units:
-        return "what its specification asks for"
-    return f"at most {describe_rho(event.rho, balance.delta)}"
-
-
-def approval_lines(balance: Balance, approved: tuple[Event, ...]) -> list[str]:
-    """Return what `ledger show` says of a dataset's approvals; nothing if none is needed."""
-    if not balance.approval:
-        return []
-    lines = [f"Releases of {balance.dataset} wait for approval."]
-    for event in approved:
-        by = f" by {event.by}" if event.by else ""
-        reason = f": {event.reason}" if event.reason else ""
-        lines.append(
-            f"Approved and not reserved yet: {key_text(event.key)}, for {_limit(event, balance)}, "
-            f"on {event.at[:10]}{by}{reason}."
-        )
-    return lines
-
-
-def population(
-    ledger: LedgerOption,
-    population: PopulationOption,
-    epsilon: Annotated[
-        float, typer.Option(help="The most that all releases of all its datasets may spend.")
-    ],
-    delta: Annotated[float, typer.Option(help="delta of the budget.")],
-    reason: ReasonOption,
-    as_json: AsJson = False,
-) -> None:
-    r"""Grant a population its whole budget, or replace it.
-
-    ```
-    jam-dagster ledger population --ledger ledger.db --population residents \
-        --epsilon 3 --delta 1e-9 --reason "policy of 2026"
-    ```
-
-    A population is the people of several datasets, which join it by `jam-dagster ledger join`. A
-    release reserves in the budget of its dataset and in that of the population, or is refused. The
-    budget is for a lifetime and cannot be lowered below what is spent and reserved.
-    """
-    from jam_dagster.privacy import Ledger
-
-    check_reason(reason)
-    made = Ledger(ledger).grant_population(population, epsilon=epsilon, delta=delta, reason=reason)
-    _print_population(made, f"Population {population} is granted", as_json=as_json)
-
-
-def join(
-    ledger: LedgerOption,
-    dataset: DatasetOption,
-    population: PopulationOption,
-    reason: ReasonOption,
-    as_json: AsJson = False,
-) -> None:
-    r"""Make a dataset belong to a population, for good.
-
-    ```
-    jam-dagster ledger join --ledger ledger.db --dataset people \
-        --population residents --reason "the same people as in the survey"
-    ```
-
-    Its spent and reserved amounts count in the population's budget at once, and must fit.
-    No dataset leaves its population: what was released of its people stays released.
-    """
-    from jam_dagster.privacy import Ledger
-
-    check_reason(reason)
-    made = Ledger(ledger).join(dataset, population, reason=reason)
-    _print_population(
-        made, f"{dataset} belongs to population {population}, which has", as_json=as_json
-    )
-
-
-def _print_population(population: Population, said: str, *, as_json: bool) -> None:
-    from jam_dagster.privacy import describe_rho
-
-    print_result(
-        _population_in_json(population),
-        f"{said} {describe_rho(population.granted, population.delta)};"
-        f" {describe_rho(population.remaining, population.delta)} is left.",
-        as_json=as_json,
-    )
-
-
+@app.command()
 def move(
     ledger: LedgerOption,
     to: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="Its new place: a file, or postgresql://..."),
+        str, typer.Option(metavar="FILE", help="Its new place: a file, or postgresql://...")
     ],
     reason: ReasonOption,
     as_json: AsJson = False,
@@ -233,7 +80,7 @@ def move(
     tell(
         f"The ledger is at {opened.moved_to} now, {proof.events} events, all in order. Name that "
         f"place wherever {opened.location} was named: the old one is closed. The last event has "
-        "the hash",
+        "the hash"
     )
     if as_json:
         print_json({"ledger": opened.moved_to, "events": proof.events, "head": proof.head})
@@ -243,87 +90,8 @@ def move(
     if not carry_private_store(before, now):
         tell(
             f"The private store {now} has another secret than {before}: name the latter with "
-            "--private-store when a release is repeated.",
+            "--private-store when a release is repeated."
         )
-
-
-def acknowledge(
-    ledger: LedgerOption, dataset: DatasetOption, reason: ReasonOption, as_json: AsJson = False
-) -> None:
-    r"""Let private data be opened again, after attempts to open them that did not end well.
-
-    ```
-    jam-dagster ledger acknowledge --ledger ledger.db --dataset people \
-        --reason "the domain lacked a value; corrected"
-    ```
-
-    Whether an attempt ends well can depend on private values, so after a few that did not the
-    dataset stays closed. Look first why they failed: the details are in the private store, in
-    failures/ of the release, or in restricted/failures/ of the folder of `synthesize`. Attempts
-    that still run count, and end as they would have.
-    """
-    from jam_dagster.privacy import Ledger
-
-    check_reason(reason)
-    counted = Ledger(ledger).acknowledge(dataset, reason=reason)
-    print_result(
-        {"dataset": dataset, "attempts": counted},
-        f"{counted} attempt{'' if counted == 1 else 's'} to open {dataset} acknowledged."
-        if counted
-        else f"No attempt to open {dataset} counts: nothing is written.",
-        as_json=as_json,
-    )
-
-
-def rebind(
-    ledger: LedgerOption,
-    dataset: DatasetOption,
-    reason: ReasonOption,
-    partition: SliceOption = "",
-    as_json: AsJson = False,
-) -> None:
-    r"""Let releases be bound to other sources, for a file or a database that has moved.
-
-    ```
-    jam-dagster ledger rebind --ledger ledger.db --dataset people \
-        --reason "people.csv is now on the new server"
-    ```
-
-    A release reads the source that it was reserved for. After this, the next run of each release
-    of the dataset, or of the partition, binds the source that it reads then. See that it is the
-    same table: other records under one reservation are an answer that was not paid for.
-    """
-    from jam_dagster.privacy import Ledger
-
-    check_reason(reason)
-    bound = Ledger(ledger).rebind(dataset, partition=partition, reason=reason)
-    slice_ = f", partition {partition}" if partition else ""
-    print_result(
-        {"dataset": dataset, "partition": partition, "releases": bound},
-        f"{bound} release{'' if bound == 1 else 's'} of {dataset}{slice_} can be bound once more."
-        if bound
-        else f"No release of {dataset}{slice_} is bound to a source: nothing is written.",
-        as_json=as_json,
-    )
-
-
-def attempts_table(attempts: list[Access], table: Table) -> Table:
-    """Fill a table with the attempts to open private data that have not ended well."""
-    for name in ("when (UTC)", "dataset", "release", "run", "by"):
-        table.add_column(name, overflow="fold")
-    for one in attempts:
-        release = f"{one.release} [{one.partition}]" if one.partition else one.release
-        table.add_row(one.at[:16].replace("T", " "), one.dataset, release, one.run_id, one.by)
-    return table
-
-
-app = group("Who spent what on which protected dataset.")
-
-app.command()(approve)
-app.command()(population)
-app.command()(join)
-app.command()(move)
-app.add_typer(key_app, name="key")
 
 
 @app.command()
@@ -358,7 +126,7 @@ def show(
         opened.balance(name) for name in (opened.datasets() if dataset is None else (dataset,))
     ]
     approved = {balance.dataset: opened.approved(balance.dataset) for balance in balances}
-    after = {balance.dataset: _after_another(balance, events) for balance in balances}
+    after = {balance.dataset: after_another(balance, events) for balance in balances}
     attempts = {one.dataset: opened.open_attempts(one.dataset) for one in balances}
     populations = [one for one in opened.populations() if dataset is None or dataset in one.uses]
     if as_json:
@@ -366,15 +134,15 @@ def show(
             {
                 "datasets": [
                     {
-                        **_balance_in_json(balance),
-                        **_after_in_json(after[balance.dataset]),
-                        **_access_in_json(balance, attempts[balance.dataset]),
+                        **balance_in_json(balance),
+                        **after_in_json(after[balance.dataset]),
+                        **access_in_json(balance, attempts[balance.dataset]),
                         "approval": balance.approval or "none",
                         "approved": [event_in_json(one) for one in approved[balance.dataset]],
                     }
                     for balance in balances
                 ],
-                "populations": [_population_in_json(one) for one in populations],
+                "populations": [population_in_json(one) for one in populations],
                 "moved_to": opened.moved_to,
                 "events": [event_in_json(event) for event in events],
             }
@@ -386,38 +154,16 @@ def show(
             f"This ledger has moved to {place}: nothing can be written here.", soft_wrap=True
         )
     for balance in balances:
-        _print_balance(console, balance, after[balance.dataset])
-    for one in populations:
-        title = f"Population {one.name} (epsilon at delta {one.delta:g})"
-        console.print(title, markup=False, style="italic", soft_wrap=True)
-        console.print(_balance_table(one))
-        joined = ", ".join(one.uses) or "none"
-        console.print(
-            f"Its datasets: {joined}. None has more left than it.", markup=False, soft_wrap=True
-        )
+        print_balance(console, balance, after[balance.dataset])
+    print_populations(console, populations)
     if still_open := [one for listed in attempts.values() for one in listed]:
         title = "Attempts to open private data that have not ended, or paid nothing"
-        console.print(attempts_table(still_open, _table(title)))
+        console.print(attempts_table(still_open, title))
     for balance in balances:
         for line in approval_lines(balance, approved[balance.dataset]):
             console.print(line, soft_wrap=True)
     if last and events:
-        console.print(_events_table(events[-last:], total=len(events)))
-
-
-def _print_balance(console: Console, balance: Balance, after: int | None) -> None:
-    from jam_dagster.privacy import describe_rho
-
-    period = "" if balance.period == "lifetime" else f", {balance.period}"
-    title = f"{balance.dataset} (epsilon at delta {balance.delta:g}{period})"
-    console.print(title, markup=False, style="italic", soft_wrap=True)
-    console.print(_balance_table(balance, after))
-    if text := _policy_text(balance.policy):
-        lifetime = describe_rho(balance.lifetime_spent, balance.delta)
-        console.print(
-            f"{balance.dataset} is granted this{text}; {lifetime} was spent over its lifetime.",
-            soft_wrap=True,
-        )
+        console.print(events_table(events[-last:], total=len(events)))
 
 
 @app.command()
@@ -426,8 +172,7 @@ def grant(
     dataset: Annotated[
         str,
         typer.Option(
-            metavar="ID",
-            help="The protected dataset: the same people, wherever they are stored.",
+            metavar="ID", help="The protected dataset: the same people, wherever they are stored."
         ),
     ],
     epsilon: Annotated[
@@ -528,9 +273,9 @@ def grant(
         reason=reason,
     )
     print_result(
-        _balance_in_json(balance),
+        balance_in_json(balance),
         f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}"
-        f"{_policy_text(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
+        f"{policy_text(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
         f"{' Releases wait for approval.' if balance.approval else ''}",
         as_json=as_json,
     )
@@ -547,9 +292,7 @@ def upgrade(ledger: LedgerOption, as_json: AsJson = False) -> None:
     opened = Ledger(ledger)
     opened.upgrade()
     print_result(
-        {"ledger": opened.location},
-        f"The ledger {opened.location} is up to date.",
-        as_json=as_json,
+        {"ledger": opened.location}, f"The ledger {opened.location} is up to date.", as_json=as_json
     )
 
 
@@ -615,9 +358,7 @@ def close(
             f"of which {describe_rho(left, delta)} is left."
         )
     print_result(
-        {**vars(closed.key), "rho_returned": returned, "rho_remaining": left},
-        said,
-        as_json=as_json,
+        {**vars(closed.key), "rho_returned": returned, "rho_remaining": left}, said, as_json=as_json
     )
 
 
@@ -644,170 +385,69 @@ def verify(ledger: LedgerOption, as_json: AsJson = False) -> None:
     if (opened := verification.accesses) is not None and opened.lines:
         tell(
             f"{opened.attempts} attempts to open private data, {opened.not_ended} of which did not "
-            f"end well, all in order; the last line of their journal has the hash {opened.head}",
+            f"end well, all in order; the last line of their journal has the hash {opened.head}"
         )
     tell(f"{verification.events} events, all in order; the last has the hash")
     typer.echo(verification.head)
 
 
-app.command()(acknowledge)
-app.command()(rebind)
+@app.command()
+def acknowledge(
+    ledger: LedgerOption, dataset: DatasetOption, reason: ReasonOption, as_json: AsJson = False
+) -> None:
+    r"""Let private data be opened again, after attempts to open them that did not end well.
 
+    ```
+    jam-dagster ledger acknowledge --ledger ledger.db --dataset people \
+        --reason "the domain lacked a value; corrected"
+    ```
 
-def _policy_text(policy: Policy) -> str:
-    """Return how a budget counts, empty for the default."""
-    text = "" if policy.period == "lifetime" else f" each {policy.period}"
-    if policy.partitions == "disjoint":
-        text += f", of which only the largest partition counts ({policy.ground})"
-    if policy.records == "public":
-        of = "in each partition is" if policy.partitions == "add" and policy.ground else "is"
-        text += f"; the number of records {of} public"
-    return text
+    Whether an attempt ends well can depend on private values, so after a few that did not the
+    dataset stays closed. Look first why they failed: the details are in the private store, in
+    failures/ of the release, or in restricted/failures/ of the folder of `synthesize`. Attempts
+    that still run count, and end as they would have.
+    """
+    from jam_dagster.privacy import Ledger
 
-
-def _after_another(balance: Balance, events: list[Event]) -> int | None:
-    """Return the units left after another release like the last; None if there was none."""
-    from jam_dagster.privacy.ledger.policy import ANOTHER
-
-    last = next(
-        (one for one in reversed(events) if one.dataset == balance.dataset and one.share), None
-    )
-    if last is None:
-        return None
-    size = sum(
-        one.units
-        for one in events
-        if (one.kind.value, one.key, one.opening) == ("reserved", last.key, last.opening)
-    )
-    # The next release is of a partition that has released nothing yet.
-    return balance.remaining_units_after(size, ANOTHER if last.partition else "")
-
-
-def _balance_in_json(balance: Balance) -> dict[str, Any]:
-    shared = balance.population
-    return {
-        "dataset": balance.dataset,
-        "epsilon": balance.epsilon,
-        "delta": balance.delta,
-        "period": balance.period,
-        "policy": vars(balance.policy),
-        "population": None if shared is None else shared.name,
-        **_amounts_in_json(balance, "lifetime_spent"),
-    }
-
-
-def _population_in_json(population: Population) -> dict[str, Any]:
-    return {
-        "population": population.name,
-        "epsilon": population.epsilon,
-        "delta": population.delta,
-        "datasets": [*population.uses],
-        **_amounts_in_json(population),
-    }
-
-
-def _amounts_in_json(budget: Amounts, *more: str) -> dict[str, Any]:
-    names = ("granted", "reserved", "spent", "remaining", *more)
-    amounts: dict[str, float] = {name: getattr(budget, name) for name in names}
-    return {
-        "rho": amounts,
-        "epsilon_at_delta": {
-            **{name: budget.epsilon_of(rho) for name, rho in amounts.items()},
-            "remaining": budget.remaining_epsilon,
-        },
-    }
-
-
-def _after_in_json(after: int | None) -> dict[str, Any]:
-    from jam_dagster.privacy import rho_within
-
-    left = None if after is None or after < 0 else rho_within(after)
-    return {"rho_after_another_release": left}
-
-
-def _access_in_json(balance: Balance, attempts: list[Access]) -> dict[str, Any]:
-    return {
-        "attempts": balance.attempts,
-        "sources": balance.sources or "one",
-        "open_attempts": [
-            {name: value for name, value in vars(one).items() if value} | {"kind": one.kind.value}
-            for one in attempts
-        ],
-    }
-
-
-def event_in_json(event: Event) -> dict[str, Any]:
-    """Return what an event says, with its kind as a text and its amount in rho."""
-    said = {name: value for name, value in vars(event).items() if value not in ("", None)}
-    return {**said, "kind": event.kind.value, "rho": event.rho}
-
-
-def _table(title: str | None = None) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    return Table(
-        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    check_reason(reason)
+    counted = Ledger(ledger).acknowledge(dataset, reason=reason)
+    print_result(
+        {"dataset": dataset, "attempts": counted},
+        f"{counted} attempt{'' if counted == 1 else 's'} to open {dataset} acknowledged."
+        if counted
+        else f"No attempt to open {dataset} counts: nothing is written.",
+        as_json=as_json,
     )
 
 
-_ROOM = 34
-"""Width in a page of 80 columns, next to number, time, kind and rho of an event."""
+@app.command()
+def rebind(
+    ledger: LedgerOption,
+    dataset: DatasetOption,
+    reason: ReasonOption,
+    partition: SliceOption = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""Let releases be bound to other sources, for a file or a database that has moved.
 
+    ```
+    jam-dagster ledger rebind --ledger ledger.db --dataset people \
+        --reason "people.csv is now on the new server"
+    ```
 
-def _balance_table(balance: Amounts, after: int | None = None) -> Table:
-    from jam_dagster.privacy import rho_within
+    A release reads the source that it was reserved for. After this, the next run of each release
+    of the dataset, or of the partition, binds the source that it reads then. See that it is the
+    same table: other records under one reservation are an answer that was not paid for.
+    """
+    from jam_dagster.privacy import Ledger
 
-    table = _table()
-    table.add_column("")
-    amounts = {
-        "granted": (balance.granted, None),
-        "reserved": (balance.reserved, None),
-        "spent": (balance.spent, None),
-        "remaining": (balance.remaining, balance.remaining_epsilon),
-    }
-    if after is not None and after >= 0:
-        amounts["after another"] = (rho_within(after), None)
-    for name in amounts:
-        table.add_column(name, justify="right", no_wrap=True)
-    told = [balance.epsilon_of(rho) if of is None else of for rho, of in amounts.values()]
-    late = ["too little"] if after is not None and after < 0 else []
-    if late:
-        table.add_column("after another", justify="right", no_wrap=True)
-    table.add_row("epsilon", *(f"{one:.4g}" for one in told), *late)
-    table.add_row("rho", *(f"{rho:.4g}" for rho, _ in amounts.values()))
-    return table
-
-
-def _events_table(events: list[Event], *, total: int) -> Table:
-    table = _table(f"The last {len(events)} of {total} events")
-    table.add_column("", justify="right")
-    table.add_column("when (UTC)", no_wrap=True)
-    table.add_column("what", no_wrap=True)
-    # Most ledgers have one dataset, which then needs no mention.
-    datasets = {event.dataset for event in events}
-    several = len(datasets) > 1
-    width = max(map(len, datasets))
-    # Names of draws and shares stay in one piece as far as there is room; a reason is a text, which
-    # wraps.
-    drawn = max(len(event.step or event.share) for event in events)
-    wide = {"dataset, release, for": min(max(width, drawn), _ROOM)}
-    columns = wide if several else {"release": None, "for": min(drawn, _ROOM)}
-    for name, least in columns.items():
-        table.add_column(name, overflow="fold", min_width=least)
-    table.add_column("rho", justify="right", no_wrap=True)
-    for event in events:
-        release = event.release
-        if event.partition:
-            release += f" [{event.partition}]"
-        if event.edition not in ("", "1"):
-            release += f", edition {event.edition}"
-        reason = event.step or event.share or event.reason or event.digest[:16]
-        table.add_row(
-            str(event.seq),
-            event.at[:16].replace("T", " "),
-            event.kind.value,
-            *([f"{event.dataset}\n{release} {reason}".rstrip()] if several else [release, reason]),
-            f"{event.rho:.4g}" if event.units else "",
-        )
-    return table
+    check_reason(reason)
+    bound = Ledger(ledger).rebind(dataset, partition=partition, reason=reason)
+    slice_ = f", partition {partition}" if partition else ""
+    print_result(
+        {"dataset": dataset, "partition": partition, "releases": bound},
+        f"{bound} release{'' if bound == 1 else 's'} of {dataset}{slice_} can be bound once more."
+        if bound
+        else f"No release of {dataset}{slice_} is bound to a source: nothing is written.",
+        as_json=as_json,
+    )

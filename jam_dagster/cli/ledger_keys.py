@@ -51,9 +51,7 @@ def new(
         out.unlink()
         raise
     fingerprint = opened.keys.all()[-1].fingerprint
-    tell(
-        f"The key {fingerprint} is known to {opened.location}; its private half is in {out}.",
-    )
+    tell(f"The key {fingerprint} is known to {opened.location}; its private half is in {out}.")
     if as_json:
         print_json({"fingerprint": fingerprint, "public": public_pem(signer.public)})
     else:
@@ -61,10 +59,7 @@ def new(
 
 
 @app.command("list")
-def list_keys(
-    ledger: LedgerOption,
-    as_json: AsJson = False,
-) -> None:
+def list_keys(ledger: LedgerOption, as_json: AsJson = False) -> None:
     """List the public keys that the ledger knows, and which were revoked, and why."""
     from jam_dagster.certificates.signing import public_pem
     from jam_dagster.privacy import Ledger

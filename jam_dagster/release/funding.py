@@ -188,7 +188,7 @@ class LedgerFunding:
         ledger, dataset = self.ledger, self.key.dataset
         datasets = ledger.datasets()
         if datasets or self.grants is None:
-            from jam_dagster.privacy.ledger.backend import grant_command
+            from jam_dagster.privacy.ledger.commands import grant_command
 
             raise BudgetError(
                 f"The ledger {ledger.location} does not know the dataset {dataset!r}; it knows "
@@ -388,7 +388,7 @@ class LedgerFunding:
 
     def after_interrupt(self, again: str) -> str:
         """Return how to resume, or who must first acknowledge the failed attempts."""
-        from jam_dagster.privacy.ledger.attempts import acknowledge_command
+        from jam_dagster.privacy.ledger.commands import acknowledge_command
 
         ledger, dataset = self.ledger, self.key.dataset
         allowed = ledger.balance(dataset).attempts
@@ -408,7 +408,7 @@ class LedgerFunding:
     def kept_reservation(self) -> str:
         """Return which reservation stays, how to use it and how to close it; empty if none does."""
         from jam_dagster.privacy import describe_rho
-        from jam_dagster.privacy.ledger.backend import close_command
+        from jam_dagster.privacy.ledger.commands import close_command
 
         ledger, key = self.ledger, self.key
         release = ledger.release(key)
@@ -444,10 +444,9 @@ def _digest(run: ReleaseRun) -> str:
 
 def _has_ended(journal: Sequence[Event]) -> bool:
     """Return whether all shares of a release are closed."""
-    from jam_dagster.privacy.ledger.state import states_of
+    from jam_dagster.privacy.ledger.state import ReleaseState
 
-    states = states_of([event for event in journal if event.moves_amount])
-    return all(state.closed for state in states.values())
+    return ReleaseState(journal).closed
 
 
 def _whereabouts(charges: Sequence[Event]) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy import Ledger, Policy, ReleaseKey
+from jam_dagster.privacy.ledger.journal import append
 from tests.postgres import PostgresServer
 from tests.tiers import gate
 
@@ -50,6 +53,15 @@ def either(each_url: str) -> Ledger:
     ledger = Ledger(each_url)
     ledger.grant("people", epsilon=1.0, delta=1e-9)
     return ledger
+
+
+def audit_finds(ledger: Ledger, fault: str, *forged: dict[str, Any]) -> None:
+    """Append events that the ledger refuses to write, and see the audit name the fault."""
+    for event in forged:
+        with ledger._backend.writing() as connection:
+            append(connection, **event)
+    with pytest.raises(LedgerIntegrityError, match=fault):
+        ledger.verify()
 
 
 class Clock:

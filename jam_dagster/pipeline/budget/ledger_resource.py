@@ -19,9 +19,9 @@ from jam_dagster.privacy import Balance, Budget, Ledger, Policy
 from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.approval import ApprovalName, check_approval
 from jam_dagster.privacy.ledger.attempts import check_attempts
-from jam_dagster.privacy.ledger.backend import grant_command
 from jam_dagster.privacy.ledger.balance import grant_again_command
 from jam_dagster.privacy.ledger.bindings import check_sources
+from jam_dagster.privacy.ledger.commands import grant_command, join_command
 from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, RecordsName
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ class LedgerResource(dg.ResourceDefinition):
 
     A budget configured here is granted when its dataset is first used. From then on the ledger
     keeps it, and `jam-dagster ledger grant` changes it: configuration that says more than was
-    granted is refused, so that no budget is raised by editing a file.
+    granted is refused, so that no budget is raised by editing a file. In a ledger that has
+    populations, an officer grants each new dataset: a new name for their people would be a
+    budget beyond theirs.
 
     Only the definitions configure it. The resource takes no run config: a launch that gives it any
     is refused.
@@ -210,8 +212,9 @@ class LedgerResource(dg.ResourceDefinition):
         Raises
         ------
         BudgetError
-            If the dataset has no budget, or a smaller one than is configured; or if a store holds
-            draws of a dataset of which the ledger knows nothing.
+            If the dataset has no budget, or a smaller one than is configured; or if the ledger
+            knows nothing of the dataset, and a store holds draws of it or the ledger has
+            populations.
         """
         ledger = Ledger(self.url)
         url = ledger.location  # without a password
@@ -240,6 +243,14 @@ class LedgerResource(dg.ResourceDefinition):
             raise BudgetError(
                 f"Protected dataset {dataset!r} has no privacy budget. Name it under budgets"
                 f" of the ledger resource, or run `{grant_command(url, dataset)}`."
+            )
+        if populations := [one.name for one in ledger.populations()]:
+            raise BudgetError(
+                f"Protected dataset {dataset!r} has a configured budget, which is not granted:"
+                f" the ledger ({url}) has populations ({', '.join(populations)}), and a new name"
+                f" for their people would be a budget beyond theirs. The officer grants it by"
+                f" hand: `{grant_command(url, dataset)}`. If one of them has its people, it joins"
+                f" before its first release: `{join_command(url, dataset)}`."
             )
         for store in stores:
             if holds_draws_of(dataset, store):

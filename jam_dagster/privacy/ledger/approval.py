@@ -6,7 +6,6 @@ may limit the amount that is reserved under it.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
@@ -17,10 +16,11 @@ import sqlalchemy as sa
 from jam_dagster.errors import NotApprovedError, SpecificationError
 from jam_dagster.privacy.accounting import Budget, describe_rho, rho_within, units_down
 from jam_dagster.privacy.ledger.balance import Balance
+from jam_dagster.privacy.ledger.commands import ledger_command, release_options
 from jam_dagster.privacy.ledger.holdings import up_to
 from jam_dagster.privacy.ledger.journal import Event, Kind, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey
-from jam_dagster.privacy.ledger.state import share_states
+from jam_dagster.privacy.ledger.state import release_state
 
 ApprovalName = Literal["none", "required"]
 REQUIRED = "required"
@@ -109,14 +109,9 @@ def check_approved(
 
 
 def approve_command(location: str, key: ReleaseKey, units: int, balance: Balance) -> str:
-    """Return the command that approves a release, quoted for a shell."""
-    words = ["jam-dagster", "ledger", "approve", "--ledger", location, "--dataset", key.dataset]
-    words += ["--release", key.release]
-    words += ["--partition", key.partition] if key.partition else []
-    words += ["--edition", key.edition] if key.edition != "1" else []
-    words += ["--specification", key.specification, "--epsilon", _epsilon_above(units, balance)]
-    # Names come from a configuration, and the officer copies the line into a shell.
-    return shlex.join([*words, "--reason", "REASON"])
+    """Return the command that approves a release."""
+    terms = {"specification": key.specification, "epsilon": _epsilon_above(units, balance)}
+    return ledger_command("approve", location, **release_options(key), **terms, reason="REASON")
 
 
 def _epsilon_above(units: int, balance: Balance) -> str:
@@ -131,8 +126,8 @@ def _epsilon_above(units: int, balance: Balance) -> str:
 
 def has_reserved(connection: sa.Connection, key: ReleaseKey) -> bool:
     """Return whether a release holds or has spent an amount."""
-    shares = share_states(connection, key).values()
-    return any(share.spent or not share.closed for share in shares)
+    release = release_state(connection, key)
+    return bool(release.spent) or not release.closed
 
 
 def not_reserved_yet(connection: sa.Connection, dataset: str) -> tuple[Event, ...]:

@@ -4,6 +4,12 @@ Whether reading a private table fails can depend on its values, so each failure 
 about them without a charge. So does an opening that ends well and pays nothing: it is left open
 too. The officer grants a number of such attempts; after that an operator must acknowledge them. The
 journal holds no cause: the owner of the data keeps it.
+
+Attempts count for each dataset, also in a population. The number is no amount that adds up over a
+lifetime, as rho is: it is how often a person may be asked before somebody looks. The officer
+granted each dataset of a population its number, and only an officer adds a dataset to a ledger
+that has populations, so definitions cannot raise the sum. One number for all of them would count
+runs at the same time, and so a failure in one dataset, or a slow run, would close the others.
 """
 
 from __future__ import annotations
@@ -11,12 +17,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from shlex import quote
 
 import sqlalchemy as sa
 
 from jam_dagster.errors import AttemptsError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy.ledger.balance import Balance
+from jam_dagster.privacy.ledger.commands import acknowledge_command
 from jam_dagster.privacy.ledger.journal import (
     GENESIS,
     Access,
@@ -44,14 +50,6 @@ def check_attempts(attempts: int | None) -> None:
             "how many attempts to open private data may fail before an operator must acknowledge"
             " them"
         )
-
-
-def acknowledge_command(location: str, dataset: str = "ID") -> str:
-    """Return the command that acknowledges attempts, as errors quote it."""
-    return (
-        f"jam-dagster ledger acknowledge --ledger {quote(location)} --dataset {quote(dataset)}"
-        " --reason REASON"
-    )
 
 
 def open_attempts(connection: sa.Connection, balance: Balance, at: str) -> list[Access]:

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
 from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals
 from jam_dagster.privacy.ledger.attempts import AccessesVerification
-from jam_dagster.privacy.ledger.balance import Balance
+from jam_dagster.privacy.ledger.balance import Balance, balance_from
 from jam_dagster.privacy.ledger.bindings import (
+    Bindings,
     apply_binding,
     is_vouched,
+    live_sources,
     may_be_one_place,
     parallel_fault,
     public_fault,
     same_source,
 )
+from jam_dagster.privacy.ledger.clock import time_of
 from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import Holding, Policy, Use, mixture_fault, use
-from jam_dagster.privacy.ledger.population import Population, PopulationAudit
+from jam_dagster.privacy.ledger.population import Population, population_from
+from jam_dagster.privacy.ledger.reservation import cover_fault
+from jam_dagster.privacy.ledger.state import ReleaseState
 from jam_dagster.privacy.sensitivity import REPLACE_ONE
 
 _OF_THE_LEDGER = frozenset({Kind.MOVED, Kind.ARRIVED})
 """Kinds of events about the whole ledger instead of one dataset."""
-
-_OF_POPULATIONS = frozenset({Kind.POPULATION, Kind.JOINED})
 
 
 @dataclass(frozen=True)
@@ -52,93 +55,67 @@ class Verification:
     accesses: AccessesVerification | None = None
 
 
-_UNMOVING = (Kind.STORED, Kind.CERTIFIED, Kind.COUNTED, Kind.RAN)
+class _Release(ReleaseState):
+    """The last opening of a release; earlier openings spent nothing and hold nothing."""
 
-
-@dataclass
-class _Share:
-    at: str
-    counts_in: str
-    left: int
-    reserved: int
-    protects: str = ""
-    spent: int = 0
-    steps: set[str] = field(default_factory=set)
-    stored: set[str] = field(default_factory=set)
-    returned: bool = False
-    closed: bool = False
-    source: str = ""
-
-
-@dataclass
-class _Opening:
-    number: str
-    shares: dict[str, _Share] = field(default_factory=dict)
-    records: str = ""
+    records = ""
     """The public number of records of its source, where the release read one."""
     run: str | None = None
     """The digest of its last run."""
 
     @property
+    def ended(self) -> bool:
+        """Whether all shares have ended; a run that returns a rest ends its share, too."""
+        return all(share.ended for share in self.shares.values())
+
+    @property
     def binds(self) -> bool:
         """Whether it keeps other releases from other sources."""
-        return bool(self.records) or not self.ended_unspent
+        return bool(self.records or self.spent) or not self.ended
 
-    @property
-    def ended_unspent(self) -> bool:
-        return all(share.closed and not share.spent for share in self.shares.values())
-
-    @property
-    def ended_charged(self) -> bool:
-        shares = self.shares.values()
-        return all(share.closed for share in shares) and any(share.spent for share in shares)
+    def reservations(self) -> list[Event]:
+        """Return the reservations of its shares."""
+        return [share.reservation for share in self.shares.values()]
 
 
 @dataclass
 class _Dataset:
-    granted: int | None = None
-    policy: Policy = field(default_factory=Policy)
-    approval: str = ""
+    grant: Event
     approvals: Approvals = field(default_factory=Approvals)
-    withdrawn: set[tuple[ReleaseKey, str]] = field(default_factory=set)
-    certified: set[tuple[ReleaseKey, str]] = field(default_factory=set)
-    openings: dict[ReleaseKey, _Opening] = field(default_factory=dict)
-    """The last opening of each release; earlier openings spent nothing and hold nothing."""
-    sources: str = ""
-    bound: dict[str, dict[ReleaseKey, str]] = field(default_factory=dict)
-    """The source of each bound release, by partition."""
+    named: set[tuple[Kind, ReleaseKey, str]] = field(default_factory=set)
+    """The digests of certificates that were issued or withdrawn."""
+    releases: dict[ReleaseKey, _Release] = field(default_factory=dict)
+    bound: Bindings = field(default_factory=dict)
     records: dict[str, str] = field(default_factory=dict)
     """The public number of records of each partition, until it is bound to another source."""
 
-    def use(self, policy: Policy, at: str) -> Use:
-        """Add up what the releases hold and have spent in the period of an instant."""
-        return use(policy, self.holdings(), policy.period_of(at))
+    @property
+    def policy(self) -> Policy:
+        """How its budget counts."""
+        return policy_of(self.grant)
 
-    def live_sources(self) -> dict[str, list[str]]:
-        """Return the sources of the releases that bind others, by partition."""
-        return {
-            partition: [
-                source
-                for key, source in its.items()
-                if key in self.openings and self.openings[key].binds
-            ]
-            for partition, its in self.bound.items()
-        }
+    def held(self) -> list[Holding]:
+        """Return every reservation, with the amounts that are still held and that were spent."""
+        return [
+            Holding(
+                share.reservation.at,
+                key.partition,
+                share.held,
+                share.spent,
+                share.reservation.protects,
+                bool(release.records),
+            )
+            for key, release in self.releases.items()
+            for share in release.shares.values()
+        ]
 
-    def holdings(self) -> Iterator[Holding]:
-        """Yield every reservation, with the amounts that are still held and that were spent."""
-        for key, opening in self.openings.items():
-            for share in opening.shares.values():
-                counted = bool(opening.records)
-                held = (share.left, share.spent)
-                yield Holding(share.at, key.partition, *held, share.protects, counted)
+    def live(self) -> set[ReleaseKey]:
+        """Return the releases that keep others from other sources."""
+        return {key for key, release in self.releases.items() if release.binds}
 
 
 def verify_journal(
-    journal: Iterable[Event],
-    balance: Callable[[str], Balance | None],
-    location: str,
-    now: str,
+    journal: Iterable[Event], balance: Callable[[str], Balance | None], location: str, now: str
 ) -> Verification:
     """Replay a journal against the ledger's rules.
 
@@ -146,9 +123,7 @@ def verify_journal(
     altered entry, or one against the rules, is a `LedgerIntegrityError`.
     """
     previous, number, place, at = GENESIS, 0, "", ""
-    datasets: dict[str, _Dataset] = {}
-    keys = KeyAudit()
-    populations = PopulationAudit(lambda name: _lifetime_use(datasets.get(name)))
+    replay, keys = _Replay(), KeyAudit()
     for number, event in enumerate(journal, start=1):
         wrong = (
             chain_fault(event, number, previous, "event")
@@ -158,23 +133,14 @@ def verify_journal(
         if not wrong and event.kind in KEY_KINDS:
             wrong = keys.fault(event)
         elif not wrong and event.kind not in _OF_THE_LEDGER:
-            if event.kind not in _OF_POPULATIONS:
-                wrong = _rule_fault(event, datasets.setdefault(event.dataset, _Dataset()))
-            wrong = wrong or populations.fault(event)
+            wrong = replay.fault(event)
         if wrong:
             raise LedgerIntegrityError(f"event {event.seq} of the ledger {location} {wrong}")
         previous, place = event.hash, event.step if event.kind == Kind.MOVED else ""
         at = event.at
-    for name, dataset in datasets.items():
-        used = dataset.use(dataset.policy, now)
-        replayed = (dataset.granted, used.reserved, used.spent, populations.totals(name))
+    for name, dataset in replay.datasets.items():
         stored = balance(name)
-        if stored is None or replayed != (
-            stored.granted_units,
-            stored.reserved_units,
-            stored.spent_units,
-            _totals(stored.population),
-        ):
+        if stored is None or _totals(stored) != replay.totals(name, dataset.held(), now):
             raise LedgerIntegrityError(
                 f"the balance of dataset {name!r} in the ledger {location} does not follow from "
                 "its journal"
@@ -182,17 +148,16 @@ def verify_journal(
     return Verification(number, previous)
 
 
-def _lifetime_use(dataset: _Dataset | None) -> Use | None:
-    if dataset is None or dataset.granted is None:
-        return None
-    return use(dataset.policy, dataset.holdings())
+_Totals = dict[str, tuple[int, int, int]]
+"""Granted, reserved and spent amounts: of a dataset under `""`, of its population by name."""
 
 
-def _totals(population: Population | None) -> tuple[str, int, int, int] | None:
-    if population is None:
-        return None
-    one = population
-    return one.name, one.granted_units, one.reserved_units, one.spent_units
+def _totals(balance: Balance) -> _Totals:
+    shared = balance.population
+    named: _Totals = {"": (balance.granted_units, balance.reserved_units, balance.spent_units)}
+    if shared is not None:
+        named[shared.name] = shared.granted_units, shared.reserved_units, shared.spent_units
+    return named
 
 
 def _place_fault(event: Event, place: str) -> str:
@@ -208,224 +173,251 @@ def _place_fault(event: Event, place: str) -> str:
 
 def _time_fault(event: Event, last: str) -> str:
     """Return the fault of an event's time; only a grant with a reason sets the time back."""
+    time_of(event)
     if event.at >= last or (event.kind == Kind.GRANTED and event.reason):
         return ""
     return "is dated before the event before it, and is no grant that corrects the time"
 
 
-def _rule_fault(event: Event, dataset: _Dataset) -> str:
-    """Return the fault of an event; without one, apply it to `dataset` and return an empty text."""
-    if event.kind == Kind.GRANTED:
-        policy = policy_of(event.period, event.partitions, event.ground, event.records)
-        used = dataset.use(policy, event.at)
+class _Replay:
+    """The datasets and populations of a journal, as far as it was replayed."""
+
+    def __init__(self) -> None:
+        self.datasets: dict[str, _Dataset] = {}
+        self._populations: dict[str, Event] = {}
+        self._joined: dict[str, str] = {}
+
+    def totals(self, name: str, held: Sequence[Holding], at: str) -> _Totals:
+        """Return the amounts of a dataset with these reservations.
+
+        They are added up without `balance_from` and `population_from`, by which a run counts: a
+        fault in either shows as a difference.
+        """
+        dataset, population = self.datasets[name], self._joined.get(name)
+        used = use(dataset.policy, held, dataset.policy.period_of(at))
+        totals = {"": (dataset.grant.units, used.reserved, used.spent)}
+        if population is not None:
+            uses = self._uses(population).values()
+            reserved, spent = (sum(one.reserved for one in uses), sum(one.spent for one in uses))
+            totals[population] = self._populations[population].units, reserved, spent
+        return totals
+
+    def _uses(self, population: str) -> dict[str, Use]:
+        joined = [dataset for dataset, its in self._joined.items() if its == population]
+        return {one: use(self.datasets[one].policy, self.datasets[one].held()) for one in joined}
+
+    def _population(self, name: str) -> Population:
+        return population_from(self._populations[name], self._uses(name))
+
+    def fault(self, event: Event) -> str:
+        """Return the fault of an event; without one, apply it and return an empty text."""
+        if event.kind == Kind.POPULATION:
+            if event.dataset or event.release or not event.step:
+                return "grants a population a budget, and names a dataset or no population"
+            self._populations[event.step] = event
+            return self._population_fault(event.step)
+        if event.kind == Kind.GRANTED:
+            population = self._joined.get(event.dataset)
+            return self._grant_fault(event) or self._population_fault(population)
+        dataset = self.datasets.get(event.dataset)
+        if event.kind == Kind.JOINED:
+            return self._joining_fault(event, dataset)
+        if dataset is None:
+            return f"is about dataset {event.dataset!r}, which was granted nothing"
+        key = event.key
+        if event.kind == Kind.BOUND:
+            return _binding_fault(event, dataset)
+        if key is None:
+            return "names no release"
+        if event.kind in APPROVAL_KINDS:
+            return _approval_fault(event, key, dataset)
+        if event.kind == Kind.RESERVED:
+            return self._reservation_fault(event, key, dataset)
+        release = dataset.releases.get(key)
+        if release is None:
+            return "is about a release that was never reserved"
+        if event.kind == Kind.COUNTED:
+            return _count_fault(event, dataset, release)
+        if event.kind in (Kind.CERTIFIED, Kind.WITHDRAWN):
+            return _certificate_fault(event, key, dataset)
+        if event.kind == Kind.RAN:
+            return _run_fault(event, release)
+        fault = _share_fault(event, release)
+        if not fault:
+            release.apply(event)
+        return fault
+
+    def _population_fault(self, name: str | None) -> str:
+        if name is None:
+            return ""
+        population = self._population(name)
+        if population.remaining_units < 0:
+            return f"makes the datasets of population {name!r} use more than it was granted"
+        fault = population.fault()
+        return f"is of population {name!r}, which {fault}" if fault else ""
+
+    def _joining_fault(self, event: Event, dataset: _Dataset | None) -> str:
+        if event.release or event.units or event.step not in self._populations:
+            return "joins a population that was granted nothing, or names more than a dataset"
+        if dataset is None:
+            return f"is about dataset {event.dataset!r}, which was granted nothing"
+        if before := self._joined.get(event.dataset):
+            return f"joins a population, and its dataset belongs to {before!r}"
+        self._joined[event.dataset] = event.step
+        return self._population_fault(event.step)
+
+    def _grant_fault(self, event: Event) -> str:
+        dataset = self.datasets.setdefault(event.dataset, _Dataset(event))
+        policy, held = policy_of(event), dataset.held()
+        used = use(policy, held, policy.period_of(event.at))
         if event.units < used.reserved + used.spent:
             return "grants less than was spent and reserved"
-        if fault := mixture_fault(policy, dataset.holdings()):
+        if fault := mixture_fault(policy, held):
             return f"grants a budget that {fault}"
         becomes = (dataset.policy.partitions, policy.partitions) == ("add", "disjoint")
-        if becomes and (fault := parallel_fault(dataset.live_sources(), event.sources)):
+        live = live_sources(dataset.bound, dataset.live())
+        if becomes and (fault := parallel_fault(live, event.sources)):
             return f"grants a budget that {fault}"
         if event.attempts is not None and event.attempts < 1:
             return "grants no attempt to open private data"
         if event.approval not in ("", REQUIRED):
             return f"grants a budget with the unknown approval {event.approval!r}"
-        dataset.granted, dataset.policy = event.units, policy
-        dataset.sources, dataset.approval = event.sources, event.approval
+        dataset.grant = event
         return ""
-    if event.kind == Kind.BOUND:
-        return _binding_fault(event, dataset)
-    if event.kind in APPROVAL_KINDS:
-        return _approval_fault(event, dataset)
-    if event.kind == Kind.WITHDRAWN:
-        return _withdrawal_fault(event, dataset)
-    if not event.moves_amount and event.kind not in _UNMOVING:
-        return f"is of the kind {event.kind.value!r}, which the ledger never writes"
-    if dataset.granted is None:
-        return f"is about dataset {event.dataset!r}, which was granted nothing"
-    key = event.key
-    if key is None:
-        return "names no release"
-    opening = dataset.openings.get(key)
-    if event.kind == Kind.RESERVED:
-        return _reservation_fault(event, key, dataset, opening)
-    if event.kind == Kind.CERTIFIED:
-        return _certificate_fault(event, key, dataset)
-    if event.kind == Kind.RAN:
-        return _run_fault(event, opening)
-    if event.kind == Kind.COUNTED:
-        return _count_fault(event, key, dataset, opening)
-    if opening is None or event.share not in opening.shares or event.opening != opening.number:
-        return "is about a share that was never reserved"
-    share = opening.shares[event.share]
-    if share.closed:
-        return "comes after its share was closed"
-    if event.counts_in != share.counts_in:
-        return "counts in another period than its reservation"
-    return _share_fault(event, share)
 
-
-def _reservation_fault(
-    event: Event, key: ReleaseKey, dataset: _Dataset, opening: _Opening | None
-) -> str:
-    follows = "" if opening is None else str(int(opening.number or 1) + 1)
-    if opening is None or (event.opening == follows and not opening.binds):
-        opening = _Opening(follows)
-    if event.opening != opening.number:
-        return "reopens a release that had not ended, or had been charged"
-    if event.share in opening.shares:
-        return "reserves the same share again"
-    policy = dataset.policy
-    if event.counts_in != policy.period_of(event.at):
-        return "counts in another period than its own"
-    dataset.openings[key] = opening
-    if any(share.source != event.source for share in opening.shares.values()):
-        return "reads another source than the other shares of its release"
-    opening.shares[event.share] = _Share(
-        event.at, event.counts_in, event.units, event.units, event.protects, source=event.source
-    )
-    used = dataset.use(policy, event.at)
-    if dataset.granted is None or used.reserved + used.spent > dataset.granted:
-        return "reserves more than was left"
-    if fault := mixture_fault(policy, dataset.holdings()):
-        return f"is of a budget that {fault}"
-    reserved = sum(share.reserved for share in opening.shares.values())
-    if dataset.approval == REQUIRED and (fault := dataset.approvals.fault(key, reserved)):
-        return f"reserves for a release that {fault}"
-    return _source_fault(event, key, dataset)
+    def _reservation_fault(self, event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+        release = dataset.releases.setdefault(key, _Release())
+        opening = next((one.opening for one in release.reservations()), "")
+        again = event.opening == str(int(opening or 1) + 1) and not release.binds
+        if event.opening != opening and not (release.shares and again):
+            return "reopens a release that had not ended, or had been charged"
+        if event.opening == opening and event.share in release.shares:
+            return "reserves the same share again"
+        release.apply(event)
+        reserved = release.reservations()
+        if any(one.source != event.source for one in reserved):
+            return "reads another source than the other shares of its release"
+        held = dataset.held()
+        population = self._joined.get(event.dataset)
+        shared = None if population is None else self._population(population)
+        balance = balance_from(dataset.grant, held, event.at, shared)
+        if fault := cover_fault(balance, held, dataset.approvals, key, reserved):
+            return fault
+        totals = self.totals(event.dataset, held, event.at).values()
+        if any(kept + spent > granted for granted, kept, spent in totals):
+            return "reserves more than was left"
+        return _source_fault(event, key, dataset)
 
 
 def _binding_fault(event: Event, dataset: _Dataset) -> str:
-    if dataset.granted is None:
-        return f"is about dataset {event.dataset!r}, which was granted nothing"
-    if event.key is None:
+    key = event.key
+    if key is None:
         if event.source or not event.reason:
             return "rebinds a partition without a reason, or names a source"
-        dataset.bound.pop(event.partition, None)
+        apply_binding(dataset.bound, event)
         dataset.records.pop(event.partition, None)
         return ""
     if not event.source:
         return "binds a release to no source"
-    if event.key not in dataset.openings:
+    if key not in dataset.releases:
         return "binds a release that was never reserved"
-    if event.key in dataset.bound.get(event.partition, {}):
+    if key in dataset.bound.get(event.partition, {}):
         return "binds a release that is bound"
-    if dataset.openings[event.key].ended_charged:
-        apply_binding(dataset.bound.setdefault(event.partition, {}), event)
+    return _source_fault(event, key, dataset)
+
+
+def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+    """Apply a binding and return its fault; empty if it has none."""
+    apply_binding(dataset.bound, event)
+    release, policy, grant = dataset.releases[key], dataset.policy, dataset.grant
+    if not event.source or (release.ended and release.spent):
         return ""
-    return _source_fault(event, event.key, dataset)
+    live = live_sources(dataset.bound, dataset.live())
+    if policy.partitions == "disjoint":
+        others = (one for name, its in live.items() if name != event.partition for one in its)
+        if any(may_be_one_place(one, event.source) for one in others):
+            return "reads the source of another partition, and partitions are disjoint"
+        if event.partition and not is_vouched(event.source, grant.sources):
+            return "reads what the grant of disjoint partitions does not name"
+    if all(one.protects != REPLACE_ONE.code for one in release.reservations()):
+        return ""
+    if fault := public_fault(policy, event.partition, event.source, grant.sources):
+        return f"reads a number of records that {fault}"
+    if not all(same_source(one, event.source) for one in live[event.partition]):
+        return "reads another source than other releases of its partition"
+    return ""
 
 
-def _count_fault(event: Event, key: ReleaseKey, dataset: _Dataset, opening: _Opening | None) -> str:
-    if opening is None or all(share.closed for share in opening.shares.values()):
+def _count_fault(event: Event, dataset: _Dataset, release: _Release) -> str:
+    if release.ended:
         return "counts the records of a release that is not open"
-    if any(share.protects != REPLACE_ONE.code for share in opening.shares.values()):
+    if any(one.protects != REPLACE_ONE.code for one in release.reservations()):
         return "publishes the number of records of neighbours that protect it"
     if not re.fullmatch(r"[1-9]\d*", event.records):
         return "counts no number of records"
     if dataset.records.setdefault(event.partition, event.records) != event.records:
         return "counts another number of records than other releases of its partition"
-    opening.records = event.records
+    release.records = event.records
     return ""
 
 
-def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
-    """Apply a binding and return its fault; empty if it has none."""
-    bound = dataset.bound.setdefault(event.partition, {})
-    apply_binding(bound, event)
-    if dataset.policy.partitions == "disjoint" and any(
-        one in dataset.openings and dataset.openings[one].binds
-        for partition, others in dataset.bound.items()
-        if event.source and partition != event.partition
-        for one, its in others.items()
-        if may_be_one_place(its, event.source)
-    ):
-        return "reads the source of another partition, and partitions are disjoint"
-    disjoint = event.partition and dataset.policy.partitions == "disjoint"
-    if disjoint and not is_vouched(event.source, dataset.sources):
-        return "reads what the grant of disjoint partitions does not name"
-    (protects, *_) = (share.protects for share in dataset.openings[key].shares.values())
-    if not event.source or protects != REPLACE_ONE.code:
-        return ""
-    if fault := public_fault(dataset.policy, event.partition, event.source, dataset.sources):
-        return f"reads a number of records that {fault}"
-    counted = (one for one, opening in dataset.openings.items() if opening.binds)
-    if any(not same_source(bound.get(one, event.source), event.source) for one in counted):
-        return "reads another source than other releases of its partition"
-    return ""
-
-
-def _approval_fault(event: Event, dataset: _Dataset) -> str:
-    key = event.key
-    if key is None:
-        return "names no release"
-    if event.kind == Kind.APPROVED and dataset.approval != REQUIRED:
+def _approval_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+    if event.kind == Kind.APPROVED and dataset.grant.approval != REQUIRED:
         return "approves a release that needs no approval"
     if event.kind == Kind.APPROVAL_WITHDRAWN:
         if dataset.approvals.standing(key) is None:
             return "withdraws an approval that was not given"
-        opening = dataset.openings.get(key)
-        if opening is not None and not opening.ended_unspent:
+        release = dataset.releases.get(key)
+        if release is not None and (release.spent or not release.ended):
             return "withdraws the approval of a release that had reserved"
     dataset.approvals.apply(event)
     return ""
 
 
-def _withdrawal_fault(event: Event, dataset: _Dataset) -> str:
-    if event.key is None or event.key not in dataset.openings:
-        return "withdraws the certificate of a release that was never reserved"
-    if not event.digest or (event.key, event.digest) in dataset.withdrawn:
-        return "withdraws no certificate, or withdraws the same one again"
-    dataset.withdrawn.add((event.key, event.digest))
-    return ""
-
-
 def _certificate_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
-    if key not in dataset.openings:
-        return "certifies a release that was never reserved"
     if not is_sha256(event.digest):
         return "names no digest of a certificate"
-    if (key, event.digest) in dataset.certified:
-        return "certifies the same digest again"
-    dataset.certified.add((key, event.digest))
+    named = event.kind, key, event.digest
+    if named in dataset.named:
+        return "certifies or withdraws the same digest again"
+    dataset.named.add(named)
     return ""
 
 
-def _run_fault(event: Event, opening: _Opening | None) -> str:
-    if opening is None:
-        return "is of a run of a release that was never reserved"
+def _run_fault(event: Event, release: _Release) -> str:
     if event.digest and not is_sha256(event.digest):
         return "names no digest of a run"
-    if event.digest == opening.run:
+    if event.digest == release.run:
         return "names the same run again"
-    opening.run = event.digest
+    release.run = event.digest
     return ""
 
 
-def _share_fault(event: Event, share: _Share) -> str:
+def _share_fault(event: Event, release: _Release) -> str:
+    share = release.shares.get(event.share)
+    if share is None or event.opening != share.reservation.opening:
+        return "is about a share that was never reserved"
+    if share.ended:
+        return "comes after its share was closed"
+    if event.counts_in != share.reservation.counts_in:
+        return "counts in another period than its reservation"
     if event.kind == Kind.CHARGED:
         if share.returned:
             return "charges a share that was returned"
-        if event.step in share.steps:
+        if event.step in share.charges:
             return "charges the same step again"
         if event.units > share.left:
             return "charges more than its share had left"
-        share.steps.add(event.step)
-        share.left -= event.units
-        share.spent += event.units
     elif event.kind == Kind.RETURNED:
         if share.returned or event.units != share.left:
             return "returns another amount than its share had left"
-        share.left, share.returned = 0, True
     elif event.kind == Kind.STORED:
-        if event.step not in share.steps:
+        if event.step not in share.charges:
             return "stores the outcome of a draw that was never charged"
-        if event.step in share.stored:
+        if release.digest(event.share, event.step) is not None:
             return "stores the outcome of the same step again"
         if not is_sha256(event.digest):
             return "names no digest of an outcome"
-        share.stored.add(event.step)
-    else:
-        if share.left:
-            return "closes a share that still held something"
-        share.closed = True
+    elif share.held:
+        return "closes a share that still held something"
     return ""

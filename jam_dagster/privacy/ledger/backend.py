@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from shlex import quote
 from typing import Protocol
 
 import sqlalchemy as sa
-
-from jam_dagster.privacy.ledger.key import ReleaseKey
 
 BUSY_SECONDS = 60.0
 """How long to wait for another writer."""
@@ -74,39 +71,3 @@ def wait_for(take: Callable[[], bool], seconds: float, *, pause: float = 0.05) -
             return False
         time.sleep(pause)
     return True
-
-
-def grant_command(location: str, dataset: str = "ID") -> str:
-    """Return the command that grants a dataset its budget, as errors quote it."""
-    return (
-        f"jam-dagster ledger grant --ledger {quote(location)} --dataset {quote(dataset)} "
-        "--epsilon EPSILON --delta DELTA"
-    )
-
-
-def close_command(location: str, key: ReleaseKey) -> str:
-    """Return the command that closes an abandoned release, as errors quote it."""
-    which = f"--release {quote(key.release)}"
-    which += f" --partition {quote(key.partition)}" if key.partition else ""
-    which += f" --edition {quote(key.edition)}" if key.edition != "1" else ""
-    return (
-        f"jam-dagster ledger close --ledger {quote(location)} --dataset {quote(key.dataset)} "
-        f"{which} --reason REASON"
-    )
-
-
-def no_ledger(location: str) -> str:
-    """Return the message for a missing ledger."""
-    return (
-        f"there is no ledger at {location}; grant a dataset its budget to begin one: "
-        f"{grant_command(location)}"
-    )
-
-
-def rebind_command(location: str, dataset: str, partition: str) -> str:
-    """Return the command that drops the bindings of a partition, as errors quote it."""
-    within = f" --partition {quote(partition)}" if partition else ""
-    return (
-        f"jam-dagster ledger rebind --ledger {quote(location)} --dataset {quote(dataset)}{within}"
-        " --reason REASON"
-    )

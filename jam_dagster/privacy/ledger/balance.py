@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_within
-from jam_dagster.privacy.ledger.backend import grant_command
+from jam_dagster.privacy.ledger.commands import grant_command, ledger_command
 from jam_dagster.privacy.ledger.holdings import holdings, last_grant, policy_of
-from jam_dagster.privacy.ledger.policy import Policy, Use, use
+from jam_dagster.privacy.ledger.journal import Event
+from jam_dagster.privacy.ledger.policy import Holding, Policy, use
 from jam_dagster.privacy.ledger.population import Amounts, Population, joined_by
 
 DEFAULT_ATTEMPTS = 3
@@ -126,9 +126,8 @@ class Balance(Amounts):
 def grant_again_command(location: str, balance: Balance, **changes: object) -> str:
     """Return the command that grants a budget again with some changes, as errors quote it."""
     given = {"epsilon": repr(balance.epsilon), "delta": repr(balance.delta), **changes}
-    words = ["jam-dagster", "ledger", "grant", "--ledger", location, "--dataset", balance.dataset]
-    words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    return shlex.join([*words, "--reason", "REASON"])
+    options = {name: str(value) for name, value in given.items()}
+    return ledger_command("grant", location, dataset=balance.dataset, **options, reason="REASON")
 
 
 def known_balance(
@@ -166,29 +165,31 @@ def balance_of(
     grant = last_grant(connection, dataset, through=through)
     if grant is None:
         return None
-    policy = policy_of(grant.period, grant.partitions, grant.ground, grant.records)
-    all_held = holdings(connection, dataset, without=without, through=through)
+    held = holdings(connection, dataset, without=without, through=through)
+    lifetime = use(policy_of(grant), held)
+    return balance_from(grant, held, at, joined_by(connection, dataset, lifetime, through=through))
+
+
+def balance_from(
+    grant: Event, held: Sequence[Holding], at: str, population: Population | None
+) -> Balance:
+    """Return the balance of a dataset from its last grant, its reservations and its population."""
+    policy = policy_of(grant)
     period = policy.period_of(at)
-    now = use(policy, all_held, period)
-    lifetime = use(policy, all_held)
+    now = use(policy, held, period)
     return Balance(
-        dataset,
-        grant.epsilon,
-        grant.delta,
-        grant.units,
-        now.reserved,
-        now.spent,
-        lifetime.spent,
-        policy,
-        period or "lifetime",
-        now.by_partition,
-        DEFAULT_ATTEMPTS if grant.attempts is None else grant.attempts,
-        grant.sources,
-        grant.approval,
-        joined_by(connection, dataset, lifetime, through=through),
+        dataset=grant.dataset,
+        epsilon=grant.epsilon or 0.0,
+        delta=grant.delta or 0.0,
+        granted_units=grant.units,
+        reserved_units=now.reserved,
+        spent_units=now.spent,
+        lifetime_spent_units=use(policy, held).spent if period else now.spent,
+        policy=policy,
+        period=period or "lifetime",
+        used_by_partition=now.by_partition,
+        attempts=DEFAULT_ATTEMPTS if grant.attempts is None else grant.attempts,
+        sources=grant.sources,
+        approval=grant.approval,
+        population=population,
     )
-
-
-def used_under(connection: sa.Connection, dataset: str, policy: Policy, at: str) -> Use:
-    """Return the totals of a dataset's reservations under a policy."""
-    return use(policy, holdings(connection, dataset), policy.period_of(at))

@@ -18,18 +18,22 @@ from itertools import combinations
 import sqlalchemy as sa
 
 from jam_dagster.errors import SourceBindingError, SpecificationError
-from jam_dagster.privacy.ledger.backend import rebind_command
 from jam_dagster.privacy.ledger.balance import Balance, grant_again_command
+from jam_dagster.privacy.ledger.commands import rebind_command
+from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
-from jam_dagster.privacy.ledger.policy import GROUNDS, Policy
-from jam_dagster.privacy.ledger.state import share_states
+from jam_dagster.privacy.ledger.policy import GROUNDS, Holding, Policy
+from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
 from jam_dagster.tables.sources.identity import places_in
 
 FIXED = GROUNDS[1]
 """The ground on which replacing a person changes one partition alone."""
+
+Bindings = dict[str, dict[ReleaseKey, str]]
+"""The source of each bound release of a dataset, by partition."""
 
 _TEMPLATE = re.compile(r"[0-9a-f]{16}:[0-9a-f]{64}")
 
@@ -90,8 +94,7 @@ def _places(source: str) -> frozenset[str]:
 def parallel_fault(live: Mapping[str, Iterable[str]], sources: str) -> str:
     """Return why releases that were bound before do not compose in parallel; empty if they do.
 
-    `live` has the sources of each partition's releases that hold or have spent an amount, or have
-    published the number of records; `sources` is of the grant that calls partitions disjoint.
+    `live` are the `live_sources`; `sources` is of the grant that calls partitions disjoint.
     """
     pairs = [(partition, one) for partition, its in live.items() if partition for one in its]
     for (one, first), (other, second) in combinations(dict.fromkeys(pairs), 2):
@@ -113,13 +116,21 @@ def parallel_fault(live: Mapping[str, Iterable[str]], sources: str) -> str:
     return ""
 
 
-def live_sources(connection: sa.Connection, dataset: str) -> dict[str, list[str]]:
-    """Return `live` of a dataset for `parallel_fault`."""
-    live = {}
-    for partition, bound in bindings_by_partition(_binding_events(connection, dataset)).items():
-        holding = _live_or_charged(connection, dataset, partition)
-        live[partition] = [source for key, source in bound.items() if key in holding]
-    return live
+def live_sources(bound: Bindings, live: Collection[ReleaseKey]) -> dict[str, list[str]]:
+    """Return the sources of the releases in `live`, by partition."""
+    return {
+        partition: [source for key, source in its.items() if key in live]
+        for partition, its in bound.items()
+    }
+
+
+def live_releases(dataset: str, held: Iterable[Holding]) -> set[ReleaseKey]:
+    """Return a dataset's releases with a held or spent amount, or a public number of records.
+
+    A reservation that ended without any of these binds nobody.
+    """
+    live = {one.names for one in held if one.counts}
+    return {ReleaseKey(dataset, *names) for names in live}
 
 
 def is_vouched(source: str, sources: str) -> bool:
@@ -149,31 +160,24 @@ def public_fault(policy: Policy, partition: str, source: str, sources: str) -> s
     return ""
 
 
-def bindings_of(journal: list[Event]) -> dict[ReleaseKey, str]:
-    """Return the source of each bound release, from events of one dataset and partition."""
-    bound: dict[ReleaseKey, str] = {}
-    for event in journal:
+def bindings(connection: sa.Connection, dataset: str) -> Bindings:
+    """Return the source of each bound release of a dataset, by partition."""
+    bound: Bindings = {}
+    kinds = events.c.kind.in_([Kind.RESERVED.value, Kind.BOUND.value])
+    for event in read(connection, events.c.dataset == dataset, kinds):
         apply_binding(bound, event)
     return bound
 
 
-def bindings_by_partition(journal: Iterable[Event]) -> dict[str, dict[ReleaseKey, str]]:
-    """Return the source of each bound release by partition, from events of one dataset."""
-    bound: dict[str, dict[ReleaseKey, str]] = {}
-    for event in journal:
-        apply_binding(bound.setdefault(event.partition, {}), event)
-    return bound
-
-
-def apply_binding(bound: dict[ReleaseKey, str], event: Event) -> None:
-    """Apply an event to the bindings of its dataset and partition."""
-    key = event.key
-    if event.kind == Kind.BOUND and key is None:
-        bound.clear()
-    elif key is not None and event.kind in (Kind.RESERVED, Kind.BOUND):
-        bound.pop(key, None)
-        if event.source:
-            bound[key] = event.source
+def apply_binding(bound: Bindings, event: Event) -> None:
+    """Apply a reservation, or an event that binds, to the bindings of its dataset."""
+    its, key = bound.setdefault(event.partition, {}), event.key
+    if key is None:
+        its.clear()
+        return
+    its.pop(key, None)
+    if event.source:
+        its[key] = event.source
 
 
 def check_binding(
@@ -185,7 +189,7 @@ def check_binding(
     neighbours: Neighbours,
     *,
     there: bool,
-    superseded: Collection[ReleaseKey],
+    superseded: Collection[ReleaseKey] = (),
 ) -> bool:
     """Return whether a release is still unbound; raise if it must not read a source.
 
@@ -197,7 +201,8 @@ def check_binding(
     """
     if not source:
         return False
-    bound = bindings_of(_binding_events(connection, key.dataset, key.partition))
+    all_bound = bindings(connection, key.dataset)
+    bound = all_bound.get(key.partition, {})
     again = rebind_command(location, key.dataset, key.partition)
     if there and key in bound:
         if not same_source(bound[key], source):
@@ -207,12 +212,17 @@ def check_binding(
                 f"`{again}`. Another table is another release: give it a new edition"
             )
         return False
-    if _ended_charged(connection, key):
+    release = release_state(connection, key)
+    if release.closed and release.spent:
         # The release draws no more, and repeats from its own source.
         return True
+    disjoint = balance.policy.partitions == "disjoint"
+    if not (neighbours.records_public or disjoint):
+        return True
+    live = live_releases(key.dataset, holdings(connection, key.dataset))
     if neighbours.records_public:
         _check_public(location, balance, key, source)
-        counted = _live_or_charged(connection, key.dataset, key.partition) - {key, *superseded}
+        counted = live - {key, *superseded}
         others = (one for one in counted if not same_source(bound.get(one, source), source))
         other = next(others, None)
         if other is not None:
@@ -223,8 +233,8 @@ def check_binding(
                 "Read the same source, protect add_remove neighbours, or, if the "
                 f"source has moved or has another user, rebind: `{again}`"
             )
-    if balance.policy.partitions == "disjoint":
-        _check_apart(connection, location, balance, key, source)
+    if disjoint:
+        _check_apart(location, balance, key, source, live_sources(all_bound, live))
         _check_vouched(location, balance, key, source)
     return True
 
@@ -236,7 +246,7 @@ def bind(connection: sa.Connection, key: ReleaseKey, source: str, *, at: str, ru
 
 def rebind(connection: sa.Connection, dataset: str, partition: str, *, at: str, reason: str) -> int:
     """Drop the bindings of a partition's releases; return how many were bound."""
-    bound = bindings_of(_binding_events(connection, dataset, partition))
+    bound = bindings(connection, dataset).get(partition, {})
     if bound:
         append(connection, Kind.BOUND, dataset, partition=partition, at=at, reason=reason)
     return len(bound)
@@ -253,38 +263,28 @@ def _differs(bound: str, source: str) -> str:
     )
 
 
-def _ended_charged(connection: sa.Connection, key: ReleaseKey) -> bool:
-    """Return whether a release has ended after it was charged."""
-    shares = share_states(connection, key).values()
-    return all(one.closed for one in shares) and any(one.spent for one in shares)
-
-
 def _check_apart(
-    connection: sa.Connection, location: str, balance: Balance, key: ReleaseKey, source: str
+    location: str, balance: Balance, key: ReleaseKey, source: str, live: Mapping[str, list[str]]
 ) -> None:
     """Raise if another partition reads the same source: people in both would be charged once."""
-    by_partition = bindings_by_partition(
-        event
-        for event in _binding_events(connection, key.dataset)
-        if event.partition != key.partition
-    )
-    for partition, bound in by_partition.items():
-        same = {one for one, its in bound.items() if may_be_one_place(its, source)}
-        if same := same & _live_or_charged(connection, key.dataset, partition):
-            if all(_secret(bound[one]) != _secret(source) for one in same):
-                again = rebind_command(location, key.dataset, partition)
-                raise SourceBindingError(
-                    f"{key} of dataset {key.dataset!r} may read the same source as partition "
-                    f"{partition!r}, which {_differs(bound[min(same, key=str)], source)}, and the "
-                    f"officer granted partitions as disjoint ({balance.policy.ground}). If that "
-                    f"store is lost, let the officer rebind that partition: `{again}`"
-                )
+    for partition, sources in live.items():
+        same = [one for one in sources if may_be_one_place(one, source)]
+        if partition == key.partition or not same:
+            continue
+        if all(_secret(one) != _secret(source) for one in same):
+            again = rebind_command(location, key.dataset, partition)
             raise SourceBindingError(
-                f"{key} of dataset {key.dataset!r} would read the same source as partition "
-                f"{partition!r}, and the officer granted partitions as disjoint "
-                f"({balance.policy.ground}): no person may be in two of them. Give each partition "
-                "a source of its own, or let the officer grant partitions that add up"
+                f"{key} of dataset {key.dataset!r} may read the same source as partition "
+                f"{partition!r}, which {_differs(same[0], source)}, and the officer granted "
+                f"partitions as disjoint ({balance.policy.ground}). If that store is lost, let "
+                f"the officer rebind that partition: `{again}`"
             )
+        raise SourceBindingError(
+            f"{key} of dataset {key.dataset!r} would read the same source as partition "
+            f"{partition!r}, and the officer granted partitions as disjoint "
+            f"({balance.policy.ground}): no person may be in two of them. Give each partition a "
+            "source of its own, or let the officer grant partitions that add up"
+        )
 
 
 def _check_public(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
@@ -331,32 +331,3 @@ def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str
         "partition a file of its own, or let the officer look at the definition and grant it: "
         f"{command}"
     )
-
-
-def _binding_events(
-    connection: sa.Connection, dataset: str, partition: str | None = None
-) -> list[Event]:
-    """Return the events that bind releases of a dataset, of one partition or of all."""
-    within = () if partition is None else (events.c.partition == partition,)
-    kinds = events.c.kind.in_([Kind.RESERVED.value, Kind.BOUND.value])
-    return read(connection, events.c.dataset == dataset, *within, kinds)
-
-
-def _live_or_charged(connection: sa.Connection, dataset: str, partition: str) -> set[ReleaseKey]:
-    """Return the releases of a partition with a held or spent amount, or counted records."""
-    amounts = sa.case(
-        (events.c.kind == Kind.RESERVED.value, events.c.units),
-        (events.c.kind == Kind.RETURNED.value, -events.c.units),
-        (events.c.kind == Kind.COUNTED.value, 1),
-        else_=0,
-    )
-    names = ("release", "specification", "partition", "edition")
-    columns = [events.c[name] for name in names]
-    rows = connection.execute(
-        sa.select(*columns)
-        .where(events.c.dataset == dataset, events.c.partition == partition)
-        .where(events.c.release != "")
-        .group_by(*columns)
-        .having(sa.func.sum(amounts) > 0)
-    )
-    return {ReleaseKey(dataset, **row) for row in rows.mappings()}

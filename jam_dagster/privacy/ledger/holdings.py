@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 
 from jam_dagster.errors import LedgerIntegrityError, SpecificationError
-from jam_dagster.privacy.ledger.journal import Kind, events, moves_an_amount, read
+from jam_dagster.privacy.ledger.journal import (
+    Event,
+    Kind,
+    events,
+    last,
+    moves_an_amount,
+    read,
+)
 from jam_dagster.privacy.ledger.policy import (
     Holding,
     PartitionsName,
@@ -20,28 +27,20 @@ from jam_dagster.privacy.ledger.policy import (
 
 def last_grant(
     connection: sa.Connection, dataset: str, *, through: int | None = None
-) -> sa.Row[Any] | None:
-    """Return the row of a dataset's last grant, or None; see `balance_of` for `through`."""
-    return connection.execute(
-        sa.select(events)
-        .where(
-            events.c.dataset == dataset,
-            events.c.kind == Kind.GRANTED.value,
-            *up_to(through),
-        )
-        .order_by(events.c.seq.desc())
-        .limit(1)
-    ).first()
+) -> Event | None:
+    """Return a dataset's last grant, or None; see `balance_of` for `through`."""
+    granted = events.c.kind == Kind.GRANTED.value
+    return last(connection, events.c.dataset == dataset, granted, *up_to(through))
 
 
-def policy_of(period: str, partitions: str, ground: str, records: str) -> Policy:
+def policy_of(grant: Event) -> Policy:
     """Return the policy of a grant; a grant without one is for a lifetime, and n private."""
     try:
         return Policy(
-            cast(PeriodName, period or "lifetime"),
-            cast(PartitionsName, partitions or "add"),
-            ground,
-            cast(RecordsName, records or "private"),
+            cast(PeriodName, grant.period or "lifetime"),
+            cast(PartitionsName, grant.partitions or "add"),
+            grant.ground,
+            cast(RecordsName, grant.records or "private"),
         )
     except SpecificationError as error:
         raise LedgerIntegrityError(f"a grant was altered: {error}") from error
@@ -65,34 +64,31 @@ def holdings(
         amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
         return sa.func.sum(sa.case(*amounts, else_=0))
 
-    counts = read(
-        connection,
-        events.c.dataset == dataset,
-        events.c.kind == Kind.COUNTED.value,
-        *up_to(through),
-    )
-
     def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
         return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
 
+    of_dataset = [events.c.dataset == dataset, *up_to(through)]
     account = [
         events.c[name]
-        for name in ("release", "partition", "edition", "specification", "share", "opening")
+        for name in ("release", "specification", "partition", "edition", "share", "opening")
     ]
     rows = connection.execute(
         sa.select(
+            *account,
             reserved(events.c.at),
-            events.c.partition,
             total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
             total((Kind.CHARGED, 1)),
             reserved(events.c.hash),
             reserved(events.c.protects),
         )
-        .where(events.c.dataset == dataset, moves_an_amount(), *up_to(through))
+        .where(*of_dataset, moves_an_amount())
         .group_by(*account)
     )
-    found = [Holding(one.at, one.partition, 0, 0, counted=True) for one in counts]
-    for at, partition, held, spent, mark, protects in rows:
+    found = [
+        Holding(one.at, one.partition, 0, 0, counted=True, names=one.names)
+        for one in read(connection, *of_dataset, events.c.kind == Kind.COUNTED.value)
+    ]
+    for *names, _, _, at, held, spent, mark, protects in rows:
         if at is None:
             raise LedgerIntegrityError(
                 f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
@@ -105,5 +101,6 @@ def holdings(
                 "`jam-dagster ledger verify`"
             )
         if mark not in without:
-            found.append(Holding(at, partition, int(held), int(spent), protects))
+            amounts = int(held), int(spent)
+            found.append(Holding(at, names[2], *amounts, protects, names=tuple(names)))
     return found

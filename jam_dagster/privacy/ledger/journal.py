@@ -8,7 +8,7 @@ records no attempt: its numbers and hashes are published with certificates.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -174,12 +174,27 @@ class Event:
 
     @property
     def key(self) -> ReleaseKey | None:
-        """The key of the event's release, or None for an event about no release."""
+        """The key of the event's release, or None for an event about no release.
+
+        Raises
+        ------
+        LedgerIntegrityError
+            If no release can have that key.
+        """
         if not self.release:
             return None
-        return ReleaseKey(
-            self.dataset, self.release, self.specification, self.partition, self.edition
-        )
+        try:
+            return ReleaseKey(self.dataset, *self.names)
+        except SpecificationError as error:
+            raise LedgerIntegrityError(
+                f"event {self.seq} of the ledger names a release that cannot be: {error}. "
+                "jam-dagster did not write it; only the ledger's owner can repair it, from a backup"
+            ) from error
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parts of its release's key after the dataset, in their order."""
+        return self.release, self.specification, self.partition, self.edition
 
     def seal(self) -> str:
         """Return the hash that this event must carry: SHA-256 over all its other fields.
@@ -227,78 +242,37 @@ def _seal(line: Event | Access) -> str:
 
 metadata = sa.MetaData()
 
-_ACCOUNT_COLUMNS = ("dataset", "release", "partition", "edition", "specification", "share")
-
+_TEXT = sa.Text()
 # Names that SQLite's strict tables know; there, both are 64 bits wide.
 _WHOLE: sa.types.TypeEngine[int] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _REAL: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
-
-events = sa.Table(
-    "events",
-    metadata,
-    sa.Column("seq", _WHOLE, primary_key=True),
-    sa.Column("at", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    *(sa.Column(name, sa.Text, nullable=False) for name in _ACCOUNT_COLUMNS),
-    sa.Column("step", sa.Text, nullable=False),
-    sa.Column("units", _WHOLE, nullable=False),
-    sa.Column("epsilon", _REAL),
-    sa.Column("delta", _REAL),
-    *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
-    sa.Column("previous", sa.Text, nullable=False, unique=True),
-    sa.Column("hash", sa.Text, nullable=False, unique=True),
-    sa.CheckConstraint("units >= 0", name="units_not_negative"),
-    *(
-        sa.Column(name, sa.Text, nullable=False, server_default="")
-        for name in ("period", "partitions", "ground", "counts_in", "opening", "protects")
-    ),
-    *(
-        sa.Column(name, sa.Text, nullable=False, server_default="")
-        for name in ("source", "digest", "sources", "approval", "records")
-    ),
-    sa.Column("attempts", _WHOLE),
-    sqlite_strict=True,
-)
-"""The journal in its current schema; `migrations` makes it."""
-
-accesses = sa.Table(
-    "accesses",
-    metadata,
-    sa.Column("seq", _WHOLE, primary_key=True),
-    *(
-        sa.Column(name, sa.Text, nullable=False)
-        for name in ("at", "kind", "dataset", "release", "partition", "edition", "attempt")
-    ),
-    *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
-    sa.Column("previous", sa.Text, nullable=False, unique=True),
-    sa.Column("hash", sa.Text, nullable=False, unique=True),
-    sqlite_strict=True,
-)
-"""The journal of attempts to open private data; `migrations` makes it."""
-
-sa.Index("accesses_by_dataset", accesses.c.dataset)
-
-sa.Index("events_by_account", *(events.c[name] for name in _ACCOUNT_COLUMNS))
+_TYPES: dict[str, sa.types.TypeEngine[Any]] = {
+    "int": _WHOLE,
+    "int | None": _WHOLE,
+    "float | None": _REAL,
+}
 
 
-def _once(name: str, kind: Kind, *columns: str) -> None:
-    condition = events.c.kind == kind.value
-    sa.Index(
-        name,
-        *(events.c[column] for column in columns),
-        unique=True,
-        sqlite_where=condition,
-        postgresql_where=condition,
+def _table(name: str, line: type[Event] | type[Access]) -> sa.Table:
+    """Return the table of a journal: a column for each field of its lines.
+
+    `migrations` makes it, with its constraints, indices and triggers.
+    """
+    columns: Iterator[sa.Column[Any]] = (
+        sa.Column(
+            field.name,
+            _TYPES.get(str(field.type), _TEXT),
+            primary_key=field.name == "seq",
+            nullable=field.default is None,
+            unique=field.name in ("previous", "hash"),
+        )
+        for field in fields(line)
     )
+    return sa.Table(name, metadata, *columns)
 
 
-# The code checks these rules before it writes; the indices hold even if it did not.
-_once("one_charge_a_step", Kind.CHARGED, *_ACCOUNT_COLUMNS, "step")
-_once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS, "opening")
-_once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS, "opening")
-_once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS, "opening")
-_once("one_outcome_a_step", Kind.STORED, *_ACCOUNT_COLUMNS, "step")
-_once("one_count_a_release", Kind.COUNTED, *_ACCOUNT_COLUMNS)
+events = _table("events", Event)
+accesses = _table("accesses", Access)
 
 
 # Built once: a draw executes each of them twice.
@@ -376,8 +350,8 @@ def append_after(
     seq, previous = (tail[-1].seq + 1, tail[-1].hash) if tail else (1, GENESIS)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
-    draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
-    event = replace(draft, hash=draft.seal())
+    event = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
+    event = replace(event, hash=event.seal())
     connection.execute(_INSERT, _row(event))
     return event
 
@@ -387,15 +361,12 @@ def append_access(
 ) -> Access:
     """Append one line to the journal of attempts; see `append`."""
     check_not_moved(connection)
-    rows = connection.execute(
-        sa.select(accesses).order_by(accesses.c.seq.desc()).limit(2)
-    ).mappings()
-    lines = [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows][::-1]
-    seq, previous = _next(lines, accesses)
+    last_two = sa.select(accesses).order_by(accesses.c.seq.desc()).limit(2)
+    seq, previous = _next(_accesses(connection.execute(last_two))[::-1], accesses)
     at = at or instant(utc_now())
     details = {"by": user(), **details}
-    draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
-    access = replace(draft, hash=draft.seal())
+    access = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
+    access = replace(access, hash=access.seal())
     connection.execute(sa.insert(accesses), _row(access))
     return access
 
@@ -430,10 +401,8 @@ def moved_to(connection: sa.Connection) -> str:
     """Return the place the ledger has moved to, without a password; empty if it has not moved."""
     # A line that was added by hand after the move does not undo it.
     moves = events.c.kind.in_([Kind.MOVED.value, Kind.ARRIVED.value])
-    last = connection.execute(
-        sa.select(events.c.kind, events.c.step).where(moves).order_by(events.c.seq.desc()).limit(1)
-    ).first()
-    return str(last.step) if last is not None and last.kind == Kind.MOVED.value else ""
+    move = last(connection, moves)
+    return move.step if move is not None and move.kind == Kind.MOVED else ""
 
 
 def check_not_moved(connection: sa.Connection) -> None:
@@ -464,6 +433,12 @@ def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list
     return _events(connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq)))
 
 
+def last(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> Event | None:
+    """Return the last event that meets all conditions, or None."""
+    latest = sa.select(events).where(*conditions).order_by(events.c.seq.desc()).limit(1)
+    return next(iter(_events(connection.execute(latest))), None)
+
+
 def read_from(connection: sa.Connection, first: int) -> list[Event]:
     """Return the events from a number on, in the order they were written."""
     return _events(connection.execute(_FROM, {"first": first}))
@@ -471,8 +446,8 @@ def read_from(connection: sa.Connection, first: int) -> list[Event]:
 
 def read_accesses(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Access]:
     """Return the lines of the journal of attempts that meet all conditions; see `read`."""
-    rows = connection.execute(sa.select(accesses).where(*conditions).order_by(accesses.c.seq))
-    return [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows.mappings()]
+    lines = sa.select(accesses).where(*conditions).order_by(accesses.c.seq)
+    return _accesses(connection.execute(lines))
 
 
 def withdrawal_of(journal: Sequence[Event], key: ReleaseKey) -> Event | None:
@@ -497,6 +472,10 @@ def moves_an_amount() -> sa.ColumnElement[bool]:
 
 def _events(result: sa.CursorResult[Any]) -> list[Event]:
     return [Event(**{**row, "kind": _kind(row, Kind)}) for row in result.mappings()]
+
+
+def _accesses(result: sa.CursorResult[Any]) -> list[Access]:
+    return [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in result.mappings()]
 
 
 def _kind(row: sa.RowMapping, kinds: type[_AnyKind]) -> _AnyKind:

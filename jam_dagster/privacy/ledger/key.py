@@ -37,7 +37,7 @@ def check_name(value: str, what: str, *, required: bool = True) -> str:
 
 def check_digest(value: str, what: str) -> str:
     """Return a SHA-256 if it is one, in hexadecimal."""
-    if not _DIGEST.fullmatch(value):
+    if not is_sha256(value):
         raise SpecificationError(f"{what} must be 64 hexadecimal digits, got {value!r}")
     return value
 
@@ -145,7 +145,7 @@ def key_fields(key: ReleaseKey) -> dict[str, str]:
 
 def is_sha256(text: str) -> bool:
     """Return whether a text is a SHA-256 in hexadecimal."""
-    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
+    return _DIGEST.fullmatch(text) is not None
 
 
 def fingerprint_of(public: str) -> str:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.clock import ledger_time
+from jam_dagster.privacy.ledger.commands import ledger_command
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read, utc_now
 from jam_dagster.privacy.ledger.key import check_name, fingerprint_of
 
@@ -73,18 +74,12 @@ class LedgerKeys:
         """Raise unless certificates may be signed by a key now."""
         with self._backend.reading() as connection:
             key = _keys(connection).get(public)
-        named = f"the signing key {fingerprint_of(public)}"
-        if key is None:
+        location = self._backend.location
+        if key is None or key.revoked is not None:
+            fault = "is not known to" if key is None else "was revoked in"
             raise BudgetError(
-                f"{named} is not known to the ledger {self._backend.location}: sign with a known "
-                f"key, or make one: jam-dagster ledger key new --ledger "
-                f"{self._backend.location} --out FILE"
-            )
-        if key.revoked is not None:
-            raise BudgetError(
-                f"{named} was revoked in the ledger {self._backend.location}: sign with another, "
-                f"or make one: jam-dagster ledger key new --ledger {self._backend.location} "
-                "--out FILE"
+                f"the signing key {fingerprint_of(public)} {fault} the ledger {location}: sign "
+                f"with another, or make one: {ledger_command('key new', location, out='FILE')}"
             )
 
     def add(self, public: str, *, reason: str = "") -> None:

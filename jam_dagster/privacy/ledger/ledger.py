@@ -16,11 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy.accounting import (
-    Budget,
-    rho_reserving,
-    units_down,
-)
+from jam_dagster.privacy.accounting import Budget, rho_reserving, units_down
 from jam_dagster.privacy.ledger.approval import (
     REQUIRED,
     ApprovalName,
@@ -36,11 +32,7 @@ from jam_dagster.privacy.ledger.attempts import (
     payments,
 )
 from jam_dagster.privacy.ledger.audit import Verification
-from jam_dagster.privacy.ledger.balance import (
-    Balance,
-    balance_of,
-    known_balance,
-)
+from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger.bindings import bind, check_binding, check_sources, rebind
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.journal import (
@@ -52,8 +44,8 @@ from jam_dagster.privacy.ledger.journal import (
     check_not_moved,
     events,
     instant,
+    last,
     of_release,
-    read,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_digest, check_name, key_fields
 from jam_dagster.privacy.ledger.keys import LedgerKeys
@@ -68,7 +60,7 @@ from jam_dagster.privacy.ledger.population import (
 )
 from jam_dagster.privacy.ledger.reader import LedgerReader, issued, last_run
 from jam_dagster.privacy.ledger.reservation import Release
-from jam_dagster.privacy.ledger.state import share_states
+from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 
@@ -418,16 +410,16 @@ class Ledger(LedgerReader):
         check_digest(digest, "the certificate's digest")
         check_name(reason, "the reason", required=False)
         with self._writing() as (connection, at):
-            if not share_states(connection, key):
+            if not release_state(connection, key).shares:
                 raise BudgetError(
                     f"the ledger {self.location} knows no {key} of dataset {key.dataset!r} under "
                     "this specification: name the ledger that was charged for it"
                 )
-            withdrawn = events.c.kind == Kind.WITHDRAWN.value
-            for event in read(connection, of_release(key), withdrawn, events.c.digest == digest):
-                return event
-            details = {"at": at, "reason": reason}
-            return append(connection, Kind.WITHDRAWN, **key_fields(key), digest=digest, **details)
+            withdrawn = events.c.kind == Kind.WITHDRAWN.value, events.c.digest == digest
+            details = {"at": at, "reason": reason, "digest": digest}
+            return last(connection, of_release(key), *withdrawn) or append(
+                connection, Kind.WITHDRAWN, **key_fields(key), **details
+            )
 
     def rebind(self, dataset: str, *, reason: str, partition: str = "") -> int:
         """Drop the source bindings of a partition's releases, as after a file has moved.
@@ -668,40 +660,21 @@ class Ledger(LedgerReader):
         check_name(run_id, "the run id", required=False)
         with self._writing() as (connection, at):
             balance = known_balance(connection, self.location, key.dataset, at)
+            reads = balance, key, source, neighbours
             attempt = begin_attempt(connection, self.location, balance, key, at=at, run_id=run_id)
             # Another run may have bound it since the reservation was found.
-            unbound = self._is_unbound(connection, balance, key, source, neighbours)
-            shares = share_states(connection, key).values()
-            ended = bool(shares) and all(share.closed for share in shares)
+            unbound = check_binding(connection, self.location, *reads, there=True)
+            release = release_state(connection, key)
+            ended = bool(release.shares) and release.closed
             if unbound and not ended:
                 bind(connection, key, source, at=at, run_id=run_id)
             before = payments(connection, key)
         yield attempt.attempt
         with self._writing() as (connection, at):
-            if ended and self._is_unbound(connection, balance, key, source, neighbours):
+            if ended and check_binding(connection, self.location, *reads, there=True):
                 bind(connection, key, source, at=at, run_id=run_id)
             if payments(connection, key) > before:
                 end_attempt(connection, attempt, at=at)
-
-    def _is_unbound(
-        self,
-        connection: sa.Connection,
-        balance: Balance,
-        key: ReleaseKey,
-        source: str,
-        neighbours: Neighbours,
-    ) -> bool:
-        """Return whether a release must be bound to a source; raise if it must not read it."""
-        return check_binding(
-            connection,
-            self.location,
-            balance,
-            key,
-            source,
-            neighbours,
-            there=True,
-            superseded=(),
-        )
 
     def ran(self, key: ReleaseKey, digest: str, *, run_id: str = "") -> None:
         """Journal the digest of a run that this process made from its draws, unless it is the last.
@@ -727,17 +700,10 @@ class Ledger(LedgerReader):
         with self._writing() as (connection, at):
             self._check_reserved(connection, key, "run it")
             if last_run(connection, key) != digest:
-                append(
-                    connection,
-                    Kind.RAN,
-                    **key_fields(key),
-                    digest=digest,
-                    at=at,
-                    run_id=run_id,
-                )
+                append(connection, Kind.RAN, **key_fields(key), digest=digest, at=at, run_id=run_id)
 
     def _check_reserved(self, connection: sa.Connection, key: ReleaseKey, what: str) -> None:
-        if not share_states(connection, key):
+        if not release_state(connection, key).shares:
             raise BudgetError(
                 f"{key} was never reserved in the ledger {self.location}: {what} with the ledger"
                 " that it was charged to"
@@ -764,7 +730,7 @@ class Ledger(LedgerReader):
         check_name(run_id, "the run id")
         with self._writing() as (connection, at):
             self._check_reserved(connection, key, "issue its certificate")
-            if not issued(connection, key, digest):
+            if issued(connection, key, digest) is None:
                 append(
                     connection,
                     Kind.CERTIFIED,

@@ -8,12 +8,12 @@ Between the two events neither place can be written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
 from jam_dagster.privacy.ledger.audit import verify_journal
 from jam_dagster.privacy.ledger.balance import balance_of
+from jam_dagster.privacy.ledger.commands import ledger_command
 from jam_dagster.privacy.ledger.journal import (
     Access,
     Event,
@@ -66,8 +66,8 @@ def _check_destination(origin: LedgerBackend, destination: LedgerBackend) -> Non
     if place and place != destination.place:
         raise BudgetError(
             f"the ledger {origin.location} has moved to {place} already. If that move was "
-            f"interrupted, finish it: jam-dagster ledger move --ledger "
-            f"{quote(origin.location)} --to {quote(place)} --reason REASON"
+            "interrupted, finish it: "
+            f"{ledger_command('move', origin.location, to=place, reason='REASON')}"
         )
 
 
@@ -84,9 +84,7 @@ def _move(origin: LedgerBackend, destination: LedgerBackend, details: dict[str, 
                 copy_rows(here, [closing], [])
         journal, attempts = read(here), read_accesses(here)
         copy_rows(there, journal[len(held) :], attempts[len(read_accesses(there)) :])
-        _check(
-            there, journal, attempts, _balances(here, journal, details["at"]), destination, details
-        )
+        _check(there, journal, attempts, destination, details["at"])
         # The destination holds everything, and ends in the event that closes a ledger.
     # The origin is closed from here on.
     with destination.writing() as there:
@@ -107,18 +105,13 @@ def _check(
     there: sa.Connection,
     journal: Sequence[Event],
     attempts: Sequence[Access],
-    balances: dict[str, object],
     destination: LedgerBackend,
-    details: dict[str, str],
+    at: str,
 ) -> None:
-    """Raise unless a destination holds what the origin does."""
-    at = details["at"]
-    verify_journal(
-        read(there), lambda dataset: balance_of(there, dataset, at), destination.location, at
-    )
-    if (read(there), read_accesses(there)) != (journal, attempts) or balances != _balances(
-        there, journal, at
-    ):
+    """Raise unless a destination holds what the origin does, and its balances follow from it."""
+    held = read(there)
+    verify_journal(held, lambda dataset: balance_of(there, dataset, at), destination.location, at)
+    if (held, read_accesses(there)) != (journal, attempts):
         raise LedgerIntegrityError(
             f"the copy of the journal in {destination.location} differs from the origin; nothing "
             "was copied. Check both places with `jam-dagster ledger verify`"
@@ -126,10 +119,7 @@ def _check(
 
 
 def _is_there(
-    here: sa.Connection,
-    there: sa.Connection,
-    origin: LedgerBackend,
-    destination: LedgerBackend,
+    here: sa.Connection, there: sa.Connection, origin: LedgerBackend, destination: LedgerBackend
 ) -> bool:
     """Return whether the move is finished already; raise if it is impossible."""
     journal, held = read(here), read(there)
@@ -153,10 +143,3 @@ def _is_there(
 
 def _begins(lines: Sequence[_Line], first: Sequence[_Line]) -> bool:
     return list(lines[: len(first)]) == list(first)
-
-
-def _balances(connection: sa.Connection, journal: Sequence[Event], at: str) -> dict[str, object]:
-    return {
-        dataset: balance_of(connection, dataset, at)
-        for dataset in sorted({event.dataset for event in journal})
-    }

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
 from jam_dagster.privacy.account import shortfall
-from jam_dagster.privacy.accounting import (
-    check_rho,
-    describe_rho,
-    rho_within,
-    units_down,
-    units_up,
-)
+from jam_dagster.privacy.accounting import check_rho, describe_rho, rho_within, units_down, units_up
 from jam_dagster.privacy.ledger.approval import check_approved
-from jam_dagster.privacy.ledger.backend import close_command, grant_command, rebind_command
-from jam_dagster.privacy.ledger.balance import Balance, known_balance, used_under
-from jam_dagster.privacy.ledger.bindings import check_binding, live_sources, parallel_fault
+from jam_dagster.privacy.ledger.balance import Balance, known_balance
+from jam_dagster.privacy.ledger.bindings import (
+    bindings,
+    check_binding,
+    live_releases,
+    live_sources,
+    parallel_fault,
+)
+from jam_dagster.privacy.ledger.commands import (
+    close_command,
+    grant_command,
+    population_command,
+    rebind_command,
+)
 from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import (
-    Event,
     Kind,
     append,
     check_not_moved,
@@ -34,15 +38,17 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.policy import Holding, Policy, mixture_fault, use
-from jam_dagster.privacy.ledger.population import Amounts, joined_by, population_command
+from jam_dagster.privacy.ledger.population import Amounts, joined_by
 from jam_dagster.privacy.ledger.reservation import close_share, counted
-from jam_dagster.privacy.ledger.state import ShareState, states_of
+from jam_dagster.privacy.ledger.state import ReleaseState, release_state, states_in
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 SUPERSEDED = "superseded before its first draw"
 """The reason of a reservation's end when another specification, or another name, takes over."""
 
 _NAMED = 3
+_RELEASE = ("dataset", "release", "partition", "edition")
+"""The parts of a key that name a release under any specification."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Opening:
     number: str = ""
     counts_in: str = ""
     protects: str = ""
-    superseded: Mapping[ReleaseKey, Mapping[str, ShareState]] | None = None
+    superseded: Mapping[ReleaseKey, ReleaseState] = field(default_factory=dict)
     source: str = ""
 
     def write(self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str) -> None:
@@ -67,8 +73,8 @@ class Opening:
         if self.there:
             return
         details = {"at": at, "run_id": run_id}
-        for other, shares in (self.superseded or {}).items():
-            for share, state in shares.items():
+        for other, release in self.superseded.items():
+            for share, state in release.shares.items():
                 close_share(connection, other, share, state, reason=SUPERSEDED, **details)
         for share, amount in self.units.items():
             append(
@@ -121,45 +127,31 @@ def plan_opening(
     `BudgetError` of its own class.
     """
     check_not_moved(connection)
-    same = _same_release(key)
-    versions = _versions(connection, same)
-    shares = versions.pop(key, {})
+    same = sa.and_(*(events.c[name] == getattr(key, name) for name in _RELEASE))
+    versions = states_in(read(connection, same, moves_an_amount()))
+    release = versions.pop(key, ReleaseState())
     begun = counted(connection, same)
 
-    def binds(balance: Balance, there: bool, superseded: Collection[ReleaseKey] = ()) -> bool:
-        return check_binding(
-            connection,
-            location,
-            balance,
-            key,
-            source,
-            neighbours,
-            there=there,
-            superseded=superseded,
-        )
-
-    spent_before = any(any(_charged(states)) for states in versions.values())
+    spent_before = any(one.spent for one in versions.values())
     for other in takes_over:
-        versions[other] = states_of(read(connection, of_release(other), moves_an_amount()))
+        versions[other] = release_state(connection, other)
         begun |= counted(connection, of_release(other))
 
-    if key in begun or not _ended_unspent(shares):
-        _check_shares(key, shares, units)
+    if key in begun or release.spent or not release.closed:
+        reserved = {share: state.reserved for share, state in release.shares.items()}
+        _check_shares(key, reserved, units)
         balance = known_balance(connection, location, key.dataset, at)
         # If it is not bound, it will be once its data are opened.
-        binds(balance, there=True)
-        reserved = {share: state.reserved for share, state in shares.items()}
+        check_binding(connection, location, balance, key, source, neighbours, there=True)
         return Opening(reserved, there=True)
-    opened = max((int(one.reservation.opening or 1) for one in shares.values()), default=0)
+    opened = max((int(one.reservation.opening or 1) for one in release.shares.values()), default=0)
     superseded = {
-        other: states
-        for other, states in versions.items()
-        if other not in begun and not any(_charged(states))
+        other: its for other, its in versions.items() if other not in begun and not its.spent
     }
     freed = {
         state.reservation.hash
-        for states in superseded.values()
-        for state in states.values()
+        for its in superseded.values()
+        for state in its.shares.values()
         if not state.closed
     }
     balance = known_balance(connection, location, key.dataset, at, without=freed)
@@ -167,7 +159,8 @@ def plan_opening(
     _check_population(connection, balance, location, key, sum(units.values()), neighbours)
     requested = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
     _check_mixture(key, balance, [*holdings(connection, key.dataset, without=freed), requested])
-    binds(balance, there=False, superseded=superseded)
+    reads = balance, key, source, neighbours
+    check_binding(connection, location, *reads, there=False, superseded=superseded)
     check_approved(connection, location, key, sum(units.values()), balance)
     return Opening(
         units,
@@ -189,35 +182,7 @@ def _check_mixture(key: ReleaseKey, balance: Balance, held: Sequence[Holding]) -
         )
 
 
-def _same_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
-    """Return the condition that an event belongs to a release, under any specification."""
-    names = ("dataset", "release", "partition", "edition")
-    return sa.and_(*(events.c[name] == getattr(key, name) for name in names))
-
-
-def _versions(
-    connection: sa.Connection, same: sa.ColumnElement[bool]
-) -> dict[ReleaseKey, dict[str, ShareState]]:
-    """Return the shares of a release under each specification it was ever opened with."""
-    journals: dict[ReleaseKey, list[Event]] = {}
-    for event in read(connection, same, moves_an_amount()):
-        if event.key is not None:
-            journals.setdefault(event.key, []).append(event)
-    return {one: states_of(journal) for one, journal in journals.items()}
-
-
-def _charged(shares: Mapping[str, ShareState]) -> list[int]:
-    return [state.spent for state in shares.values()]
-
-
-def _ended_unspent(shares: Mapping[str, ShareState]) -> bool:
-    return not any(_charged(shares)) and all(state.closed for state in shares.values())
-
-
-def _check_shares(
-    key: ReleaseKey, shares: Mapping[str, ShareState], units: Mapping[str, int]
-) -> None:
-    reserved = {share: state.reserved for share, state in shares.items()}
+def _check_shares(key: ReleaseKey, reserved: Mapping[str, int], units: Mapping[str, int]) -> None:
     # A share may lose a little on its way from units to a float and back.
     same = reserved.keys() == units.keys() and all(
         abs(reserved[share] - amount) <= 1 + units_up(math.ulp(rho_within(amount)))
@@ -298,18 +263,20 @@ def check_granted(
     at: str,
 ) -> None:
     """Raise BudgetError unless a new budget covers what is spent and reserved of the old."""
-    if fault := mixture_fault(policy, holdings(connection, before.dataset)):
+    held = holdings(connection, before.dataset)
+    if fault := mixture_fault(policy, held):
         raise BudgetError(f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}")
     # Partitions that add up are charged for all people, and nothing kept them apart.
     becomes = (before.policy.partitions, policy.partitions) == ("add", "disjoint")
-    if becomes and (fault := parallel_fault(live_sources(connection, before.dataset), sources)):
+    live = live_sources(bindings(connection, before.dataset), live_releases(before.dataset, held))
+    if becomes and (fault := parallel_fault(live, sources)):
         again = rebind_command(location, before.dataset, "PARTITION")
         raise BudgetError(
             f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}. Grant "
             "partitions that add up. Or, if no person is in two of them, name the query or asset "
             f"in the grant (`--sources`), or drop the binding of a file: {again}"
         )
-    used = used_under(connection, before.dataset, policy, at)
+    used = use(policy, held, policy.period_of(at))
     if granted < used.spent + used.reserved:
         raise BudgetError(
             f"the budget of dataset {before.dataset!r} cannot be lowered to "
@@ -319,8 +286,7 @@ def check_granted(
             f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
             f"{_or_close(connection, [before.dataset], before, location)}"
         )
-    used_always = use(policy, holdings(connection, before.dataset))
-    population = joined_by(connection, before.dataset, used_always)
+    population = joined_by(connection, before.dataset, use(policy, held))
     if population is not None and population.remaining_units < 0:
         raise BudgetError(
             f"the budget of dataset {before.dataset!r} cannot be granted: counted so, more would "
@@ -351,8 +317,9 @@ def open_reservations(
     connection: sa.Connection, datasets: Collection[str]
 ) -> list[tuple[ReleaseKey, int]]:
     """Return the releases of datasets that hold an amount, each with it, the latest first."""
+    journal = read(connection, events.c.dataset.in_([*datasets]), moves_an_amount())
     held = {
-        key: sum(one.left for one in states.values() if not one.closed)
-        for key, states in _versions(connection, events.c.dataset.in_([*datasets])).items()
+        key: sum(share.held for share in release.shares.values())
+        for key, release in states_in(journal).items()
     }
     return [(key, amount) for key, amount in reversed(held.items()) if amount]

@@ -92,9 +92,10 @@ class Policy:
         str
             Empty for a lifetime.
         """
+        if self.period == "lifetime":
+            return ""
         when = datetime.fromisoformat(at).astimezone(UTC)
         return {
-            "lifetime": "",
             "year": f"{when.year:04}",
             "quarter": f"{when.year:04}-Q{(when.month + 2) // 3}",
             "month": f"{when.year:04}-{when.month:02}",
@@ -115,7 +116,8 @@ class Holding:
     """One reservation: its time, its partition, and its held and spent amounts.
 
     `held` and `spent` are in units of 1e-15 rho; charges count in the period of `at`. `counted`
-    says that its release has published the number of records.
+    says that its release has published the number of records. `names` are the parts of that
+    release's key after the dataset.
     """
 
     at: str
@@ -124,6 +126,7 @@ class Holding:
     spent: int
     protects: str = ""
     counted: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def counts(self) -> bool:

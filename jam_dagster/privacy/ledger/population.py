@@ -7,8 +7,7 @@ release of any of them reserves counts in both budgets. No dataset ever leaves.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +15,9 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
 from jam_dagster.privacy.accounting import describe_rho, epsilon_from_rho, rho_within
+from jam_dagster.privacy.ledger.commands import population_command
 from jam_dagster.privacy.ledger.holdings import holdings, last_grant, policy_of, up_to
-from jam_dagster.privacy.ledger.journal import Event, Kind, append, events
+from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, last, read
 from jam_dagster.privacy.ledger.policy import Policy, Use, relations_fault, use
 
 _DUST_UNITS = 1000
@@ -110,6 +110,19 @@ class Population(Amounts):
         return relations_fault({*relations}.union(*(one.relations for one in self.uses.values())))
 
 
+def population_from(grant: Event, uses: Mapping[str, Use]) -> Population:
+    """Return the balance of a population from its last grant and the use of its datasets."""
+    return Population(
+        name=grant.step,
+        epsilon=grant.epsilon or 0.0,
+        delta=grant.delta or 0.0,
+        granted_units=grant.units,
+        reserved_units=sum(one.reserved for one in uses.values()),
+        spent_units=sum(one.spent for one in uses.values()),
+        uses=uses,
+    )
+
+
 def population_of(
     connection: sa.Connection,
     name: str,
@@ -122,32 +135,18 @@ def population_of(
     `own` has what a dataset uses, or would use if it had joined, in place of what the journal says
     of it. Events after `through` do not count.
     """
-    grant = connection.execute(
-        sa.select(events.c.epsilon, events.c.delta, events.c.units)
-        .where(events.c.kind == Kind.POPULATION.value, events.c.step == name, *up_to(through))
-        .order_by(events.c.seq.desc())
-        .limit(1)
-    ).first()
+    its = [events.c.step == name, *up_to(through)]
+    grant = last(connection, events.c.kind == Kind.POPULATION.value, *its)
     if grant is None:
         return None
     own = own or {}
-    joined = connection.execute(
-        sa.select(events.c.dataset)
-        .where(events.c.kind == Kind.JOINED.value, events.c.step == name, *up_to(through))
-        .order_by(events.c.seq)
-    ).scalars()
-    uses = {
-        dataset: own[dataset] if dataset in own else lifetime_use(connection, dataset, through)
-        for dataset in dict.fromkeys([*joined, *own])
-    }
-    return Population(
-        name,
-        grant.epsilon,
-        grant.delta,
-        grant.units,
-        sum(one.reserved for one in uses.values()),
-        sum(one.spent for one in uses.values()),
-        uses,
+    joined = [one.dataset for one in read(connection, events.c.kind == Kind.JOINED.value, *its)]
+    return population_from(
+        grant,
+        {
+            dataset: own[dataset] if dataset in own else lifetime_use(connection, dataset, through)
+            for dataset in dict.fromkeys([*joined, *own])
+        },
     )
 
 
@@ -156,37 +155,25 @@ def lifetime_use(connection: sa.Connection, dataset: str, through: int | None = 
     grant = last_grant(connection, dataset, through=through)
     if grant is None:
         raise _unfounded(dataset)
-    policy = policy_of(grant.period, grant.partitions, grant.ground, grant.records)
-    return use(policy, holdings(connection, dataset, through=through))
+    return use(policy_of(grant), holdings(connection, dataset, through=through))
 
 
 def joined_by(
     connection: sa.Connection, dataset: str, use: Use, *, through: int | None = None
 ) -> Population | None:
     """Return the population to which a dataset belongs, where it uses `use`; None if to none."""
-    name = connection.execute(
-        sa.select(events.c.step)
-        .where(events.c.dataset == dataset, events.c.kind == Kind.JOINED.value, *up_to(through))
-        .order_by(events.c.seq)
-        .limit(1)
-    ).scalar()
-    if name is None:
-        return None
-    found = population_of(connection, name, {dataset: use}, through=through)
-    if found is None:
-        raise _unfounded(dataset)
-    return found
+    its = [events.c.dataset == dataset, *up_to(through)]
+    for joined in read(connection, events.c.kind == Kind.JOINED.value, *its):
+        found = population_of(connection, joined.step, {dataset: use}, through=through)
+        if found is None:
+            raise _unfounded(dataset)
+        return found
+    return None
 
 
 def names_of_populations(connection: sa.Connection) -> list[str]:
     """Return the populations that have a budget, by name."""
-    names = (
-        sa.select(events.c.step)
-        .where(events.c.kind == Kind.POPULATION.value)
-        .distinct()
-        .order_by(events.c.step)
-    )
-    return list(connection.execute(names).scalars())
+    return sorted({one.step for one in read(connection, events.c.kind == Kind.POPULATION.value)})
 
 
 def known_population(
@@ -257,66 +244,8 @@ def join(connection: sa.Connection, location: str, dataset: str, name: str, **de
     append(connection, Kind.JOINED, dataset, step=name, **details)
 
 
-def population_command(location: str, name: str) -> str:
-    """Return the command that grants a population its budget, as errors quote it."""
-    words = ["jam-dagster", "ledger", "population", "--ledger", location, "--population", name]
-    return f"{shlex.join(words)} --epsilon EPSILON --delta DELTA --reason REASON"
-
-
 def _unfounded(dataset: str) -> LedgerIntegrityError:
     return LedgerIntegrityError(
         f"the ledger counts dataset {dataset!r} in a population, and lacks a grant of either; run "
         "`jam-dagster ledger verify`"
     )
-
-
-class PopulationAudit:
-    """A replay of the rules of populations.
-
-    `uses` returns what a dataset uses over its lifetime at that moment, or None if it was granted
-    nothing.
-    """
-
-    def __init__(self, uses: Callable[[str], Use | None]) -> None:
-        self._uses = uses
-        self._granted: dict[str, int] = {}
-        self._of: dict[str, str] = {}
-
-    def fault(self, event: Event) -> str:
-        """Return the fault of an event, which is applied to its dataset; empty if it has none."""
-        name = self._of.get(event.dataset, "")
-        if event.kind == Kind.POPULATION:
-            name = event.step
-            if event.dataset or event.release or not name:
-                return "grants a population a budget, and names a dataset or no population"
-            self._granted[name] = event.units
-        elif event.kind == Kind.JOINED:
-            if event.release or event.units or event.step not in self._granted:
-                return "joins a population that was granted nothing, or names more than a dataset"
-            if name:
-                return f"joins a population, and its dataset belongs to {name!r}"
-            if self._uses(event.dataset) is None:
-                return f"is about dataset {event.dataset!r}, which was granted nothing"
-            name = self._of[event.dataset] = event.step
-        elif event.kind not in (Kind.GRANTED, Kind.RESERVED):
-            return ""
-        if not name:
-            return ""
-        used = self._used(name)
-        if sum(one.spent + one.reserved for one in used) > self._granted[name]:
-            return f"makes the datasets of population {name!r} use more than it was granted"
-        fault = relations_fault(set[str]().union(*(one.relations for one in used)))
-        return f"is of population {name!r}, which {fault}" if fault else ""
-
-    def totals(self, dataset: str) -> tuple[str, int, int, int] | None:
-        """Return name, granted, reserved and spent amounts of a dataset's population, or None."""
-        name = self._of.get(dataset)
-        if name is None:
-            return None
-        used = self._used(name)
-        amounts = sum(one.reserved for one in used), sum(one.spent for one in used)
-        return name, self._granted[name], *amounts
-
-    def _used(self, name: str) -> list[Use]:
-        found = (self._uses(dataset) for dataset, its in self._of.items() if its == name)
-        return [one for one in found if one is not None]

@@ -14,12 +14,8 @@ from sqlalchemy.pool import NullPool
 
 from jam_dagster.common.variables import with_names
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.privacy.ledger.backend import (
-    BUSY_SECONDS,
-    CLAIM_SECONDS,
-    no_ledger,
-    wait_for,
-)
+from jam_dagster.privacy.ledger.backend import BUSY_SECONDS, CLAIM_SECONDS, wait_for
+from jam_dagster.privacy.ledger.commands import no_ledger
 from jam_dagster.privacy.ledger.migrations import BASELINE, REVISION, upgrade, version_fault
 
 SCHEMA = "jam_ledger"

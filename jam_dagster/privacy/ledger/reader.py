@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
     events,
+    last,
     moved_to,
     moves_an_amount,
     of_release,
@@ -33,15 +34,11 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
-from jam_dagster.privacy.ledger.population import (
-    Population,
-    names_of_populations,
-    population_of,
-)
+from jam_dagster.privacy.ledger.population import Population, names_of_populations, population_of
 from jam_dagster.privacy.ledger.postgres import LedgerServer
 from jam_dagster.privacy.ledger.reservation import Release, counted
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
-from jam_dagster.privacy.ledger.state import ShareState, share_states, states_of
+from jam_dagster.privacy.ledger.state import ReleaseState, release_state, states_in
 
 
 class LedgerReader:
@@ -95,13 +92,8 @@ class LedgerReader:
         if not self.exists:
             return ()
         with self._backend.reading() as connection:
-            names = connection.execute(
-                sa.select(events.c.dataset)
-                .where(events.c.kind == Kind.GRANTED.value)
-                .distinct()
-                .order_by(events.c.dataset)
-            )
-            return tuple(names.scalars())
+            granted = read(connection, events.c.kind == Kind.GRANTED.value)
+            return tuple(sorted({event.dataset for event in granted}))
 
     def populations(self) -> tuple[Population, ...]:
         """Return the populations that have a budget, by name; none if there is no ledger.
@@ -211,8 +203,8 @@ class LedgerReader:
         if not self.exists:
             return None
         with self._backend.reading() as connection:
-            states = share_states(connection, key)
-        return self._release(key, states) if states else None
+            state = release_state(connection, key)
+        return self._release(key, state) if state.shares else None
 
     def records(self, key: ReleaseKey) -> int | None:
         """Return the public number of records that a release has read, or None.
@@ -248,20 +240,17 @@ class LedgerReader:
         BudgetError
             If there is no ledger.
         """
-        journals: dict[ReleaseKey, list[Event]] = {}
-        for event in self.events(dataset):
-            if event.key is not None and event.moves_amount:
-                journals.setdefault(event.key, []).append(event)
-        return tuple(self._release(key, states_of(its)) for key, its in journals.items())
+        states = states_in(self.events(dataset))
+        return tuple(self._release(key, state) for key, state in states.items())
 
-    def _release(self, key: ReleaseKey, states: Mapping[str, ShareState]) -> Release:
-        reserved = {share: rho_reserving(state.reserved) for share, state in states.items()}
+    def _release(self, key: ReleaseKey, state: ReleaseState) -> Release:
+        reserved = {name: rho_reserving(share.reserved) for name, share in state.shares.items()}
         return Release(self._backend, key, reserved, clock=self._clock)
 
     def issued(self, key: ReleaseKey, digest: str) -> Event | None:
         """Return the ledger entry of a release's certificate, or None."""
         with self._backend.reading() as connection:
-            return next(iter(issued(connection, key, digest)), None)
+            return issued(connection, key, digest)
 
     def ended(self, key: ReleaseKey) -> tuple[str, Balance]:
         """Return when an amount of a release last moved, and its dataset's balance right after.
@@ -272,13 +261,10 @@ class LedgerReader:
             If the release was never opened here.
         """
         with self._backend.reading() as connection:
-            journal = read(connection, of_release(key), moves_an_amount())
-            if not journal:
-                raise BudgetError(f"{key} was never reserved in the ledger {self.location}")
-            last = journal[-1]
-            return last.at, known_balance(
-                connection, self.location, key.dataset, last.at, through=last.seq
-            )
+            event = last(connection, of_release(key), moves_an_amount())
+        if event is None:
+            raise BudgetError(f"{key} was never reserved in the ledger {self.location}")
+        return event.at, self.balance_after(event)
 
     def verify(self) -> Verification:
         """Prove that the journal was not altered and that the balances follow from it.
@@ -298,26 +284,23 @@ class LedgerReader:
             now = ledger_time(connection, self._clock)
             journal = read(connection)
             verified = verify_journal(
-                journal,
-                lambda dataset: balance_of(connection, dataset, now),
-                self.location,
-                now,
+                journal, lambda dataset: balance_of(connection, dataset, now), self.location, now
             )
             granted = {event.dataset for event in journal if event.kind == Kind.GRANTED}
             opened = verify_accesses(read_accesses(connection), granted, self.location)
             return replace(verified, accesses=opened)
 
 
-def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> list[Event]:
-    """Return the event of a release's certificate with a digest, if there is one."""
+def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> Event | None:
+    """Return the event of a release's certificate with a digest, or None."""
     certified = events.c.kind == Kind.CERTIFIED.value
-    return read(connection, of_release(key), certified, events.c.digest == digest)
+    return last(connection, of_release(key), certified, events.c.digest == digest)
 
 
 def last_run(connection: sa.Connection, key: ReleaseKey) -> str | None:
     """Return the digest of a release's run, as it was made last; None if none was."""
-    made = read(connection, of_release(key), events.c.kind == Kind.RAN.value)
-    return made[-1].digest if made else None
+    made = last(connection, of_release(key), events.c.kind == Kind.RAN.value)
+    return None if made is None else made.digest
 
 
 _URLS = "sqlite:////path/to/ledger.db or postgresql://user@host/database"

@@ -18,11 +18,12 @@ from jam_dagster.errors import (
 )
 from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
-from jam_dagster.privacy.ledger.approval import REQUIRED, approvals_of
-from jam_dagster.privacy.ledger.backend import LedgerBackend, rebind_command
+from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals, approvals_of
+from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.balance import Balance, balance_of
 from jam_dagster.privacy.ledger.clock import Clock, time_after
-from jam_dagster.privacy.ledger.holdings import holdings
+from jam_dagster.privacy.ledger.commands import rebind_command
+from jam_dagster.privacy.ledger.holdings import holdings, last_grant
 from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
@@ -34,7 +35,7 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
-from jam_dagster.privacy.ledger.policy import mixture_fault
+from jam_dagster.privacy.ledger.policy import Holding, mixture_fault
 from jam_dagster.privacy.ledger.state import KeptView, ReleaseView, ShareState
 
 
@@ -69,10 +70,7 @@ class Release:
 
     @contextmanager
     def _reading(self) -> Iterator[ReleaseView]:
-        with (
-            self.backend.reading() as connection,
-            self._kept.through(connection, self.key) as view,
-        ):
+        with self.backend.reading() as connection, self._kept.through(connection, self.key) as view:
             yield view
 
     @contextmanager
@@ -216,7 +214,7 @@ class LedgerAccount:
         key = self.release.key
         with self.release._writing() as (connection, view):
             state = view.share(self.share)
-            short = units > state.left
+            grant = last_grant(connection, key.dataset) if units > state.left else None
             check_charge(
                 step,
                 units,
@@ -224,7 +222,7 @@ class LedgerAccount:
                 already=step in state.charges,
                 closed=state.closed,
                 account=f"share {self.share!r} of {key}",
-                delta=_granted_delta(connection, key.dataset) if short else None,
+                delta=None if grant is None else grant.delta,
             )
             self.release._check_covered(connection, view)
             self._write(connection, view, Kind.CHARGED, units=units, step=step)
@@ -402,15 +400,6 @@ def _since_rebound(key: ReleaseKey) -> sa.ColumnElement[bool]:
     return events.c.seq > last.scalar_subquery()
 
 
-def _granted_delta(connection: sa.Connection, dataset: str) -> float | None:
-    return connection.execute(
-        sa.select(events.c.delta)
-        .where(events.c.dataset == dataset, events.c.kind == Kind.GRANTED.value)
-        .order_by(events.c.seq.desc())
-        .limit(1)
-    ).scalar()
-
-
 def check_covered(
     connection: sa.Connection, location: str, key: ReleaseKey, reserved: Collection[Event]
 ) -> None:
@@ -419,14 +408,12 @@ def check_covered(
     `reserved` are the reservations of the shares of its last opening. Entries that came later do
     not count, so the answer never changes.
     """
-    last = max(reserved, key=lambda event: event.seq)
-    balance = balance_of(connection, key.dataset, last.at, through=last.seq)
-    fault = (
-        "is of a dataset that was granted nothing"
-        if balance is None
-        else _fault(connection, balance, key, reserved, last)
-    )
-    if fault:
+    latest = max(reserved, key=lambda event: event.seq)
+    through = latest.seq
+    balance = balance_of(connection, key.dataset, latest.at, through=through)
+    held = holdings(connection, key.dataset, through=through)
+    approvals = approvals_of(connection, key.dataset, through=through)
+    if fault := cover_fault(balance, held, approvals, key, reserved):
         raise LedgerIntegrityError(
             f"the reservation of {key} of dataset {key.dataset!r} in the ledger {location} {fault}:"
             " jam-dagster did not write it, and it pays for no draw. Run `jam-dagster ledger "
@@ -434,13 +421,20 @@ def check_covered(
         )
 
 
-def _fault(
-    connection: sa.Connection,
-    balance: Balance,
+def cover_fault(
+    balance: Balance | None,
+    held: Collection[Holding],
+    approvals: Approvals,
     key: ReleaseKey,
     reserved: Collection[Event],
-    last: Event,
 ) -> str:
+    """Return why no grant covers a release's reservation; empty if one does.
+
+    `balance`, `held` and `approvals` are those of its dataset right after `reserved`, the
+    reservations of its shares. The audit asks the same of what it replays.
+    """
+    if balance is None:
+        return "is of a dataset that was granted nothing"
     if balance.own_remaining_units_in("") < 0:
         return "is of more than the grant had left"
     if balance.population is not None:
@@ -450,9 +444,9 @@ def _fault(
             return f"is of a population that {fault}"
     if any(one.counts_in != balance.policy.period_of(one.at) for one in reserved):
         return "counts in another period than its own"
-    if fault := mixture_fault(balance.policy, holdings(connection, key.dataset, through=last.seq)):
+    if fault := mixture_fault(balance.policy, held):
         return f"is of a budget that {fault}"
     if balance.approval != REQUIRED:
         return ""
-    approvals = approvals_of(connection, key.dataset, through=last.seq)
-    return approvals.fault(key, sum(one.units for one in reserved))
+    fault = approvals.fault(key, sum(one.units for one in reserved))
+    return f"is of a release that {fault}" if fault else ""

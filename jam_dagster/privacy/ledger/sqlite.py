@@ -19,12 +19,8 @@ from sqlalchemy.pool import NullPool
 from jam_dagster.common.files import check_folder
 from jam_dagster.common.variables import with_names
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy.ledger.backend import (
-    BUSY_SECONDS,
-    CLAIM_SECONDS,
-    no_ledger,
-    wait_for,
-)
+from jam_dagster.privacy.ledger.backend import BUSY_SECONDS, CLAIM_SECONDS, wait_for
+from jam_dagster.privacy.ledger.commands import no_ledger
 from jam_dagster.privacy.ledger.file_locks import FileId, file_id, in_use, lockable
 from jam_dagster.privacy.ledger.migrations import BASELINE, REVISION, upgrade, version_fault
 
@@ -175,10 +171,7 @@ class LedgerFile:
 
     def upgrade(self) -> None:
         """Bring the schema up to date and keep the events; see `LedgerBackend`."""
-        with (
-            self._alone(),
-            self._transaction("BEGIN IMMEDIATE", any_version=True) as connection,
-        ):
+        with self._alone(), self._transaction("BEGIN IMMEDIATE", any_version=True) as connection:
             if BASELINE <= _revision(connection) < REVISION:
                 upgrade(connection)
 

@@ -30,13 +30,15 @@ from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 class ShareState:
     """The state of a share since its last opening; amounts in units of 1e-15 rho.
 
-    `charges` are by step, and `spent` is their sum.
+    `charges` are by step, and `spent` is their sum. `returned` says that the rest went back to the
+    dataset, and `ended` that the share ended after that.
     """
 
     reservation: Event
     charges: dict[str, int] = field(default_factory=dict)
     spent: int = 0
-    closed: bool = False
+    returned: bool = False
+    ended: bool = False
 
     @property
     def reserved(self) -> int:
@@ -48,13 +50,23 @@ class ShareState:
         """The amount that was not charged."""
         return self.reserved - self.spent
 
+    @property
+    def closed(self) -> bool:
+        """Whether it pays for no further draw, regardless of who returned the rest."""
+        return self.returned or self.ended
+
+    @property
+    def held(self) -> int:
+        """The amount that can still be charged."""
+        return 0 if self.closed else self.left
+
     def apply(self, event: Event) -> None:
         """Apply one more event of the share."""
         if event.kind == Kind.CHARGED:
             self.spent += event.units - self.charges.get(event.step, 0)
             self.charges[event.step] = event.units
-        # A returned amount pays for no further draw, regardless of the return's author.
-        self.closed |= event.kind in (Kind.CLOSED, Kind.RETURNED)
+        self.returned |= event.kind == Kind.RETURNED
+        self.ended |= event.kind == Kind.CLOSED
 
 
 class ReleaseState:
@@ -69,6 +81,16 @@ class ReleaseState:
         self._digests: dict[tuple[str, str], str] = {}
         for event in journal:
             self.apply(event)
+
+    @property
+    def spent(self) -> int:
+        """The amount charged to all shares, in units of 1e-15 rho."""
+        return sum(share.spent for share in self.shares.values())
+
+    @property
+    def closed(self) -> bool:
+        """Whether all shares are closed, as if the release was never opened."""
+        return all(share.closed for share in self.shares.values())
 
     def digest(self, share: str, step: str) -> str | None:
         """Return the digest of the stored outcome of a step; None if the journal has none."""
@@ -97,9 +119,8 @@ class ReleaseState:
             share.apply(event)
 
     def _reserve(self, event: Event) -> None:
-        before = self.shares.values()
-        if any(share.reservation.opening != event.opening for share in before):
-            if any(share.spent or not share.closed for share in before):
+        if any(share.reservation.opening != event.opening for share in self.shares.values()):
+            if self.spent or not self.closed:
                 raise _misplaced(event, "reopens a release that had not ended, or had been charged")
             self.shares = {}
         if event.share in self.shares:
@@ -114,14 +135,18 @@ def _misplaced(event: Event, fault: str) -> LedgerIntegrityError:
     )
 
 
-def states_of(journal: Iterable[Event]) -> dict[str, ShareState]:
-    """Return the shares of a release's last opening, by name, from the release's events."""
-    return ReleaseState(journal).shares
+def release_state(connection: sa.Connection, key: ReleaseKey) -> ReleaseState:
+    """Return the state of a release, without the digests of its outcomes."""
+    return ReleaseState(read(connection, of_release(key), moves_an_amount()))
 
 
-def share_states(connection: sa.Connection, key: ReleaseKey) -> dict[str, ShareState]:
-    """Return the shares of a release's last opening, by name; none if it was never opened."""
-    return states_of(read(connection, of_release(key), moves_an_amount()))
+def states_in(journal: Iterable[Event]) -> dict[ReleaseKey, ReleaseState]:
+    """Return the states of the releases that a journal opens, in their order, without digests."""
+    states: dict[ReleaseKey, ReleaseState] = {}
+    for event in journal:
+        if event.key is not None and event.moves_amount:
+            states.setdefault(event.key, ReleaseState()).apply(event)
+    return states
 
 
 class ReleaseView(ReleaseState):

@@ -118,3 +118,21 @@ def test_no_budget_is_raised_by_editing_the_configuration(
         configured(tmp_path, **more).open("people")
     assert command in str(refused.value).rpartition("grant it: ")[2]
     assert ledger.balance("people").epsilon == 1.2
+
+
+def test_no_configured_budget_is_granted_beside_a_population(tmp_path: Path) -> None:
+    """A new name for the people of a population would be a budget that its cap does not count."""
+    ledger = configured(tmp_path).open("people")
+    ledger.grant_population("residents", epsilon=1.0, delta=1e-9)
+    ledger.join("people", "residents")
+    renamed = LedgerResource(url=ledger.location, budgets={"people_2": {"epsilon": 1.0}})
+    before = ledger.events()
+    with pytest.raises(BudgetError, match=r"has populations \(residents\)") as refused:
+        renamed.open("people_2")
+    assert ledger.events() == before
+    for remedy in ("ledger grant", "ledger join"):
+        assert f"{remedy} --ledger {ledger.location} --dataset people_2 " in str(refused.value)
+    # The officer's grant says that they are other people, and what was granted before counts.
+    ledger.grant("people_2", epsilon=1.0, delta=1e-9, reason="firms")
+    for resource in (renamed, configured(tmp_path)):
+        resource.open(*resource.budgets)

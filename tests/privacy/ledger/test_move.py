@@ -21,6 +21,7 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import key_fields
 from tests.postgres import PostgresServer
+from tests.privacy.conftest import audit_finds
 from tests.tiers import gate, slow
 
 SHARES = Budget(0.3, 1e-9).shares(evaluation=0.05)
@@ -360,8 +361,4 @@ def test_only_the_destination_writes_the_password(postgres, tmp_path):
 def test_the_audit_knows_the_rules(ledger, monkeypatch, forged, fault):
     # What writes refuses most of these by itself.
     monkeypatch.setattr("jam_dagster.privacy.ledger.journal.check_not_moved", lambda _: None)
-    for kind, said in forged:
-        with ledger._backend.writing() as connection:
-            append(connection, kind, **said)
-    with pytest.raises(LedgerIntegrityError, match=fault):
-        ledger.verify()
+    audit_finds(ledger, fault, *({"kind": kind, **said} for kind, said in forged))

@@ -147,12 +147,6 @@ def test_claims_hold_the_file_and_not_its_name(ledger, path, monkeypatch):
         pass
 
 
-def test_a_claim_leaves_nothing_beside_the_ledger(ledger, path):
-    with ledger.claim(KEY):
-        ledger.open_release(KEY, {"a": SHARE})
-    assert os.listdir(path.parent) == [path.name]
-
-
 OPEN = """
 import sys
 from jam_dagster.errors import BudgetError

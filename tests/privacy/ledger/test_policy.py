@@ -100,15 +100,6 @@ def test_a_renewing_budget_counts_the_period_alone(ledger, clock):
     ledger.verify()
 
 
-def test_a_lifetime_counts_everything(ledger, clock):
-    grant(ledger)
-    ledger.open_release(key("a"), MOST)
-    clock.set(2036, 1, 1)
-    with pytest.raises(BudgetExceededError):
-        ledger.open_release(key("b"), MOST)
-    assert ledger.balance("people").period == "lifetime"
-
-
 def test_a_policy_changes_by_a_grant_that_must_fit(ledger, clock):
     clock.set(2026, 10, 1)
     grant(ledger, period="month")

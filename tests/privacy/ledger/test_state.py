@@ -21,7 +21,7 @@ from jam_dagster.errors import (
 from jam_dagster.privacy import Ledger, Release, ReleaseKey
 from jam_dagster.privacy.ledger.journal import Event
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
-from jam_dagster.privacy.ledger.state import ReleaseView, share_states
+from jam_dagster.privacy.ledger.state import ReleaseView, release_state
 
 DIGEST = "ab" * 32
 
@@ -149,7 +149,7 @@ def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
             assert not now.includes(read)
             kept, ended = ledger.open_release(key, shares), ended + 1
         with kept._reading() as view, kept.backend.reading() as connection:
-            assert view.shares == share_states(connection, key)
+            assert view.shares == release_state(connection, key).shares
     assert ended > 2
     ledger.verify()
 

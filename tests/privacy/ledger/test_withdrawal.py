@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
+from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger, ReleaseKey
-from jam_dagster.privacy.ledger.journal import append, withdrawal_of
+from jam_dagster.privacy.ledger.journal import withdrawal_of
 from jam_dagster.privacy.ledger.key import key_fields
+from tests.privacy.conftest import audit_finds
 
 DIGEST = "ab" * 32
 
@@ -50,14 +51,11 @@ def test_what_is_no_certificate_of_this_ledger(ended, key):
 @pytest.mark.parametrize(
     ("changes", "times", "fault"),
     [
-        ({"release": "other"}, 1, "of a release that was never reserved"),
-        ({"digest": ""}, 1, "withdraws no certificate"),
-        ({}, 2, "or withdraws the same one again"),
+        ({"release": "other"}, 1, "about a release that was never reserved"),
+        ({"digest": ""}, 1, "names no digest of a certificate"),
+        ({}, 2, "withdraws the same digest again"),
     ],
 )
 def test_the_audit_knows_the_rules(ended, key, changes, times, fault):
-    for _ in range(times):
-        with ended._backend.writing() as connection:
-            append(connection, Kind.WITHDRAWN, **{**key_fields(key), "digest": DIGEST, **changes})
-    with pytest.raises(LedgerIntegrityError, match=fault):
-        ended.verify()
+    event = {"kind": Kind.WITHDRAWN, **key_fields(key), "digest": DIGEST, **changes}
+    audit_finds(ended, fault, *[event] * times)

@@ -6,9 +6,9 @@ fits.
 
 from __future__ import annotations
 
-from shlex import quote
-
 import sqlalchemy as sa
+
+from jam_dagster.privacy.ledger.commands import ledger_command
 
 BASELINE = "0004"
 """The revision of version 0.2.0; what came before was never published."""
@@ -44,5 +44,5 @@ def version_fault(location: str, revision: str) -> str:
     if revision < BASELINE:
         return f"{versions}; only the unpublished jam-dagster that made it, before 0.2.0, reads it"
     if revision < REVISION:
-        return f"{versions}; run `jam-dagster ledger upgrade --ledger {quote(location)}`"
+        return f"{versions}; run `{ledger_command('upgrade', location)}`"
     return f"{versions}; install the version of jam-dagster that wrote it"

@@ -33,6 +33,7 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("events_by_account", "events", list(_ACCOUNT))
+    # The code checks these rules before it writes; the indices hold even if it did not.
     for name, kind, *columns in (
         ("one_charge_a_step", "charged", "step"),
         ("one_reservation_a_share", "reserved", "opening"),

@@ -1,0 +1,63 @@
+"""The commands of `jam-dagster ledger`, as errors quote them: whole, and quoted for a shell."""
+
+from __future__ import annotations
+
+import shlex
+
+from jam_dagster.privacy.ledger.key import ReleaseKey
+
+
+def ledger_command(name: str, location: str, **options: str) -> str:
+    """Return a command with its options; those without a value are left out."""
+    words = ["jam-dagster", "ledger", *name.split(), "--ledger", location]
+    for option, value in options.items():
+        words += [f"--{option}", value] if value else []
+    return shlex.join(words)
+
+
+def grant_command(location: str, dataset: str = "ID") -> str:
+    """Return the command that grants a dataset its budget."""
+    return ledger_command("grant", location, dataset=dataset, epsilon="EPSILON", delta="DELTA")
+
+
+def population_command(location: str, name: str) -> str:
+    """Return the command that grants a population its budget."""
+    budget = {"epsilon": "EPSILON", "delta": "DELTA", "reason": "REASON"}
+    return ledger_command("population", location, population=name, **budget)
+
+
+def join_command(location: str, dataset: str) -> str:
+    """Return the command by which a dataset joins a population."""
+    which = {"dataset": dataset, "population": "POPULATION"}
+    return ledger_command("join", location, **which, reason="REASON")
+
+
+def close_command(location: str, key: ReleaseKey) -> str:
+    """Return the command that closes an abandoned release."""
+    return ledger_command("close", location, **release_options(key), reason="REASON")
+
+
+def release_options(key: ReleaseKey) -> dict[str, str]:
+    """Return the options that name a release, without its specification."""
+    edition = "" if key.edition == "1" else key.edition
+    names = {"dataset": key.dataset, "release": key.release}
+    return {**names, "partition": key.partition, "edition": edition}
+
+
+def acknowledge_command(location: str, dataset: str = "ID") -> str:
+    """Return the command that acknowledges attempts."""
+    return ledger_command("acknowledge", location, dataset=dataset, reason="REASON")
+
+
+def rebind_command(location: str, dataset: str, partition: str) -> str:
+    """Return the command that drops the bindings of a partition."""
+    which = {"dataset": dataset, "partition": partition}
+    return ledger_command("rebind", location, **which, reason="REASON")
+
+
+def no_ledger(location: str) -> str:
+    """Return the message for a missing ledger."""
+    return (
+        f"there is no ledger at {location}; grant a dataset its budget to begin one: "
+        f"{grant_command(location)}"
+    )
