@@ -12,8 +12,9 @@ import pytest
 from tests.battery.golden import FILE, outcomes
 from tests.battery.mechanisms import CASES, SLOW_CASES, Case
 
-# A generator takes more CPU-seconds than a quick test may.
-LATER = [*SLOW_CASES, *(case for case in CASES if case.name in ("gem", "gem_pub"))]
+# They take more CPU-seconds than a quick test may.
+LONG = ("dualquery", "gem", "gem_pub", "rap_softmax")
+LATER = [*SLOW_CASES, *(case for case in CASES if case.name in LONG)]
 
 
 @cache
