@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from jam_dagster.common.validation import shown_key
 from jam_dagster.errors import JamError, SpecificationError
 
 
@@ -127,9 +128,8 @@ class Section(BaseModel):
         # A key that is no valid text has no place.
         if error["type"] == "extra_forbidden" or not name:
             allowed = ", ".join(cls.model_fields)
-            what, key = cls.path or "the release", repr(name) if name else "of no valid text"
-            # A value that slipped into its key may be a URL with a password.
-            key = "that holds a URL" if "://" in name else key
+            key = shown_key(name) if name else "of no valid text"
+            what = cls.path or "the release"
             return f"{what} has the unknown key {key}: allowed are {allowed}."
         if error["type"] == "missing":
             return f"{cls.path or 'The release'} needs the key {name!r}."

@@ -17,11 +17,15 @@ def check_keys(what: str, entry: Mapping[Any, Any], allowed: Iterable[str]) -> N
     allowed = tuple(allowed)
     for key in entry:
         if key not in allowed:
-            # A value that slipped into its key may be a URL with a password.
-            shown = "that holds a URL" if "://" in str(key) else repr(key)
             raise SpecificationError(
-                f"{what} has the unknown key {shown}: allowed are {', '.join(allowed)}"
+                f"{what} has the unknown key {shown_key(key)}: allowed are {', '.join(allowed)}"
             )
+
+
+def shown_key(key: object) -> str:
+    """Return an unknown key as errors show it; a value that slipped into it may have a password."""
+    text = str(key)
+    return "that holds a URL" if "://" in text or "@" in text else repr(key)
 
 
 def as_list(what: str, key: str, content: object) -> list[Any]:

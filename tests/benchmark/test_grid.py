@@ -105,6 +105,7 @@ def test_settings_of_the_grid_go_to_the_mechanisms_that_have_them(tmp_path: Path
     [
         ("colour: red", "unknown key 'colour'"),
         ("postgresql://ann:secret@host: 1", "unknown key that holds a URL: allowed are"),
+        ("url:ann:secret@host/db: 1", "unknown key that holds a URL: allowed are"),
         ("- a", "must be a mapping"),
         ("splits: [a]\nmechanisms: [aim]", "needs epsilons"),
         ("splits: [a]\nmechanisms: [aims]\nepsilons: [1]", "must be one of .*aim"),

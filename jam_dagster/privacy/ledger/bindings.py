@@ -127,7 +127,7 @@ def live_sources(bound: Bindings, live: Collection[ReleaseKey]) -> dict[str, lis
 def live_releases(dataset: str, held: Iterable[Holding]) -> set[ReleaseKey]:
     """Return a dataset's releases with a held or spent amount, or a public number of records.
 
-    A reservation that ended without any of these binds nobody.
+    A reservation that ended without any of these binds no other release.
     """
     live = {one.names for one in held if one.counts}
     return {ReleaseKey(dataset, *names) for names in live}
