@@ -402,7 +402,7 @@ class _Run:
         with self.ctx.stage("answer"):
             for block in self.ctx.counts(list(number_of)):
                 masks = [self._mask_of[clique] for clique in number_of if clique in block]
-                for mask, answer in self.fitted.marginals(masks):
+                for mask, answer in self.fitted.marginals(masks, together=True):
                     clique = self._clique_of[mask]
                     number = number_of[clique]
                     gains[number] = expected_gain(

@@ -83,7 +83,8 @@ class Calibrated:
                 batch, known, held = [], set(), 0
                 more = sum(tables.values())
             batch.append(mask)
-            known |= tables.keys()
+            # With |= all that is known would be copied.
+            known.update(tables)
             held += more
         if batch:
             yield batch, known
