@@ -33,19 +33,6 @@ def test_the_runs_and_what_they_may_take_are_listed(data: Path, grid_file: Path)
     assert not (data / "rows.parquet").exists()
 
 
-def test_a_preset_says_what_this_version_lacks(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jam_dagster.benchmark import grid as module
-
-    monkeypatch.setattr(module, "MECHANISMS", {"jam_pgm": "jam_pgm.JamPgm", "aim": "aim.Aim"})
-
-    done = called("run", "quick", "--data", data, "--split", "small", "--list")
-
-    assert done.exit_code == 0, done.output
-    assert "mst is left out: This version of jam_dagster has no such mechanism." in done.stderr
-    assert "small, JAM-PGM, epsilon 10, seed 2" in done.stdout
-    assert "MST" not in done.stdout
-
-
 LEFT_OUT = {
     ".": {name: set[str]() for name in ("aim_paper", "jam_paper", "pmw_pub_paper", "gem_paper")},
     "paper": {

@@ -33,7 +33,6 @@ from jam_dagster.privacy import Budget
 
 _Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _ORDER = ("smoke", "quick")
-_NO_MECHANISM = "This version of jam_dagster has no such mechanism."
 
 
 def _some(given: object, info: ValidationInfo) -> object:
@@ -138,8 +137,8 @@ class _GridFile(_Keys):
 class Grid(_GridFile):
     """A benchmark: the keys of a file (see `load_grid`), and its name.
 
-    `preset` is whether it comes with the package; `missing` says why each mechanism or split of a
-    preset that is not there is left out.
+    `preset` is whether it comes with the package; `missing` says why each split of a preset
+    that is not there is left out.
     """
 
     name: str
@@ -154,7 +153,7 @@ class Grid(_GridFile):
         if not self.preset:
             return self
         reasons = {one.name: one.missing(data) for one in self.splits}
-        return self.changed(missing=self.missing | {k: v for k, v in reasons.items() if v})
+        return self.changed(missing={name: why for name, why in reasons.items() if why})
 
     def narrowed(
         self,
@@ -359,7 +358,6 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
         except yaml.YAMLError as error:
             raise SpecificationError(f"it is not YAML: {error}") from None
         given = dict(content) if isinstance(content, Mapping) else content
-        missing: dict[str, str] = {}
         if isinstance(given, dict):
             if isinstance(splits := given.get("splits"), list):
                 given["splits"] = [
@@ -368,19 +366,16 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
             if given.get("mechanisms") == "all":
                 given["mechanisms"] = list(MECHANISMS)
             if isinstance(entries := given.get("mechanisms"), list):
-                made = [_contender(one) for one in entries]
-                lacking = [one.mechanism for one in made if one.mechanism not in MECHANISMS]
-                missing = dict.fromkeys(lacking if preset else (), _NO_MECHANISM)
-                given["mechanisms"] = [one for one in made if one.mechanism not in missing]
+                given["mechanisms"] = [_contender(one) for one in entries]
         keys = _GridFile.of(given)
-        contenders = _with_shared(keys, check=not missing)
+        contenders = _with_shared(keys)
         if keys.epsilons is None and any(one.epsilons is None for one in contenders):
             raise SpecificationError("it needs epsilons, or each of its mechanisms its own.")
         _check_splits([one.name for one in keys.splits], contenders)
         # Any epsilon serves to check delta.
         Budget(1.0, keys.delta)
         own = {**dict(keys), "mechanisms": contenders}
-        return Grid(**own, name=name, preset=preset, missing=missing)
+        return Grid(**own, name=name, preset=preset)
 
 
 def _contender(entry: object) -> Contender:
@@ -390,7 +385,7 @@ def _contender(entry: object) -> Contender:
         return Contender.of(given)
 
 
-def _with_shared(keys: _GridFile, *, check: bool) -> list[Contender]:
+def _with_shared(keys: _GridFile) -> list[Contender]:
     """Return the mechanisms with the settings of the whole grid, each of which fits one of them."""
     made: list[Contender] = []
     taken: set[str] = set()
@@ -399,7 +394,7 @@ def _with_shared(keys: _GridFile, *, check: bool) -> list[Contender]:
         taken.update(known)
         fitting = {key: value for key, value in keys.settings.items() if key in known}
         made.append(one.changed(settings=fitting | one.settings))
-    for key in keys.settings if check else ():
+    for key in keys.settings:
         if key not in taken:
             near = get_close_matches(key, sorted(taken)) or sorted(taken)
             raise SpecificationError(
