@@ -18,7 +18,7 @@ from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.models.row_search import RowSearch
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
-from jam_dagster.tables.codes.block_counts import count_blocks
+from jam_dagster.tables.codes.table import count_blocks
 from jam_dagster.tables.sources.table_file import ChunkFormat
 
 
