@@ -35,15 +35,8 @@ _MOST_CELLS = 1 << 29
 class CountedTable:
     """A `MarginalSource` of counts: any marginal within a block is summed from the block's.
 
-    Parameters
-    ----------
-    domain
-        The domain of the records.
-    records
-        Number of records.
-    blocks
-        The counts of `covering_blocks`, each of the shape of its attributes. They are as sensitive
-        as the rows.
+    `blocks` are the counts of `covering_blocks`, each of the shape of its attributes. They are as
+    sensitive as the rows.
     """
 
     domain: Domain
@@ -55,13 +48,7 @@ class CountedTable:
         return self.marginals([clique])[tuple(clique)]
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
-        """Sum several marginals, each from the smallest block that holds it.
-
-        Raises
-        ------
-        InputError
-            No block holds a marginal, a name is unknown, or the order is not the domain's.
-        """
+        """Sum each marginal from the smallest block that holds it; an InputError if none does."""
         return {tuple(clique): self._summed(tuple(clique)) for clique in cliques}
 
     def contents(self) -> str:

@@ -53,16 +53,8 @@ NO_CHILD = "(no child)"
 class ChildAttribute(Attribute):
     """A column of one of two children, with a last cell for roots that lack that child.
 
-    Parameters
-    ----------
-    name, nullable, dtype, unreadable
-        As in `Attribute`; those of `child`.
-    child
-        The attribute of the children's table.
-    slot
-        Which child it is of, 1 or 2.
-    table
-        The name of the children's table, and of the attribute that counts them.
+    `child` is the attribute of the children's table, and `slot` which child it is of, 1 or 2;
+    `table` is the name of that table, and of the attribute that counts the children.
     """
 
     _: KW_ONLY
@@ -190,19 +182,9 @@ class ChildAttribute(Attribute):
 class Link:
     """A table of children, and how its rows belong to rows of the root table.
 
-    Parameters
-    ----------
-    table
-        Its name, which is also the attribute that counts the children of a root.
-    key
-        The column of both tables that identifies a root.
-    maximum
-        The largest number of children that a root keeps, 1 to `MOST_CHILDREN`.
-
-    Raises
-    ------
-    SpecificationError
-        If one of them is malformed.
+    The table's name is also the attribute that counts the children of a root. `key` is the column
+    of both tables that identifies a root, which keeps at most `maximum` children, 1 to
+    `MOST_CHILDREN`.
     """
 
     table: str
@@ -270,13 +252,7 @@ def impossible_children(
 
 
 def linked_in(written: object) -> tuple[Link, dict[str, Any]]:
-    """Return the link that a domain file has under ``children``, and the content of its table.
-
-    Raises
-    ------
-    SpecificationError
-        If it is malformed.
-    """
+    """Return the link that a domain file has under ``children``, and the content of its table."""
     if not isinstance(written, Mapping) or len(written) != 1:
         raise SpecificationError(
             "'children' must be a mapping of one table's name to its key, max and attributes"
