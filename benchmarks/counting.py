@@ -127,7 +127,7 @@ def count_in_blocks(rows: int, attributes: int, path: Path) -> dict[str, float]:
 
 def count_encoded(rows: int, attributes: int, path: Path) -> dict[str, float]:
     """Return the seconds of encoding a file in chunks and counting."""
-    from jam_dagster.tables.codes.parquet_counting import encode_parquet
+    from jam_dagster.tables.sources.parquet import encode_parquet
 
     domain = domain_of(attributes)
     return _counting(lambda: encode_parquet(_source(path), domain, limit=sys.maxsize), "encode")
@@ -135,7 +135,7 @@ def count_encoded(rows: int, attributes: int, path: Path) -> dict[str, float]:
 
 def count_streamed(rows: int, attributes: int, path: Path) -> dict[str, float]:
     """Return the seconds of checking and counting a file in one pass, and of all marginals then."""
-    from jam_dagster.tables.codes.parquet_counting import encode_parquet
+    from jam_dagster.tables.sources.parquet import encode_parquet
 
     domain = domain_of(attributes)
     asked = cliques_of(domain)

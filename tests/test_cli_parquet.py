@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from jam_dagster.tables import ParquetSource
-from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.sources import parquet as parquet_source
+from jam_dagster.tables.sources.parquet import encode_parquet
 from tests.cli_bench import RESEARCH, Run, synthesize
 
 

@@ -32,16 +32,9 @@ FOLDER_VARIABLE = "JAM_DATA"
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A private and a public table over one domain.
+    """A private and a public table over one domain, the public one None if there is none.
 
-    Parameters
-    ----------
-    name
-        Its name in results.
-    private, public
-        The tables; None without a public one.
-    of
-        The name of the tables of which it may have fewer public rows.
+    `of` is the name of the tables of which it may have fewer public rows.
     """
 
     name: str
@@ -177,17 +170,7 @@ class SplitFiles:
         return None
 
     def load(self, data: Path | None = None) -> Split:
-        """Read the tables, below the folder of published ones (that of JAM_DATA if not given).
-
-        Raises
-        ------
-        SourceError
-            If the folder is missing, or does not hold the split.
-        InputError
-            If tables and domain do not fit.
-        PrivateStepError
-            If a file cannot be read as a table.
-        """
+        """Read the tables, below the folder of published ones (that of JAM_DATA if not given)."""
         # Libraries' errors about an unreadable file may quote it.
         with redacted(f"reading the split {self.name!r}"):
             split = self._whole(data)

@@ -44,20 +44,10 @@ _PROCESSORS = Path("/proc/cpuinfo")
 
 
 def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row:
-    """Make one synthetic table, or take a baseline, and measure it.
+    """Make one synthetic table, or take a baseline, and return the row of its measures.
 
-    Parameters
-    ----------
-    run, split
-        The run, and the tables of its split.
-    on_round
-        Called after every round of the mechanism.
-
-    Returns
-    -------
-    dict
-        A row of `read_frame`. Its errors are exact statistics of the private table, so it is
-        restricted unless that table is no secret.
+    Its errors are exact statistics of the private table, so it is restricted unless that table is
+    no secret.
     """
     known = describe(run, split)
     made = _baseline(run, split) if run.is_baseline else _mechanism(run, split, on_round)

@@ -75,15 +75,10 @@ def check_plain(root: Path, path: Path) -> None:
 
 
 def open_plain(root: Path | UPath, path: Path | UPath) -> BinaryIO:
-    """Open a file below a root for reading, through no link that is below the root.
+    """Open a file below a root for reading; a link below the root that leads there is an error.
 
     Each folder is opened from the one that holds it, so a link that is put there meanwhile is not
     followed either. On an object store there are no links.
-
-    Raises
-    ------
-    InputError
-        If the path leads through a link, or to a device or a pipe.
     """
     if not (isinstance(path, Path) and isinstance(root, Path)):
         return path.open("rb")

@@ -114,15 +114,10 @@ class redacted(_Withholding):  # noqa: N801 - read as a statement: with redacted
 class private_values(_Withholding):  # noqa: N801 - as `redacted`
     """Context manager: every failure inside depends on values of a private table.
 
-    Any exception but an interrupt is replaced by a `PrivateValuesError`, which is the same for
-    all of them: neither its message nor its traceback reveals the faulty value, attribute,
-    combination or number of rows. Check for faults that do not depend on values, such as a missing
-    column, before entering.
-
-    Raises
-    ------
-    PrivateValuesError
-        In place of any exception.
+    Any exception but an interrupt is replaced by a `PrivateValuesError`, which is the same for all
+    of them: neither its message nor its traceback reveals the faulty value, attribute, combination
+    or number of rows. Check for faults that do not depend on values, such as a missing column,
+    before entering.
     """
 
     def substitute(self, error: Exception, trace: TracebackType | None) -> JamError:
@@ -136,11 +131,8 @@ class private_values(_Withholding):  # noqa: N801 - as `redacted`
 def keeping_details(keep: Callable[[str], None]) -> Iterator[None]:
     """Pass the withheld details of errors inside to the owner of the private data.
 
-    Parameters
-    ----------
-    keep
-        Receives a text that quotes private values, and must write it where only their owner can
-        read. Its own exceptions are ignored, so that the original error is still raised.
+    `keep` receives a text that quotes private values, and must write it where only their owner can
+    read. Its own exceptions are ignored, so that the original error is still raised.
     """
     before = _keep.set(keep)
     try:

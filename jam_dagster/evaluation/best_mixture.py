@@ -34,18 +34,9 @@ LEAST_TOLERANCE = 1e-7
 class BestMixture:
     """The best weights of public records, and their error; restricted.
 
-    Its `repr` shows none of it, since logs may contain the `repr`.
-
-    Attributes
-    ----------
-    error
-        Error of these weights, a fraction of the records.
-    least
-        Lower bound for the error of any weights, from the dual problem.
-    model
-        The weights, with the private table's number of records. They are exact results of private
-        data, so the model is marked as restricted, also when it is stored. Records sampled from it
-        are restricted, too.
+    `error` is a fraction of the records, `least` a lower bound for that of any weights. The weights
+    are exact results of private data: the model is marked as restricted, also when it is stored,
+    and so are records sampled from it. Logs may contain a `repr`, so it shows none of this.
     """
 
     error: float

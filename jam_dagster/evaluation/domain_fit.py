@@ -51,20 +51,10 @@ FALSE_ALARM_LEVEL = 0.001
 
 @dataclass(frozen=True)
 class CatchAllShare:
-    """The released share of a catch-all cell and the public one.
+    """The released share of a catch-all cell and the public one, as fractions of the records.
 
-    Parameters
-    ----------
-    caught
-        What the cell counts.
-    label
-        The cell's label.
-    released
-        The released estimate, a fraction of the records.
-    public
-        The share in the public table; None if no public table has the column.
-    noise
-        The largest distance of `released` from the truth by noise alone, a fraction of the records.
+    `caught` is what the cell counts. `public` is None if no public table has the column. `noise` is
+    the largest distance of `released` from the truth by noise alone.
     """
 
     caught: Caught
@@ -146,22 +136,10 @@ class ColumnFit:
 def column_fits(
     transcript: Transcript, domain: Domain, public: MarginalSource | None
 ) -> list[ColumnFit]:
-    """Compare the catch-all cells of all columns that have any with the public table.
+    """Compare the catch-all cells of all columns that have any with the encoded public tables.
 
-    Parameters
-    ----------
-    transcript
-        The released measurements.
-    domain
-        The domain.
-    public
-        The encoded public tables; None if there are none.
-
-    Returns
-    -------
-    list of ColumnFit
-        One for each column with catch-all cells, in domain order. Two children have the same
-        columns: the first measured one says how the domain fits both.
+    Fits are in domain order. Two children have the same columns: the first measured one says how
+    the domain fits both.
     """
     columns: dict[str, list[Attribute]] = {}
     for attribute in domain.attributes:

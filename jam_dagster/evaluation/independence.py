@@ -48,30 +48,14 @@ def independence_test(
 ) -> IndependenceTest:
     """Test whether two attributes are independent in the population of the private table.
 
-    Parameters
-    ----------
-    transcript, domain
-        Of the release.
-    first, second
-        Two attributes. Bins and missing values are values like others.
+    Bins and missing values are values like others.
 
-    Returns
-    -------
-    IndependenceTest
-
-    Raises
-    ------
-    InputError
-        If an attribute is unknown, or both are the same.
-
-    Notes
-    -----
     The private table is taken for n independent draws from a population. With y the released
     counts, sigma their noise, and p and q the shares of y in rows and columns, none below 0, the
     statistic is ``sum (y - n p q)^2 / (n p q + max(1, sigma^2))``: cells in units of the variance
     of sampling and noise (Gaboardi, Lim, Rogers and Vadhan, "Differentially Private Chi-Squared
-    Hypothesis Testing", ICML 2016, test by simulation too). It is compared with that of tables
-    that are drawn from p and q, with noise; the seed is fixed. If n is measured with noise, it is
+    Hypothesis Testing", ICML 2016, test by simulation too). It is compared with that of tables that
+    are drawn from p and q, with noise; the seed is fixed. If n is measured with noise, it is
     averaged with the sum of y by one over their variances, in each drawn table as well.
 
     The level is that of a pair that is named before the release, over all releases: those that do

@@ -23,16 +23,9 @@ if TYPE_CHECKING:
 class ReleasedMarginal:
     """The best unbiased estimate of a marginal from all private measurements that cover it.
 
-    Parameters
-    ----------
-    clique
-        Attribute names in domain order.
-    counts
-        Noisy counts, float64 of the clique's shape; they may be negative.
-    sigma
-        Standard deviation of the noise in each cell, in records.
-    rounds
-        The rounds, counted from 0, with a measurement in the average.
+    Noisy counts are float64 of the clique's shape, and may be negative; `sigma` is the standard
+    deviation of the noise in each cell, in records. `rounds`, from 0, have a measurement in the
+    average.
     """
 
     clique: Clique
@@ -86,25 +79,10 @@ def covers(measurement: Measurement, clique: Clique) -> bool:
 class Agreement:
     """A synthetic one-way marginal and the released one.
 
-    All arrays have shape ``(size,)``, one entry a cell, in records of n.
-
-    Parameters
-    ----------
-    attribute
-        The attribute.
-    released
-        The released estimate.
-    synthetic
-        Counts of the synthetic table, scaled to n.
-    model
-        Counts of the fitted model.
-    noise_allowance
-        Largest distance of a released count from the truth by noise alone.
-    tolerance
-        Largest allowed distance of a synthetic count from the released one; see
-        `one_way_agreement`.
-    records
-        n.
+    All arrays have shape ``(size,)``, one entry a cell, in records of n: counts of the synthetic
+    table are scaled to that. `noise_allowance` is the largest distance of a released count from the
+    truth by noise alone, `tolerance` the largest allowed distance of a synthetic count from the
+    released one; see `one_way_agreement`.
     """
 
     attribute: str
@@ -148,27 +126,10 @@ def one_way_agreement(
 ) -> Agreement:
     """Set the tolerance for a one-way marginal and compare a synthetic table with it.
 
-    Parameters
-    ----------
-    released
-        The released estimate of the marginal, k cells with noise sigma.
-    model
-        The fitted model's counts, shape ``(k,)``.
-    synthetic
-        The synthetic table's counts, shape ``(k,)``, of m rows.
-    records
-        n, the number of records that released and model counts sum to.
-    level
-        False-alarm level for the whole marginal.
+    The released estimate and the model's counts have k cells, and sum to n `records`; the synthetic
+    counts are of m rows. The tolerance is, cell by cell, ``max(z sigma, |model - released|) + t``:
+    the noise of the measurement or the residual of the fit, plus the error of sampling m rows.
 
-    Returns
-    -------
-    Agreement
-        With a tolerance, cell by cell, of ``max(z sigma, |model - released|) + t``: the noise of
-        the measurement or the residual of the fit, plus the error of sampling m rows.
-
-    Notes
-    -----
     Here ``z`` is the normal quantile at ``level / (2 k)``, and t is Bernstein's bound at the same
     level for the count of a cell with probability p among m independent rows, scaled to n: with
     ``L = log(2 k / level)``, ``t = (L / 3 + sqrt(L^2 / 9 + 2 L m p (1 - p)) + 1) n / m``. The one

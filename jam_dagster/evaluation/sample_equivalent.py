@@ -28,22 +28,10 @@ if TYPE_CHECKING:
 class SampleErrors:
     """The expected workload errors of random samples of a table's records.
 
-    Parameters
-    ----------
-    table
-        The sampled records, or a table in their place.
-    workload
-        The marginals and their weights.
-    records
-        n, the number of records to sample from; by default the table's own. The counts of a table
-        of another size are scaled to it.
-    blocks
-        The counts of the workload's marginals in the table, where they are known; they are read
-        once.
-
-    Notes
-    -----
-    The counts of a table are statistics of it: if `table` is private, so are all results.
+    `records` is n, the number of records to sample from; by default the table's own. The counts of
+    a table of another size are scaled to it. `blocks` are the counts of the workload's marginals in
+    the table, where they are known; they are read once. The counts of a table are statistics of it:
+    if it is private, so are all results.
     """
 
     def __init__(
@@ -73,21 +61,10 @@ class SampleErrors:
         self._often = np.array([cells[count] for count in kept])
 
     def expected(self, rows: int) -> float:
-        """Return the expected mean workload error of a sample, as a fraction of its rows.
+        """Return the expected mean workload error of a sample of K rows, as a fraction of them.
 
-        Parameters
-        ----------
-        rows
-            K, the number of records drawn without replacement, from 1 to n.
-
-        Raises
-        ------
-        SpecificationError
-            If `rows` is not within 1 and n.
-
-        Notes
-        -----
-        The number X of drawn records that are in a cell of c records is hypergeometric, with
+        K is from 1 to n, drawn without replacement. The number X of drawn records that are in a
+        cell of c records is hypergeometric, with
         ``E|X - K c / n| = 2 x (n - c - K + x) / n  P[X = x]`` for ``x = floor(K c / n) + 1``
         (Ramasubban 1958).
         """
@@ -108,20 +85,11 @@ class SampleErrors:
         return float(self._often[possible] @ deviation) / rows
 
     def equivalent(self, error: float, *, least: int = 0, most: int | None = None) -> int:
-        """Return the largest sample with an expected error of at least `error`.
+        """Return K, the largest sample with an expected error of at least `error`, a fraction.
 
-        Parameters
-        ----------
-        error
-            A mean workload error, a fraction of the records; noise may make it negative.
-        least, most
-            Bounds of K, where they are known; 0 and n by default.
-
-        Returns
-        -------
-        int
-            K: a table with this error is at least as accurate as K records, and less accurate than
-                K + 1. 0 if a single record has a smaller expected error; n for no error.
+        A table with this error is at least as accurate as K records, and less accurate than K + 1.
+        It is 0 if a single record has a smaller expected error, and n for no error or a negative
+        one, which noise may give. `least` and `most` are bounds of K, where they are known.
         """
         # The expected error falls with every further record.
         low, high = least, self.records if most is None else most

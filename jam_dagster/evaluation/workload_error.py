@@ -346,18 +346,8 @@ def noisy_errors(
 ) -> WorkloadErrors:
     """Return what follows from a draw of noisy means, without private data.
 
-    Parameters
-    ----------
-    means
-        Of the synthetic table and, if there is one, of the public table.
-    call
-        The draw, which was not lost.
-    synthetic
-        The synthetic table.
-    workload
-        The marginals and their weights.
-    records
-        The number of private records, measured where it is private.
+    The means are of the synthetic table and, if there is one, of the public table. The call was not
+    lost. The number of private records is measured where it is private.
     """
     ours, *others = (TableErrors(mean) for mean in means)
     sigma = call.scale or 0.0

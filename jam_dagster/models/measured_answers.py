@@ -21,17 +21,6 @@ LARGEST_VALUE = 2.0**24
 class MeasuredAnswers(StoredModel):
     """Measured marginals and their margins; it samples no rows.
 
-    Parameters
-    ----------
-    domain
-        The attributes and their values.
-    total
-        The number of records; every answer sums to it.
-    measurements
-        Noisy marginals, each with its sigma.
-
-    Notes
-    -----
     An answer is the mean over all measured marginals that contain it, each weighted by one over the
     variance of its sum, projected (in L2) to the tables without negative counts that sum to the
     total and are zero in impossible cells. Answers that share attributes need not agree on them.
@@ -78,13 +67,7 @@ class MeasuredAnswers(StoredModel):
         return self._cells * BYTES_PER_CELL / MEGABYTE
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
-        """Return many answers; see `marginal`.
-
-        Raises
-        ------
-        InputError
-            If an attribute is unknown or repeated, or no measured marginal holds them all.
-        """
+        """Return many answers, or raise InputError if no measured marginal holds one of them."""
         return {tuple(clique): self._answer(clique) for clique in cliques}
 
     def _answer(self, names: Sequence[str]) -> np.ndarray:

@@ -120,13 +120,7 @@ class StoredModel(Model):
 
     @classmethod
     def load(cls, directory: Path | UPath) -> Self:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InputError
-            If the folder does not hold one, or a damaged one.
-        """
+        """Read a model that `save` wrote; an InputError if there is none, or a damaged one."""
         with _stored_model(directory, cls.kind, cls.archive) as (facts, arrays):
             domain, total = Domain.from_dict(facts["domain"]), float(facts["total"])
             cliques = tuple(tuple(clique) for clique in facts["cliques"])

@@ -519,13 +519,7 @@ def _noise(known: RoundNoise, trials: Sequence[Trial]) -> RoundNoise:
 
 
 def read_earlier(folder: Path) -> ReleaseRun:
-    """Return the run of an earlier release from its folder.
-
-    Raises
-    ------
-    InputError
-        The folder holds no whole run, or one that may not leave.
-    """
+    """Return the run of an earlier release from its folder; an InputError if it may not leave."""
     try:
         run = read_run(folder)
     except (OSError, InputError, *DAMAGE):
@@ -544,13 +538,8 @@ def read_earlier(folder: Path) -> ReleaseRun:
 def domain_fit(earlier: ReleaseRun, public: EncodedTable) -> tuple[list[str], list[str]]:
     """Return warnings and notes on how the next domain fits, by what was released earlier.
 
-    Parameters
-    ----------
-    earlier
-        The run of the earlier release.
-    public
-        The public table, encoded over the domain of the next release. A column that this domain
-        declares otherwise than the earlier one has no measurement.
+    The public table is encoded over the domain of the next release. A column that this domain
+    declares otherwise than the earlier one has no measurement.
     """
     then = {one.name: one for one in earlier.model.domain.attributes}
     same = [one.name for one in public.domain.attributes if then.get(one.name) == one]

@@ -408,7 +408,7 @@ class _Steps:
             sampled=made.table,
             children=made.children,
             errors=errors,
-            sampling_error=sampling_distance(run.model, made.counts).mean,
+            sampling_error=sampling_distance(run.model, made.counts)[0],
             seconds={"total": time.monotonic() - self.started, **self.seconds},
             peak_memory_mb=peak_memory_mb(),
             rho_budget=self.spec.budget.rho,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 
 _WHOLE_TABLE = "whole table"
 
-
-@dataclass(frozen=True)
-class _Row:
-    """One expectation as a line of the page."""
-
-    spec: ExpectationSpec
-    result: ExpectationResult
-    column: str
+Row = tuple[ExpectationSpec, ExpectationResult]
 
 
 def render_checks(
@@ -42,11 +35,8 @@ def render_checks(
     from jam_dagster.common.html_pages import environment, script_text
     from jam_dagster.version import __version__
 
-    rows = [
-        _Row(spec, result, _column(spec, domain))
-        for spec, result in zip(checks.specs, checks.results, strict=True)
-    ]
-    failed = [row.result for row in rows if not row.result.passed]
+    rows = list(zip(checks.specs, checks.results, strict=True))
+    failed = [one for one in checks.results if not one.passed]
     return (
         environment("jam_dagster.reports")
         .get_template("checks.html")
@@ -58,16 +48,17 @@ def render_checks(
             reasons=not_releasable_because,
             rows=sorted(rows, key=_worst_first),
             kinds=_kinds(rows),
-            marginals=[row for row in rows if "rounds" in row.result.metadata],
+            marginals=[row for row in rows if "rounds" in row[1].metadata],
+            column=partial(_column, domain),
             failed=len(failed),
             blocking=sum(one.severity == "ERROR" for one in failed),
-            unmeasured=sum(not row.result.measured for row in rows),
+            unmeasured=sum(not one.measured for one in checks.results),
             script=script_text("sorting.js"),
         )
     )
 
 
-def _column(spec: ExpectationSpec, domain: Domain) -> str:
+def _column(domain: Domain, spec: ExpectationSpec) -> str:
     """Return the column or columns of an expectation."""
     domain = domain.children.domain if spec.table and domain.children else domain.roots
     if isinstance(spec.subject, int):
@@ -77,18 +68,19 @@ def _column(spec: ExpectationSpec, domain: Domain) -> str:
     return _WHOLE_TABLE if spec.subject is None else str(spec.subject)
 
 
-def _worst_first(row: _Row) -> tuple[bool, bool, bool]:
+def _worst_first(row: Row) -> tuple[bool, bool, bool]:
     """Order blocking failures before warnings, and unmeasured marginals last."""
-    return row.result.passed, row.result.severity == "WARN", not row.result.measured
+    _, result = row
+    return result.passed, result.severity == "WARN", not result.measured
 
 
-def _kinds(rows: Sequence[_Row]) -> list[dict[str, Any]]:
+def _kinds(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Count the checks by kind, in the order of checking."""
     counted = []
     for name, kind in EXPECTATION_KINDS.items():
-        of_kind = [row for row in rows if row.spec.kind == name]
+        of_kind = [(spec, result) for spec, result in rows if spec.kind == name]
         if of_kind:
-            results = [row.result for row in of_kind]
+            results = [result for _, result in of_kind]
             unmeasured = sum(not one.measured for one in results)
             failed = sum(not one.passed for one in results)
             counted.append(
@@ -97,7 +89,7 @@ def _kinds(rows: Sequence[_Row]) -> list[dict[str, Any]]:
                     "passed": len(results) - failed - unmeasured,
                     "failed": failed,
                     "unmeasured": unmeasured,
-                    "blocking": any(row.spec.blocking for row in of_kind),
+                    "blocking": any(spec.blocking for spec, _ in of_kind),
                 }
             )
     return counted

@@ -67,21 +67,9 @@ def column_summary(
 ) -> ColumnSummary:
     """Return the summary of one column of several.
 
-    Parameters
-    ----------
-    attribute
-        The column.
-    tables
-        Its counts in the ``synthetic`` and, if that has the column, the ``public`` table.
-    released
-        Its released measurement.
-    fit
-        How the domain fits it; None if each of its values has a cell of its own.
-    records
-        The number of records that the released counts sum to.
-    compared
-        The number of columns that are compared beyond their noise and share its level; see
-        `comparable`.
+    `tables` has its counts in the ``synthetic`` and, if that has the column, the ``public`` table.
+    `fit` is None if each of its values has a cell of its own. `records` is what the released counts
+    sum to, `compared` the number of columns that share the level; see `comparable`.
     """
     synthetic = tables["synthetic"]
     noise, distance, beyond = None, None, None

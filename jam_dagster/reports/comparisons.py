@@ -21,27 +21,18 @@ INTERVAL_SIGMAS = 2.0
 
 
 @dataclass(frozen=True)
-class Released:
-    """A released share with the interval of its noise.
-
-    Noise can make the share negative. `half` is the half-width of two standard deviations.
-    """
-
-    share: float
-    half: float
-
-
-@dataclass(frozen=True)
 class CellShares:
     """The share of each table in a group of cells.
 
-    A share is None without a public table, or where no estimate covers the attribute.
+    A share is None without a public table, or where no estimate covers the attribute. Noise can
+    make the `released` share negative; `half` is two standard deviations of it.
     """
 
     group: CellGroup
     synthetic: float
     public: float | None
-    released: Released | None = None
+    released: float | None
+    half: float
 
 
 def one_way_shares(
@@ -61,12 +52,12 @@ def one_way_shares(
     others = None if public is None else gather(shares(public), groups)
     measured = None if released is None else gather(released.counts, groups) / records
     for index, group in enumerate(groups):
-        estimate = None
+        share, half = None, 0.0
         if released is not None and measured is not None:
+            share = float(measured[index])
             half = INTERVAL_SIGMAS * released.sigma * len(group.codes) ** 0.5 / records
-            estimate = Released(float(measured[index]), half)
         other = None if others is None else float(others[index])
-        rows.append(CellShares(group, float(ours[index]), other, estimate))
+        rows.append(CellShares(group, float(ours[index]), other, share, half))
     return rows
 
 

@@ -70,17 +70,9 @@ def render_dossier(
 ) -> str:
     """Verify a certificate, and render its dossier as one HTML page without network and scripts.
 
-    Parameters
-    ----------
-    path
-        The certificate, or the folder that holds it.
-    ledger, public, keys
-        What verifies it; see `jam_dagster.certificates.verify`.
-
-    Raises
-    ------
-    InputError
-        If there is no certificate, its release may not leave, or it does not verify.
+    `path` is the certificate, or its folder; `ledger`, `public` and `keys` verify it, see
+    `jam_dagster.certificates.verify`. An InputError says if its release may not leave, or it does
+    not verify.
     """
     certificate = releasable_certificate(path)
     findings = verify(path, ledger=ledger, public=public, keys=keys)

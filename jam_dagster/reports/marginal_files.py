@@ -48,30 +48,8 @@ def save_marginals(
 ) -> list[Path]:
     """Write every private measurement of a release as a table, with an index and a README.
 
-    Parameters
-    ----------
-    transcript
-        Of the run.
-    domain
-        The domain of the release.
-    folder
-        A new or empty folder.
-    release
-        The name of the release.
-    budget
-        Epsilon and delta of the release.
-    parquet
-        Whether tables are Parquet, not CSV.
-
-    Returns
-    -------
-    list of Path
-        The tables, in the order of their measurement.
-
-    Raises
-    ------
-    InputError
-        The run may not leave, it measured no marginal, or the folder holds files.
+    The folder is new or empty, and the run may leave. Tables are returned in the order of their
+    measurement.
     """
     if not transcript.releasable or domain.restricted:
         raise InputError(

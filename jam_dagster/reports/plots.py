@@ -329,7 +329,7 @@ def _rows(cells: Sequence[CellShares]) -> list[dict[str, Any]]:
     ]
     for place, cell in enumerate(cells):
         if cell.released is not None:
-            share, half = cell.released.share, cell.released.half
+            share, half = cell.released, cell.half
             shown = {"share": share, "low": share - half, "high": share + half}
             noisy = {name: max(0.0, value) for name, value in shown.items()}
             rows.append({"table": "released", "place": place, **noisy})
@@ -439,7 +439,7 @@ def _hover(name: str, cells: Sequence[CellShares], **mark: Any) -> Any:
         if cell.public is not None:
             row["public"] = f"{cell.public:.2%}"
         if cell.released is not None:
-            row["released"] = f"{cell.released.share:.2%} ± {cell.released.half:.2%}"
+            row["released"] = f"{cell.released:.2%} ± {cell.half:.2%}"
         rows.append(row)
     shown = [table for table in ("synthetic", "public", "released") if table in rows[0]]
     # Vega shows a tooltip's field named title as its heading.

@@ -36,19 +36,9 @@ _CURATORS = ("Government", "Industry", "Nonprofit")
 def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of a release, of tier 3 and in the state of a draft.
 
-    Parameters
-    ----------
-    path
-        The certificate, or the folder that holds it.
-    written
-        What a person writes, by the names of `PERSONS`: texts, a list of authors of the record,
-        and a list of curators, each with ``data_curator_name`` and ``data_curator_type``.
-
-    Raises
-    ------
-    InputError
-        If the certificate was altered, its release may not leave, or a field of a person's is
-        missing, unknown or malformed.
+    `path` is the certificate, or its folder; one that may not leave is an InputError. A person
+    writes the fields of `PERSONS`: texts, a list of authors of the record, and a list of curators,
+    each with ``data_curator_name`` and ``data_curator_type``.
     """
     certificate = releasable_certificate(path)
     check_keys("the registry's record", written, PERSONS)

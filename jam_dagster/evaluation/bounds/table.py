@@ -15,20 +15,12 @@ Kind = Literal["supported", "unsupported", "none"]
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """The error bound of one marginal.
+    """A bound on ``||q(D) - q(released)||_1`` of one marginal, in counts.
 
-    Attributes
-    ----------
-    clique
-        The marginal.
-    kind
-        ``supported``: it is within a measured one. ``unsupported``: it is within a candidate
-        only. ``none``: neither, so the bound follows only from counts being non-negative.
-    bound
-        Bound on ``||q(D) - q(released)||_1``, in counts.
-    round
-        The round, from 0, with the selection that gives the bound of this marginal or of one that
-        contains it; None if the bound does not come from a selection.
+    A marginal within a measured one is ``supported``, one within a candidate only ``unsupported``.
+    The bound of kind ``none`` follows only from counts being non-negative. `round` is the round,
+    from 0, with the selection that gives the bound of this marginal or of one that contains it;
+    None if no selection gives it.
     """
 
     clique: Clique

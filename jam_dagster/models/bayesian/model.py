@@ -35,26 +35,10 @@ COUNTED_ROWS = 2**20
 class BayesianNetwork(StoredModel):
     """Conditional distributions of attributes given their parents, with a total.
 
-    Attributes
-    ----------
-    domain
-        The attributes and their values, without impossible combinations.
-    total
-        The number of records that the model stands for; marginals sum to it.
-    conditionals
-        Parents and, last, an attribute to its probabilities given the parents: float64, one axis
-        each, the last one summing to 1. No attribute is named before its own entry, but for those
-        without one, which are uniform.
+    `conditionals` has parents and, last, an attribute to its probabilities given the parents:
+    float64, one axis each, the last one summing to 1. No attribute is named before its own entry,
+    but for those without one, which are uniform. The domain has no impossible combinations.
 
-    Raises
-    ------
-    DomainError
-        If the domain has impossible combinations.
-    InputError
-        If an entry does not fit the domain or those before it, or holds no distributions.
-
-    Notes
-    -----
     Marginals are exact where the network has a junction tree of 80 MB at most. Otherwise, they are
     shares of a sample of 2^20 rows with a fixed seed.
     """
@@ -85,15 +69,9 @@ class BayesianNetwork(StoredModel):
         return model_card("Bayesian network", self)
 
     def given(self, attribute: str, clique: Clique, counts: np.ndarray) -> BayesianNetwork:
-        """Return the network with one more attribute, which depends on the others of a marginal.
+        """Return the network with one more attribute, by its noisy marginal with its parents.
 
-        Parameters
-        ----------
-        attribute
-            One of the clique's, which the network does not name yet.
-        clique, counts
-            The marginal, with noise: negative counts are zero, and the attribute is uniform where
-            its parents have no count.
+        Negative counts are zero, and the attribute is uniform where its parents have no count.
         """
         axis = clique.index(attribute)
         kept = np.moveaxis(np.maximum(counts, 0.0), axis, -1)

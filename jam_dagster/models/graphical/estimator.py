@@ -1,12 +1,11 @@
-"""The protocol of estimators of the graphical model, and their weighting of measurements."""
+"""Names of estimators of the graphical model, their weighting of measurements, and convergence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import Measurement
 
 EstimatorName = Literal["accelerated", "mbi"]
@@ -27,19 +26,6 @@ class Convergence:
 
     iterations: int
     loss: float
-
-
-class Estimator(Protocol):
-    """Refits the model after every measurement, from the end of the last fit."""
-
-    @property
-    def model(self) -> FittedModel:
-        """The model of all measurements so far."""
-        ...
-
-    def add(self, measurement: Measurement) -> Convergence:
-        """Add a measurement, with the weight that the estimator gives it, and refit."""
-        ...
 
 
 def weight_of(measurement: Measurement, sigma: float) -> float:

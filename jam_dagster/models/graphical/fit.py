@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from jam_dagster.models.graphical.estimator import Estimator, Weighting
+from typing import TYPE_CHECKING
+
+from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.mirror_descent import MirrorDescent
 from jam_dagster.tables import Domain
+
+if TYPE_CHECKING:
+    from jam_dagster.models.graphical.mbi_bridge import PrivatePgm
 
 
 def make_estimator(
@@ -15,8 +20,11 @@ def make_estimator(
     iterations: int,
     tolerance: float,
     weighting: Weighting = "alike",
-) -> Estimator:
-    """Return the estimator of that name (`EstimatorName`), without measurements."""
+) -> MirrorDescent | PrivatePgm:
+    """Return the estimator of that name (`EstimatorName`), without measurements.
+
+    It refits the model after every measurement, from the end of the last fit.
+    """
     if name == "mbi":
         from jam_dagster.models.graphical.mbi_bridge import PrivatePgm
 

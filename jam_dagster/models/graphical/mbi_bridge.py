@@ -24,7 +24,7 @@ def load_mbi() -> ModuleType:
 
 
 class PrivatePgm:
-    """Private-PGM's mirror descent, in its own package; an `Estimator`.
+    """Private-PGM's mirror descent, in its own package; see `make_estimator`.
 
     Iterations are rounded up to a multiple of 50. Impossible combinations are fixed zeros of the
     model.
@@ -44,7 +44,7 @@ class PrivatePgm:
         return self._model
 
     def add(self, measurement: Measurement) -> Convergence:
-        """Add a measurement and refit; see `Estimator.add`."""
+        """Add a measurement, with the weight that the estimator gives it, and refit."""
         self._measurements.append(measurement)
         weights = None
         if self._weighting == "noise":

@@ -83,7 +83,7 @@ class MirrorDescent:
         return mask_of(self._position[name] for name in clique)
 
     def add(self, measurement: Measurement) -> Convergence:
-        """Add a measurement and refit; see `Estimator.add`."""
+        """Add a measurement, with the weight that the estimator gives it, and refit."""
         with one_thread():
             return self._add(measurement)
 

@@ -290,13 +290,7 @@ class FittedModel(StoredModel):
 
 
 def codes_meeting(domain: Domain, where: Where) -> dict[str, np.ndarray]:
-    """Return for each attribute of a condition which of its codes meet it, as a mask.
-
-    Raises
-    ------
-    InputError
-        If `where` names an unknown attribute or value, or a bound that cuts through a bin.
-    """
+    """Return for each attribute of a condition which of its codes meet it, as a mask."""
     met = {}
     for name, condition in where.items():
         attribute = domain.attribute(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,25 +19,14 @@ if TYPE_CHECKING:
 _BLOCK_CELLS = 1 << 20
 
 
-@dataclass(frozen=True)
-class SamplingDistance:
-    """The distance of a sampled table from its model.
-
-    It is the error of rounding expectations to whole rows. It is independent of the private data,
-    given the model, and costs no budget.
-
-    `mean` and `maximum` are over the compared marginals, ||sample - model||_1 / n: 0 if they agree,
-    at most 2.
-    """
-
-    mean: float
-    maximum: float
-
-
 def sampling_distance(
     model: Model, table: MarginalSource, cliques: Iterable[Sequence[str]] | None = None
-) -> SamplingDistance:
-    """Measure the rounding error of a table that was sampled from a model."""
+) -> tuple[float, float]:
+    """Return mean and maximum of ``||sample - model||_1 / n`` over marginals of a sampled table.
+
+    It is the error of rounding expectations to whole rows: 0 if they agree, at most 2. It is
+    independent of the private data, given the model, and costs no budget.
+    """
     if table.domain.digest != model.domain.digest:
         raise InputError("The table is over another domain than the model: sample it from it.")
     if cliques is None:
@@ -55,7 +43,7 @@ def sampling_distance(
         float(np.abs(counts[clique] - expected[clique] * scale).sum()) / table.records
         for clique in wanted
     ]
-    return SamplingDistance(sum(errors) / len(errors), max(errors))
+    return sum(errors) / len(errors), max(errors)
 
 
 def sample_codes(

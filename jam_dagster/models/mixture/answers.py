@@ -54,12 +54,8 @@ def pulled_back(tables: Sequence[np.ndarray], direction: np.ndarray) -> list[np.
 def expected_cells(joined: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return single cells of a mixture's marginals, as fractions, shape ``(m,)``.
 
-    Parameters
-    ----------
-    joined
-        All attributes' tables side by side, shape ``(K, values)``.
-    columns
-        The columns of each cell's values, shape ``(m, degree)``.
+    `joined` has all attributes' tables side by side, shape ``(K, values)``, and `columns` those of
+    each cell's values, shape ``(m, degree)``.
     """
     answers: np.ndarray = _product(_values_of(joined, columns)).mean(axis=1)
     return answers

@@ -25,24 +25,9 @@ _BLOCK_CELLS = 1 << 22
 class ProductMixture(StoredModel):
     """K product distributions over the attributes, equally likely, with a total.
 
-    Attributes
-    ----------
-    domain
-        The attributes and their values, without impossible combinations.
-    total
-        The number of records that the model stands for; marginals sum to it.
-    tables
-        For each attribute, in domain order, the probabilities of its values in each component:
-        float64, shape ``(K, size)``, every row summing to 1.
-    cliques
-        The marginals that the model was fitted to.
-
-    Raises
-    ------
-    DomainError
-        If the domain has impossible combinations.
-    InputError
-        If the tables do not fit the domain, or a row is no distribution.
+    The tables have, for each attribute in domain order, the probabilities of its values in each
+    component: float64, shape ``(K, size)``, every row summing to 1. The domain has no impossible
+    combinations.
     """
 
     domain: Domain

@@ -82,14 +82,9 @@ class Target:
 class CellTarget:
     """Single cells that the mixture is to answer, all of marginals of as many attributes.
 
-    They are trained to the end, whatever their noise.
-
-    Attributes
-    ----------
-    columns
-        The columns of each cell's values among those of all attributes, shape ``(m, degree)``.
-    values
-        Fractions of the records, shape ``(m,)``.
+    They are trained to the end, whatever their noise. `columns` are those of each cell's values
+    among those of all attributes, shape ``(m, degree)``; `values` are fractions of the records,
+    ``(m,)``.
     """
 
     columns: np.ndarray

@@ -25,24 +25,9 @@ SHARED_CELLS = 2**25
 class TiltedModel(StoredModel):
     """``p = (1 - b) network + b records``, with its total; a `MarginalSource`.
 
-    Attributes
-    ----------
-    network
-        The graphical model.
-    rows
-        The weighted public records; None if there are none.
-    share
-        b, the probability of the records.
-    cliques
-        The marginals that the model was fitted to.
-    populations
-        Of how many public tables. The last attribute of the network says which, if there are
-        several; the model's own domain is without.
-
-    Raises
-    ------
-    InputError
-        If the share is no probability, or there are no records to have it.
+    `rows` are the weighted public records, None if there are none, and `share` is b, their
+    probability. If there are several `populations`, which are public tables, the last attribute of
+    the network says which; the model's own domain is without.
     """
 
     network: FittedModel

@@ -26,25 +26,9 @@ EXACT_STATISTICS = "exact statistics of private data"
 class WeightedTable(StoredModel):
     """A distribution over a support, with its total; a `MarginalSource`.
 
-    Attributes
-    ----------
-    support
-        The records that have weights; they are not stored where they are the whole domain.
-    total
-        The number of records that the model stands for; marginals sum to it.
-    log_weights
-        Logarithms of the weights up to a constant, float64, shape ``(support.size,)``; ``-inf``
-        for no weight. Logarithms, because weights are made by long products.
-    cliques
-        The marginals that the model was fitted to.
-    restricted
-        Whether the weights follow private data exactly, and so must not leave. It stays with the
-        model where it is stored.
-
-    Raises
-    ------
-    InputError
-        If the weights do not fit the support, or are no weights.
+    The support is not stored where it is the whole domain. `log_weights` are logarithms up to a
+    constant, float64, shape ``(support.size,)``, ``-inf`` for no weight: weights are made by long
+    products. `restricted` weights follow private data exactly, and must not leave, stored or not.
     """
 
     support: Support

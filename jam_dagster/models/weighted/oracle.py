@@ -37,15 +37,8 @@ class CellQuery(NamedTuple):
 class BestRecords:
     """Programs ``max over x of sum_q w_q q(x) + sum_a b_a(x_a)``, one for each row of bonuses.
 
-    Parameters
-    ----------
-    shape
-        The number of values of each attribute.
-    queries
-        Their weights w.
-    bonuses
-        b, for all attributes' values side by side, shape ``(programs, values)``. If they differ,
-        one record is best.
+    `queries` have the weights w. `bonuses` are b, for all attributes' values side by side, shape
+    ``(programs, values)``. If they differ, one record is best.
     """
 
     shape: Sequence[int]

@@ -38,22 +38,9 @@ def consistent(
 ) -> Tables:
     """Return marginals that agree on what they share, are not negative, and sum to a total.
 
-    Parameters
-    ----------
-    domain
-        The attributes; the counts of impossible combinations are zero.
-    measurements
-        Noisy marginals. Two of one clique are averaged.
-    total
-        The sum of each.
-    repairs
-        Most repetitions of consistency and non-negativity.
-
-    Returns
-    -------
-    dict
-        A table for each clique, in their order. The shared part of marginals is the mean of their
-        sums, weighted by one over its variance; the difference is spread evenly.
+    Two noisy marginals of one clique are averaged. The shared part of marginals is the mean of
+    their sums, weighted by one over its variance; the difference is spread evenly. At most
+    `repairs` times consistency and non-negativity are made in turn.
     """
     tables, precisions = _averaged(measurements)
     possible = {clique: possible_cells(domain, clique) for clique in tables}
@@ -131,23 +118,12 @@ def _without_negatives(table: np.ndarray, possible: np.ndarray) -> npt.NDArray[n
 def fit_records(domain: Domain, targets: Mapping[Clique, np.ndarray], records: int) -> EncodedTable:
     """Return records with about the marginals that are given.
 
-    Parameters
-    ----------
-    domain
-        The attributes.
-    targets
-        Consistent marginals, each over at least one attribute, and together over all. They are
-        scaled to the number of records.
-    records
-        How many.
-
-    Returns
-    -------
-    EncodedTable
-        Records that start with independent attributes. A pass goes through the marginals, the worst
-        first: cells that have too few records get more of them, taken from cells that have too
-        many. A record that is taken becomes a copy of one in the cell, in every second pass only in
-        the attributes of the marginal for one half. A fixed seed decides which are changed.
+    Targets are consistent, each over at least one attribute, and together over all. They are scaled
+    to the number of records. Records start with independent attributes. A pass goes through the
+    marginals, the worst first: cells that have too few records get more of them, taken from cells
+    that have too many. A record that is taken becomes a copy of one in the cell, in every second
+    pass only in the attributes of the marginal for one half. A fixed seed decides which are
+    changed.
     """
     coins = np.random.default_rng(0)
     names = domain.names

@@ -13,11 +13,8 @@ _NO_VALUE = dg.MaterializeResult[object]().value
 def executed(execute: Execute, context: dg.AssetExecutionContext, made: Results) -> Results:
     """Yield what a step makes, in its order, with the metadata that `execute` adds.
 
-    Raises
-    ------
-    SpecificationError
-        If `execute` takes a result before it has yielded the one before, leaves one out, or
-        changes anything but metadata of its own.
+    It takes a result once it has yielded the one before, leaves none out, and changes nothing but
+    metadata of its own; else a SpecificationError says so.
     """
     taken: list[dg.MaterializeResult[Any]] = []
     ended = False

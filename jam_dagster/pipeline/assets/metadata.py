@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.mechanisms import Round, Transcript
-    from jam_dagster.models.graphical.sampling import SamplingDistance
 
 PREVIEW_ROWS = 8
 
@@ -145,11 +144,11 @@ def _measured(one: Round) -> str:
     return one.origin if one.source == "public" else f"± {one.sigma:,.1f}"
 
 
-def sampling_error_metadata(error: SamplingDistance) -> dict[str, dg.MetadataValue]:
+def sampling_error_metadata(mean: float, maximum: float) -> dict[str, dg.MetadataValue]:
     """Return how far a synthetic table is from its model, as numbers, and what they mean."""
     return {
-        "sampling_error_mean": dg.MetadataValue.float(float(f"{error.mean:.6g}")),
-        "sampling_error_maximum": dg.MetadataValue.float(float(f"{error.maximum:.6g}")),
+        "sampling_error_mean": dg.MetadataValue.float(float(f"{mean:.6g}")),
+        "sampling_error_maximum": dg.MetadataValue.float(float(f"{maximum:.6g}")),
         "sampling_error_is": dg.MetadataValue.text(
             "Mean and maximum over the measured marginals of ||synthetic - model||_1 / n: the error"
             " of rounding the fitted model to whole rows. It is not an error against private data."

@@ -330,7 +330,7 @@ def sample_metadata(graph: ReleaseGraph, made: MadeRelease) -> dict[str, Any]:
     if not graph.tells_data("synthetic_records"):
         return {}
     metadata: dict[str, Any] = dict(
-        sampling_error_metadata(sampling_distance(made.run.model, made.counts))
+        sampling_error_metadata(*sampling_distance(made.run.model, made.counts))
     )
     pictured = "distributions" if made.public is None else "compared_with_public"
     metadata[pictured] = _comparisons(made.run, made.counts, made.public)

@@ -67,23 +67,12 @@ _Taints = Mapping[PrivacyLabel, tuple[str, ...]]
 def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
     """Refuse a graph in which something private reaches something releasable uncharged.
 
-    Private and restricted assets taint what depends on them, directly or through assets without
-    a label. An asset that charges the ledger (tag ``jam/charges: ledger``) washes the taint of
+    Private and restricted assets taint what depends on them, directly or through assets without a
+    label. An asset that charges the ledger (tag ``jam/charges: ledger``) washes the taint of
     private assets off: that is what it pays for. It cannot wash off that of restricted ones, for
     their exact statistics were never paid for. Only assets that a release is built of charge, and
     they keep the labels that it gave them. An asset of the project from which a release reads its
-    private table is private, whatever it says.
-
-    Parameters
-    ----------
-    specs
-        The assets; dependencies on assets that are not among them are taken as harmless.
-
-    Raises
-    ------
-    PrivacyLabelError
-        If a label is unknown, an asset labelled public or dp is tainted, an asset of a release
-        has other labels than it was built with, or another asset says that it charges.
+    private table is private, whatever it says. Dependencies on other assets are taken as harmless.
     """
     by_key = {spec.key: spec for spec in specs}
     private = {

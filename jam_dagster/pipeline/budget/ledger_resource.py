@@ -284,13 +284,7 @@ class LedgerResource(dg.ResourceDefinition):
 
 
 def _check_granted(balance: Balance, configured: DatasetBudget, location: str) -> bool:
-    """Return whether a budget is configured as it was granted, and not with less.
-
-    Raises
-    ------
-    BudgetError
-        If more is configured than was granted.
-    """
+    """Return whether a budget is configured as granted; a BudgetError if more is configured."""
     wanted: dict[str, object] = {}
     if units_down(Budget(configured.epsilon, configured.delta).rho) > balance.granted_units:
         wanted |= {"epsilon": configured.epsilon, "delta": configured.delta}

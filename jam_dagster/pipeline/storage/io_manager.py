@@ -44,19 +44,10 @@ class ReleaseStore(dg.UPathIOManager):
     An asset is at ``<root>/<key prefix>/<asset>.<suffix>``, a partition of it at
     ``<root>/<key prefix>/<asset>/<partition>.<suffix>``; the suffix follows from its type.
 
-    Parameters
-    ----------
-    root
-        A folder or any fsspec URL.
-    private
-        Whether only the owner may read. On a local disk folders get mode 0700 and files
-        mode 0600, and errors are stripped of what they quote.
-    configured
-        The root as it is configured, where that names environment variables: messages, metadata
-        and logs show their names.
-    hashes_in
-        The private store, which keeps the SHA-256 of all that is written here. An asset is read
-        only if it is what was written.
+    On a local disk, folders of a `private` store get mode 0700 and files mode 0600, and its errors
+    are stripped of what they quote. `configured` is the root where that names environment
+    variables: messages, metadata and logs show their names. `hashes_in` is the private store, which
+    keeps the SHA-256 of all that is written here; an asset is read only if it is what was written.
     """
 
     def __init__(
@@ -104,13 +95,7 @@ class ReleaseStore(dg.UPathIOManager):
         return self.root.joinpath(*(_safe(part) for part in parts))
 
     def beside(self, key: dg.AssetKey, partition: str, suffix: str) -> UPath:
-        """Return the path of a further file of an asset, which is next to the asset's own.
-
-        Raises
-        ------
-        InputError
-            If a link or a device is there.
-        """
+        """Return the path of a further file next to an asset, if no link or device is there."""
         base = self.path_of(*key.path)
         if partition:
             base = self.make_safe_partition_path(base, partition)
@@ -156,13 +141,7 @@ class ReleaseStore(dg.UPathIOManager):
             self._hashes.keep(path, {path.name: sha256(content).hexdigest()})
 
     def secret(self, *parts: str) -> bytes:
-        """Return a random secret of a private store: made the first time, and then kept.
-
-        Parameters
-        ----------
-        parts
-            Where it is below the root.
-        """
+        """Return a random secret of a private store: made the first time, and then kept there."""
         path = self.path_of(*parts)
         if not path.exists():
             self.make_directory(path.parent)
@@ -184,17 +163,9 @@ class ReleaseStore(dg.UPathIOManager):
     def load(self, key: dg.AssetKey, partition: str, kind: type[_Kind]) -> _Kind:
         """Return a stored asset, as a step that depends on it is given it.
 
-        Parameters
-        ----------
-        kind
-            The type of its value; a table is read in chunks as a `TableFile`.
-
-        Raises
-        ------
-        SourceError
-            If the asset is not in the store.
-        InputError
-            If it is not what was written, or of another type.
+        `kind` is the type of its value; a table is read in chunks as a `TableFile`. An asset that
+        is not there is a SourceError, one that is not what was written, or of another type, an
+        InputError.
         """
         name, base = key.to_user_string(), self.beside(key, partition, "")
         value = self._load(name, base, as_file=kind is TableFile)

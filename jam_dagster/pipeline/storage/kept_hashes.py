@@ -23,14 +23,8 @@ class KeptHashes:
     """The SHA-256 of the files of a releasable store, where its writers cannot change them.
 
     The hashes of ``<root>/<path>`` are in ``<private root>/<path>.sha256``: that of a file, or that
-    of each file of an asset, whose path has no suffix.
-
-    Parameters
-    ----------
-    keep_file, at
-        What writes to the private store, and its root.
-    root
-        The root of the releasable store.
+    of each file of an asset, whose path has no suffix. `keep_file` writes to the private store,
+    whose root is `at`.
     """
 
     keep_file: Callable[[UPath, bytes], None]
@@ -50,10 +44,7 @@ class KeptHashes:
     def write(self, path: UPath, made: UPath, *, last: str) -> None:
         """Copy a file or a folder that this process has made to where it belongs, next to `path`.
 
-        Parameters
-        ----------
-        last
-            The file of a folder that is not there unless all others are; empty for a file.
+        `last` is the file of a folder that is not there unless all others are; empty for a file.
         """
         inside = sorted(one for one in made.rglob("*") if one.is_file()) if last else [made]
         inside.sort(key=lambda one: one.name == last)
@@ -69,12 +60,8 @@ class KeptHashes:
     def copy(self, path: UPath, folder: Path, asset: str) -> str:
         """Copy what was written at `path` to a folder of this process; return its name there.
 
-        Other files in the store count for nothing.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or another one, or no hash of it is kept.
+        Other files in the store count for nothing. A file that is missing or another one, or of
+        which no hash is kept, is an InputError.
         """
         hashes = self.of(path)
         if not hashes:

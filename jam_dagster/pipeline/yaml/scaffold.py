@@ -109,7 +109,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
         params = request.params
         with _all_or_nothing(request):
             folder = request.target_path.parent if request.append else request.target_path
-            draft = _draft(params, folder, request.project_root)
+            tables, note, of, found = _draft(params, folder, request.project_root)
             name = re.sub(r"\W", "_", folder.name)
             name = name if name[:1].isalpha() else f"release_{name}"
             dataset = params.dataset or name
@@ -117,11 +117,10 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 raise SpecificationError(
                     f"--dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
                 )
-            of = draft.drafted
             given = {
                 "release": name,
                 "dataset": dataset,
-                **{key: _shown(config) for key, config in draft.tables.items()},
+                **{key: _shown(config) for key, config in tables.items()},
                 "domain": _shown({"identify": "public"} if of is None else DOMAIN_FILE),
                 "privacy.neighbours": "replace_one" if params.records_public else "add_remove",
                 "mechanism": "{name: tilt}",
@@ -130,11 +129,11 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             }
             path = request.target_path if request.append else folder / "defs.yaml"
             before = f"{path.read_text(encoding='utf-8')}---\n" if request.append else ""
-            text = templates.release_yaml(request.type_name, given, draft.note)
+            text = templates.release_yaml(request.type_name, given, note)
             path.write_text(before + text, encoding="utf-8")
             if of is not None:
                 of.save(folder / DOMAIN_FILE)
-                remarks = *draft.remarks, of.remark, of.hint, wide_attributes(of.domain)
+                remarks = *found, of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
             # The budget of three releases: a first one is seldom the last.
@@ -144,17 +143,10 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             _give_resources(folder, request.project_root, dataset, budget)
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """The entries of a scaffolded release about its tables, and a draft of their domain."""
-
-    tables: dict[str, Any]
-    note: str
-    drafted: "DraftedDomain | None" = None
-    remarks: Sequence[str] = ()
-
-
-def _draft(params: ReleaseParams, folder: Path, root: Path | None) -> _Draft:
+def _draft(
+    params: ReleaseParams, folder: Path, root: Path | None
+) -> "tuple[dict[str, Any], str, DraftedDomain | None, Sequence[str]]":
+    """Return a release's entries about its tables, a note, a draft of their domain, and remarks."""
     if params.public is None:
         if params.private is not None or params.children is not None:
             raise InputError(
@@ -162,7 +154,7 @@ def _draft(params: ReleaseParams, folder: Path, root: Path | None) -> _Draft:
                 " by which the domain is drafted. It must not be drafted from the private one."
             )
         demo = {part: {"demo": "health_survey", "part": part} for part in ("private", "public")}
-        return _Draft(demo, templates.DEMO_NOTE)
+        return demo, templates.DEMO_NOTE, None, ()
     private: Config = "private.csv"
     note = templates.MISSING_NOTE
     if params.private is not None:
@@ -180,7 +172,7 @@ def _draft(params: ReleaseParams, folder: Path, root: Path | None) -> _Draft:
         tables, remarks = pair.entries(drafted, folder, root)
         children, more = own.entries(drafted, folder, root)
         tables["children"] = {link.table: children | link.to_dict()}
-        return _Draft(tables, note, drafted, [*remarks, *more])
+        return tables, note, drafted, [*remarks, *more]
     table, by = pair.source.read(private=False), ""
     period = _period(params.period)
     if period and (by := shift_to(table, *period)):
@@ -194,7 +186,7 @@ def _draft(params: ReleaseParams, folder: Path, root: Path | None) -> _Draft:
     if by:
         tables["public"] = {"shift": tables["public"], "by": moved.by}
         remarks.insert(1, f"{moved.describe()}, to the private period.")
-    return _Draft(tables, note, drafted, remarks)
+    return tables, note, drafted, remarks
 
 
 @dataclass(frozen=True)

@@ -23,20 +23,10 @@ def alike_rows(
     *,
     least: int = 1,
 ) -> npt.NDArray[np.intp]:
-    """Return for each row a random donor that has the same codes.
+    """Return for each row a random one of the donors, at least one, that has the same codes.
 
-    Parameters
-    ----------
-    columns
-        Codes of all rows, the most important column first. If a row has fewer than `least` donors
-        that agree in all, the last columns are left out.
-    donors, rows
-        The rows that may be returned, at least one, and the rows to find one for.
-
-    Returns
-    -------
-    array of shape (number of `rows`,)
-        One of `donors` for each.
+    `columns` are codes of all rows, the most important column first. If a row has fewer than
+    `least` donors that agree in all, the last columns are left out.
     """
     # Records with equal codes in the first columns have equal numbers.
     given, wanted = [np.zeros(len(donors), np.intp)], [np.zeros(len(rows), np.intp)]
@@ -67,20 +57,11 @@ def most_dependent(
     others: Collection[str],
     rows: npt.NDArray[np.intp],
 ) -> list[str]:
-    """Return attributes by how well they predict some in some rows, the best first.
+    """Return which of `others` predict `names` in some rows, the best first.
 
     As in Goodman and Kruskal's tau, the score is how often another row that agrees on the attribute
     has the same value. It is that of a sample of 5,000 rows: wide tables have many pairs of
     attributes. The sums are of integers, the same on every machine.
-
-    Parameters
-    ----------
-    domain, codes
-        The attributes, and their codes by name.
-    names, others
-        What is predicted, and what may predict it.
-    rows
-        The rows that count.
     """
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, _SAMPLE).astype(np.intp))]
     scores = []

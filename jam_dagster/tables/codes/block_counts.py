@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import Protocol
 
 import numpy as np
 
 from jam_dagster.errors import InputError
 from jam_dagster.tables.codes.marginals import (
     HELD_CELLS,
-    Columns,
     Counts,
-    MarginalCounter,
-    PackedCounts,
     axes_of,
     counts_dtype,
 )
@@ -39,15 +35,8 @@ _MOST_CELLS = 1 << 29
 class CountedTable:
     """A `MarginalSource` of counts: any marginal within a block is summed from the block's.
 
-    Parameters
-    ----------
-    domain
-        The domain of the records.
-    records
-        Number of records.
-    blocks
-        The counts of `covering_blocks`, each of the shape of its attributes. They are as sensitive
-        as the rows.
+    `blocks` are the counts of `covering_blocks`, each of the shape of its attributes. They are as
+    sensitive as the rows.
     """
 
     domain: Domain
@@ -59,13 +48,7 @@ class CountedTable:
         return self.marginals([clique])[tuple(clique)]
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
-        """Sum several marginals, each from the smallest block that holds it.
-
-        Raises
-        ------
-        InputError
-            No block holds a marginal, a name is unknown, or the order is not the domain's.
-        """
+        """Sum each marginal from the smallest block that holds it; an InputError if none does."""
         return {tuple(clique): self._summed(tuple(clique)) for clique in cliques}
 
     def contents(self) -> str:
@@ -207,61 +190,6 @@ def _addition(domain: Domain, block: Clique, left: Mapping[Clique, None], most: 
     return best
 
 
-class Codes(Protocol):
-    """Records, as their codes."""
-
-    @property
-    def columns(self) -> Columns:
-        """One array of codes per attribute."""
-
-
 def counted_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
     """Return what `count_blocks` counts: the blocks, and the records."""
     return [(), *covering_blocks(domain, cliques)]
-
-
-def count_blocks(
-    tables: Iterable[Codes | PackedCounts],
-    domain: Domain,
-    cliques: Iterable[Clique],
-    *,
-    records: int = np.iinfo(np.int64).max,
-) -> CountedTable:
-    """Count at most `records` records that come in chunks, in one pass; none is kept.
-
-    The counts that a counter of `counted_blocks` packed may replace a chunk.
-    """
-    counter = MarginalCounter(domain, counted_blocks(domain, cliques), records=records)
-    for table in tables:
-        if isinstance(table, PackedCounts):
-            counter.add_packed(table)
-        else:
-            counter.add(table.columns)
-    counts = counter.counts()
-    records = int(counts.pop(()))
-    dtype = counts_dtype(records)
-    held = {one: block.astype(dtype, copy=False) for one, block in counts.items()}
-    return CountedTable(domain, records, held)
-
-
-@dataclass
-class KeptCounts:
-    """The counts of a table that were made last, for later calls."""
-
-    held: CountedTable | None = None
-
-    def marginals(
-        self,
-        domain: Domain,
-        cliques: Sequence[Clique],
-        chunks: Callable[[], Iterable[Codes]],
-        records: int,
-    ) -> dict[Clique, Counts]:
-        """Return marginals from what is held, or count the chunks of the table."""
-        if self.held is not None and self.held.holds(cliques):
-            return self.held.marginals(cliques)
-        counted = count_blocks(chunks(), domain, cliques, records=records)
-        more = self.held is None or counted.cells > self.held.cells
-        if more and counted.cells <= HELD_CELLS:
-            self.held = counted
-        return counted.marginals(cliques)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
-from jam_dagster.tables.codes.within_formula import draw_codes, put_by_formula
+from jam_dagster.tables.codes.within_formula import put_by_formula
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import numbers_of
 from jam_dagster.tables.domain.derived import formats_of, with_derived
@@ -49,7 +49,7 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
             points = attribute.points_of(codes, rng)
             columns[attribute.name] = attribute.column_of(points, codes == attribute.null_code)
             continue
-        numbers = draw_codes(attribute, codes, rng)
+        numbers = DrawnNumbers.draw(attribute, codes, rng)
         if attribute.hour_from is not None:
             timed.append(numbers)
         elif attribute.name in together:

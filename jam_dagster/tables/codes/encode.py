@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,44 +90,13 @@ def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
     return table
 
 
-class ChunkedTable(Protocol):
-    """A private table of raw values in chunks; `jam_dagster.tables.ParquetSource` is one."""
-
-    def rows(self) -> int:
-        """Return the number of rows."""
-
-    def chunks(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Yield the rows in their order, with some of their columns."""
-
-    def describe(self) -> str:
-        """Return where the table comes from, in words, without credentials."""
-
-
 def encode_chunks(
     chunks: Iterable[pd.DataFrame], domain: Domain, *, records: int, private: bool = True
 ) -> EncodedTable:
     """Encode a table that comes in chunks; the result is that of `encode` for the whole.
 
-    Memory is the codes and one chunk.
-
-    Parameters
-    ----------
-    chunks
-        Tables of one row a record, such as `ParquetSource.chunks` yields.
-    records
-        Number of rows of all chunks together.
-    domain, private
-        As for `encode`.
-
-    Returns
-    -------
-    EncodedTable
-        The records of all chunks in their order.
-
-    Raises
-    ------
-    InputError, DomainError, OutsideDomainError, PrivateValuesError
-        As for `encode`; InputError also if there are more or fewer rows than `records`.
+    Memory is the codes and one chunk. An InputError says if the chunks have more or fewer rows than
+    `records`.
     """
     columns = tuple(np.empty(records, np.min_scalar_type(size - 1)) for size in domain.shape)
     seen = 0

@@ -55,12 +55,7 @@ class MarginalSource(Protocol):
 class RecordsOnly:
     """A private table of which nothing is known but its number of records.
 
-    Parameters
-    ----------
-    domain
-        The domain of the release; whether the records are in it is not known.
-    records
-        Number of records.
+    Whether its records are in the domain is not known.
     """
 
     domain: Domain

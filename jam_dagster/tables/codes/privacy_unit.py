@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.common.redaction import private_values
-from jam_dagster.errors import DomainError, InputError, SourceError, SpecificationError
+from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.values import text_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.tables.codes.encode import ChunkedTable
     from jam_dagster.tables.domain.domain import Domain
 
 LARGEST_LIMIT = 1_000_000
@@ -115,11 +114,47 @@ class PrivacyUnit:
         PrivateValuesError
             If the column has missing values, or values without a text.
         """
-        people = _People(self)
-        people.check(table)
+        kept = self.kept([table], key)
         with private_values():
-            kept = people.kept([people.numbers_in(table)], key)
             return table.loc[kept, table.columns != self.column].reset_index(drop=True)
+
+    def kept(self, chunks: Iterable[pd.DataFrame], key: bytes) -> npt.NDArray[np.bool_]:
+        """Return which rows of a private table `limit` keeps, shape (rows,), or raise as it does.
+
+        Chunks have the rows, with the unit's column; a number a row is held.
+        """
+        # The persons, numbered in order of appearance.
+        people: dict[str, int] = {}
+        persons = [np.empty(0, np.int64)]
+        for chunk in chunks:
+            self._check_column(chunk)
+            with private_values():
+                persons.append(self._persons_in(chunk, people))
+        with private_values():
+            return _kept(np.concatenate(persons), list(people), self.max_rows, key)
+
+    def _check_column(self, table: pd.DataFrame) -> None:
+        found = list(table.columns).count(self.column)
+        if found != 1:
+            trouble = "no column" if not found else "more than one column"
+            raise InputError(
+                f"The private table has {trouble} {self.column!r} to identify a person: check"
+                " the privacy unit's column and the source. Nothing was charged."
+            )
+
+    def _persons_in(self, table: pd.DataFrame, people: dict[str, int]) -> npt.NDArray[np.int64]:
+        """Return the person of each row, shape (rows,)."""
+
+        def number(value: object) -> int:
+            return people.setdefault(text_of(value), len(people))
+
+        numbers = each_value(table[self.column], number, -1, np.int64)
+        if (numbers < 0).any():
+            raise InputError(
+                f"column {self.column!r} identifies a person and has missing values: filter those"
+                " rows out, or fill in the identifier"
+            )
+        return numbers
 
     def count(self, chunks: Iterable[pd.DataFrame]) -> int:
         """Return how many rows of a private table `limit` keeps, by the unit's column alone.
@@ -137,9 +172,9 @@ class PrivacyUnit:
         InputError
             If the column is missing or occurs twice.
         """
-        people, rows = _People(self), Counter[str | None]()
+        rows = Counter[str | None]()
         for chunk in chunks:
-            people.check(chunk)
+            self._check_column(chunk)
             with private_values():
                 rows.update(each_value(chunk[self.column], _text_or_none, None).tolist())
         del rows[None]
@@ -157,55 +192,22 @@ def _text_or_none(value: object) -> str | None:
         return None
 
 
-class _People:
-    """The persons of a table, numbered in order of appearance."""
-
-    def __init__(self, unit: PrivacyUnit) -> None:
-        self._unit = unit
-        self._numbers: dict[str, int] = {}
-
-    def check(self, table: pd.DataFrame) -> None:
-        """Raise unless the column that identifies a person is there, once."""
-        found = list(table.columns).count(self._unit.column)
-        if found != 1:
-            trouble = "no column" if not found else "more than one column"
-            raise InputError(
-                f"The private table has {trouble} {self._unit.column!r} to identify a person: check"
-                " the privacy unit's column and the source. Nothing was charged."
-            )
-
-    def numbers_in(self, table: pd.DataFrame) -> npt.NDArray[np.int64]:
-        """Return the person of each row, shape (rows,)."""
-        column = self._unit.column
-        numbers = each_value(table[column], self._number, -1, np.int64)
-        if (numbers < 0).any():
-            raise InputError(
-                f"column {column!r} identifies a person and has missing values: filter those rows"
-                " out, or fill in the identifier"
-            )
-        return numbers
-
-    def _number(self, value: object) -> int:
-        return self._numbers.setdefault(text_of(value), len(self._numbers))
-
-    def kept(self, numbers: Sequence[npt.NDArray[np.int64]], key: bytes) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows to keep, shape (rows,), given the person of each row."""
-        persons = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
-        rows = np.bincount(persons, minlength=len(self._numbers))
-        kept = rows[persons] <= self._unit.max_rows
-        # Only persons with more than k rows need tickets.
-        order = np.argsort(persons, kind="stable")
-        order = order[~kept[order]]
-        texts = list(self._numbers)
-        drawn = np.empty(len(order), np.uint64)
-        begin = 0
-        for person in np.flatnonzero(rows > self._unit.max_rows):
-            end = begin + rows[person]
-            drawn[begin:end] = tickets(texts[person], int(rows[person]), key)
-            first = np.argsort(drawn[begin:end], kind="stable")[: self._unit.max_rows]
-            kept[order[begin + first]] = True
-            begin = end
-        return kept
+def _kept(
+    persons: npt.NDArray[np.int64], texts: list[str], most: int, key: bytes
+) -> npt.NDArray[np.bool_]:
+    """Return a mask of the rows to keep, given the person of each row and each person's text."""
+    rows = np.bincount(persons, minlength=len(texts))
+    kept = rows[persons] <= most
+    # Only persons with more than k rows need tickets.
+    order = np.argsort(persons, kind="stable")
+    order = order[~kept[order]]
+    begin = 0
+    for person in np.flatnonzero(rows > most):
+        end = begin + rows[person]
+        drawn = tickets(texts[person], int(rows[person]), key)
+        kept[order[begin + np.argsort(drawn, kind="stable")[:most]]] = True
+        begin = end
+    return kept
 
 
 def tickets(person: str, rows: int, key: bytes) -> npt.NDArray[np.uint64]:
@@ -231,73 +233,3 @@ def seeded_key(seed: int) -> bytes:
     return hashlib.blake2b(
         str(seed).encode(), digest_size=KEY_BYTES, person=b"jam row seed"
     ).digest()
-
-
-@dataclass(frozen=True, eq=False)
-class LimitedParquet:
-    """A Parquet file or folder, read in chunks with at most k rows a person.
-
-    Constructing it reads the column that identifies a person, with a number a row in memory;
-    afterwards it holds a byte a row.
-
-    Parameters
-    ----------
-    source
-        The file or folder; it must not change.
-    unit
-        The privacy unit with its limit.
-    kept
-        Mask of the rows that stay, shape (rows,).
-    """
-
-    source: ChunkedTable
-    unit: PrivacyUnit
-    kept: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, source: ChunkedTable, unit: PrivacyUnit, key: bytes) -> LimitedParquet:
-        """Choose the rows of a private file that stay; see `PrivacyUnit.limit`.
-
-        Raises
-        ------
-        SourceError
-            The table cannot be found or read.
-        InputError
-            As for `PrivacyUnit.limit`.
-        """
-        people = _People(unit)
-        numbers = []
-        for chunk in source.chunks([unit.column]):
-            people.check(chunk)
-            with private_values():
-                numbers.append(people.numbers_in(chunk))
-        with private_values():
-            return cls(source, unit, people.kept(numbers, key))
-
-    def rows(self) -> int:
-        """Return the number of rows that stay."""
-        return int(self.kept.sum())
-
-    def chunks(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Read some columns of the rows that stay; see `ParquetSource.chunks`.
-
-        Raises
-        ------
-        SourceError
-            As for `ParquetSource.chunks`, and if the file's rows have changed since the choice.
-        """
-        seen = 0
-        for chunk in self.source.chunks(columns):
-            kept = self.kept[seen : seen + len(chunk)]
-            seen += len(chunk)
-            if len(kept) == len(chunk):
-                yield chunk.loc[kept]
-        if seen != len(self.kept):
-            raise SourceError(
-                f"{self.describe()} changed while it was read: run again while no process writes"
-                " to it"
-            )
-
-    def describe(self) -> str:
-        """Return the source, in words."""
-        return self.source.describe()

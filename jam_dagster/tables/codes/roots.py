@@ -52,35 +52,13 @@ def roots_with_children(
     """Return a table of one row a root: its columns, the number of its children, two of them.
 
     A root that has several rows keeps one. Children of no root are left out, and so are those of a
-    root that has more than `link.maximum`; both by keyed hashes, never by their order.
+    root that has more than `link.maximum`; both by keyed hashes (see `PrivacyUnit.limit`), never by
+    their order. The key is left out, and cells of a child that a root lacks are missing. `fits` is
+    a domain that each child of a root must be in, whether it is chosen or not.
 
-    Parameters
-    ----------
-    roots, children
-        The two tables, with the key in both.
-    link
-        How the children belong to roots.
-    key
-        Chooses rows and children; see `PrivacyUnit.limit`.
-    private
-        Whether the rows are private, so that no error depends on their values.
-    fits
-        A domain that each child of a root must be in, whether it is chosen or not.
-
-    Returns
-    -------
-    DataFrame
-        Without the key. Cells of a child that a root lacks are missing.
-
-    Raises
-    ------
-    InputError
-        If a table has no column of the key, or two, or the columns of the tables have one name. In
-        public tables: if the key of a root is missing, or no child has a root.
-    DomainError
-        If the children's table lacks a column of `fits`.
-    PrivateValuesError
-        If the key of a private root is missing or has no text, or a private child is not in `fits`.
+    An InputError says if a table has no column of the key, or two, or both tables have columns of
+    one name; in public tables, if the key of a root is missing, or no child has a root. Faults of
+    private values are a PrivateValuesError.
     """
     unit = PrivacyUnit(link.key)
     _check_key(roots, link, "the root table")

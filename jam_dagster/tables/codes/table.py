@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,40 @@ from jam_dagster.errors import InputError, OutsideDomainError
 from jam_dagster.tables.codes.block_counts import (
     MANY,
     CountedTable,
-    KeptCounts,
     can_be_counted,
-    count_blocks,
+    counted_blocks,
 )
-from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter, PackedCounts
+from jam_dagster.tables.codes.marginals import (
+    HELD_CELLS,
+    Counts,
+    MarginalCounter,
+    PackedCounts,
+    counts_dtype,
+)
 from jam_dagster.tables.domain.domain import Clique, Domain
+
+
+@dataclass
+class KeptCounts:
+    """The counts of a table that were made last, for later calls."""
+
+    held: CountedTable | None = None
+
+    def marginals(
+        self,
+        domain: Domain,
+        cliques: Sequence[Clique],
+        chunks: Callable[[], Iterable[EncodedTable]],
+        records: int,
+    ) -> dict[Clique, Counts]:
+        """Return marginals from what is held, or count the chunks of the table."""
+        if self.held is not None and self.held.holds(cliques):
+            return self.held.marginals(cliques)
+        counted = count_blocks(chunks(), domain, cliques, records=records)
+        more = self.held is None or counted.cells > self.held.cells
+        if more and counted.cells <= HELD_CELLS:
+            self.held = counted
+        return counted.marginals(cliques)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +197,30 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
     smallest = column.astype(np.min_scalar_type(size - 1), copy=False).view()
     smallest.flags.writeable = False
     return smallest
+
+
+def count_blocks(
+    tables: Iterable[EncodedTable | PackedCounts],
+    domain: Domain,
+    cliques: Iterable[Clique],
+    *,
+    records: int = np.iinfo(np.int64).max,
+) -> CountedTable:
+    """Count at most `records` records that come in chunks, in one pass; none is kept.
+
+    The counts that a counter of `counted_blocks` packed may replace a chunk.
+    """
+    counter = MarginalCounter(domain, counted_blocks(domain, cliques), records=records)
+    for table in tables:
+        if isinstance(table, PackedCounts):
+            counter.add_packed(table)
+        else:
+            counter.add(table.columns)
+    counts = counter.counts()
+    records = int(counts.pop(()))
+    dtype = counts_dtype(records)
+    held = {one: block.astype(dtype, copy=False) for one, block in counts.items()}
+    return CountedTable(domain, records, held)
 
 
 def counts_or_codes(

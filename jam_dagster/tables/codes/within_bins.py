@@ -35,21 +35,20 @@ class DrawnNumbers:
     def draw(
         cls,
         attribute: BinnedAttribute,
-        bins: npt.NDArray[np.intp],
-        null: npt.NDArray[np.bool_],
+        codes: npt.NDArray[Any],
         rng: np.random.Generator,
     ) -> Self:
-        """Draw a number in each bin."""
+        """Draw a number in the bin of each code.
+
+        A missing value gets one too, so that other draws do not depend on it.
+        """
+        null = codes == attribute.null_code
+        bins = np.where(null, 0, codes).astype(np.intp)
         return cls(attribute, bins, null, _points(attribute, bins, rng))
 
     def draw_again(self, rows: npt.NDArray[np.intp], rng: np.random.Generator) -> None:
         """Draw the numbers of some records anew, in their bins."""
         self.points[rows] = _points(self.attribute, self.bins[rows], rng)
-
-    @property
-    def numbers(self) -> npt.NDArray[np.float64]:
-        """The numbers as they are decoded, shape ``(records,)``."""
-        return self.numbers_at(slice(None))
 
     @property
     def column(self) -> pd.Series[Any]:

@@ -32,7 +32,7 @@ def fit_formula(
     gets the bin of the last draw, if the bounds hold it.
     """
     drawn = {
-        name: draw_codes(attribute, codes[name], rng)
+        name: DrawnNumbers.draw(attribute, codes[name], rng)
         for name in one.attributes
         if isinstance(attribute := domain.attribute(name), BinnedAttribute)
     }
@@ -59,17 +59,6 @@ def put_by_formula(
     bin of its own. Bins stay as they are: a row that 300 draws do not help keeps what was drawn.
     """
     _put(domain, codes, one, drawn, rng, _ROUNDS)
-
-
-def draw_codes(
-    attribute: BinnedAttribute, codes: npt.NDArray[Any], rng: np.random.Generator
-) -> DrawnNumbers:
-    """Draw a number in the bin of each code.
-
-    A missing value gets one too, so that other draws do not depend on it.
-    """
-    null = codes == attribute.null_code
-    return DrawnNumbers.draw(attribute, np.where(null, 0, codes).astype(np.intp), null, rng)
 
 
 def _put(

@@ -523,12 +523,7 @@ class Domain:
 class Children:
     """The two tables of a domain whose rows are roots with two of their children.
 
-    Parameters
-    ----------
-    link
-        The children's table, and how its rows belong to roots.
-    roots, domain
-        The domains of the root table and of the children's table, each as if it was alone.
+    `roots` and `domain` are the domains of the root table and of the children's, each as if alone.
     """
 
     link: Link

@@ -37,9 +37,8 @@ _OPERATORS: dict[type[ast.operator], str] = {
 }
 
 
-@dataclass(frozen=True)
-class _Column:
-    name: str
+_COLUMN = "col"
+"""The function that reads the column of a name."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class _Call:
     arguments: tuple[Any, ...]
 
 
-Tree = _Column | _Call | Lookup | Value | None
+Tree = _Call | Lookup | Value | None
 
 
 def syntax_of(text: str) -> ast.expr | None:
@@ -85,10 +84,11 @@ def _tree(what: str, node: ast.expr, depth: int) -> Tree:
             if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
                 raise DomainError(f"{what} has an integer beyond 2^53")
             return plain_value(what, value)
-        case ast.Name(id=name):
-            return _Column(name)
-        case ast.Call(func=ast.Name(id="col"), args=[ast.Constant(value=str() as name)]):
-            return _Column(name)
+        case (
+            ast.Name(id=name)
+            | ast.Call(func=ast.Name(id="col"), args=[ast.Constant(value=str() as name)])
+        ):
+            return _Call(_COLUMN, (name,))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _Call("-", (0, inner(operand)))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
@@ -111,21 +111,21 @@ def _tree(what: str, node: ast.expr, depth: int) -> Tree:
 
 def columns_of(tree: Tree) -> set[str]:
     """Return the columns that a tree reads."""
-    if isinstance(tree, _Column):
-        return {tree.name}
     if isinstance(tree, Lookup):
         return set(tree.columns)
+    if isinstance(tree, _Call) and tree.function == _COLUMN:
+        return set(tree.arguments)
     arguments = tree.arguments if isinstance(tree, _Call) else ()
     return {name for one in arguments for name in columns_of(one)}
 
 
 def evaluated(tree: Tree, rows: Rows) -> Cells:
     """Return the cells that a tree gives in rows."""
-    if isinstance(tree, _Column):
-        return rows.columns(tree.name)
     if isinstance(tree, Lookup):
         return tree.cells(rows)
     if isinstance(tree, _Call):
+        if tree.function == _COLUMN:
+            return rows.columns(*tree.arguments)
         if tree.function in ARITHMETIC:
             left, right = (evaluated(one, rows) for one in tree.arguments)
             return arithmetic(tree.function, left, right)

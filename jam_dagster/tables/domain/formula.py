@@ -27,15 +27,7 @@ _NUMBERS = ("integer", "number")
 
 @dataclass(frozen=True)
 class Formula:
-    """An attribute of numbers is what an expression makes of other attributes, where all are known.
-
-    Parameters
-    ----------
-    attribute
-        The name of the attribute.
-    expression
-        How the others give it; see `jam_dagster.tables.domain.derived`.
-    """
+    """An attribute of numbers is what an expression makes of others, where all are known."""
 
     attribute: str
     expression: str

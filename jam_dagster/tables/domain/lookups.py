@@ -41,20 +41,10 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Lookup:
-    """A table by which columns determine another one.
+    """A table by which one to three columns, which may be derived, determine another one.
 
-    Parameters
-    ----------
-    columns
-        The names of one to three columns, which may be derived themselves.
-    entries
-        Texts of their values, None for a missing one, and one or more values that the combination
-        may have, None for a missing one. No combination twice.
-
-    Raises
-    ------
-    DomainError
-        The entries do not fit the columns, or are too many, or of several kinds.
+    Each entry has texts of their values, None for a missing one, and one or more values that the
+    combination may have, None for a missing one. No combination is there twice.
     """
 
     columns: tuple[str, ...]

@@ -36,16 +36,8 @@ _KEYS = ("missing", "where", "only_where")
 class MissingWhere:
     """An attribute is missing only in rows where another one has certain codes.
 
-    Parameters
-    ----------
-    attribute
-        The name of the attribute that is missing.
-    where
-        The name of the other one.
-    codes
-        Its codes, which may be that of missing values.
-    exactly
-        Whether the attribute is missing in each of these rows.
+    The codes may be that of missing values. `exactly` is whether it is missing in each of these
+    rows.
     """
 
     attribute: str

@@ -22,14 +22,7 @@ from jam_dagster.tables.drafting.determined import Entry
 class LeftOut:
     """A column of the public table that a drafted domain leaves out.
 
-    Parameters
-    ----------
-    name
-        The column's name.
-    index
-        Its index among the table's columns, from 0.
-    reason
-        Why, such as "is 2013 in every row".
+    `index` is its place in the table, from 0; `reason` says why, such as "is 2013 in every row".
     """
 
     name: str

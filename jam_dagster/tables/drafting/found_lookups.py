@@ -35,22 +35,10 @@ _Codes = npt.NDArray[np.int64]
 def found_lookups(
     table: pd.DataFrame, encoded: EncodedTable, taken: Collection[str]
 ) -> dict[str, Lookup]:
-    """Return tables by which one or two attributes give other columns in every row.
+    """Return tables by which one or two attributes give other columns, by name, in every row.
 
-    Parameters
-    ----------
-    table
-        The public table.
-    encoded
-        The same, encoded.
-    taken
-        Columns that are derived already.
-
-    Returns
-    -------
-    dict
-        A lookup by the name of its column. No column of a lookup is looked up itself. Rows in which
-        a source is in the category of unlisted values confirm nothing, and have several results.
+    Columns that are `taken` are derived already. No column of a lookup is looked up itself. Rows in
+    which a source is in the category of unlisted values confirm nothing, and have several results.
     """
     rows = encoded.records
     if rows < _LEAST_ROWS:

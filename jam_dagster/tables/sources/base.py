@@ -197,11 +197,6 @@ def check_not_split(source: Source) -> None:
 
     A split divides rows, not people, and the size of its public part follows from the number of
     private rows. It therefore protects only single records under replace-one neighbours.
-
-    Raises
-    ------
-    SpecificationError
-        If the source is a `SplitSource`.
     """
     if isinstance(source, SplitSource):
         raise SpecificationError(
@@ -286,13 +281,7 @@ def source_of(given: Any, name: str) -> Source:
 
 
 def config_from_text(text: str) -> str | dict[str, Any]:
-    """Return the configuration of a source that a text holds: a path, or a mapping in JSON.
-
-    Raises
-    ------
-    InputError
-        The text begins like a JSON mapping and is not one, or it is the URL of a database.
-    """
+    """Return the configuration of a source that a text holds: a path, or a mapping in JSON."""
     # The text may hold a password, and errors end in logs, so no error quotes it.
     if not text.lstrip().startswith("{"):
         if "://" in text and "@" in text:

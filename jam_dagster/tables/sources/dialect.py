@@ -30,19 +30,9 @@ _PLAIN: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "u
 
 @dataclass(frozen=True)
 class Dialect:
-    """The dialect of a CSV file that is written.
+    """The dialect of a CSV file that is written; `missing` is the text of a missing cell.
 
-    Parameters
-    ----------
-    separator, encoding, decimal
-        As for `CsvSource`.
-    missing
-        The text of a missing cell.
-
-    Raises
-    ------
-    SpecificationError
-        If no reader can read the dialect, or Python lacks the encoding.
+    It is a SpecificationError if no reader can read it, or Python lacks the encoding.
     """
 
     separator: str = ","

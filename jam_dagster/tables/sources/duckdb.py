@@ -14,8 +14,8 @@ import pandas as pd
 
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError, SpecificationError
-from jam_dagster.tables.codes.block_counts import count_blocks
 from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.codes.table import count_blocks
 from jam_dagster.tables.domain.columns import exact_columns, frame_of
 from jam_dagster.tables.sources.identity import (
     canonical,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from pandas.io.common import (  # type: ignore[import-not-found]  # not in its stubs
     get_handle,
@@ -16,8 +18,9 @@ from pandas.io.common import (  # type: ignore[import-not-found]  # not in its s
 
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
-from jam_dagster.tables.codes.parquet_counting import encode_parquet
-from jam_dagster.tables.codes.privacy_unit import LimitedParquet
+from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
+from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
+from jam_dagster.tables.codes.table import EncodedTable, KeptCounts, count_blocks
 from jam_dagster.tables.domain.columns import (
     ARROW_GAPS,
     exact_columns,
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
     from jam_dagster.tables.sources.source import Limit
+
+ENCODED_BYTES = 1 << 30
+"""Bytes of codes above which a table is not held in memory: 71 million records of 15 attributes."""
 
 # Bytes of a column that are read at a time, instead of a whole row group.
 _BUFFER_BYTES = 1 << 20
@@ -139,8 +145,11 @@ class ParquetSource(Source):
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
         """Encode the table chunk by chunk, in memory or left in its file."""
-        table = self if limit is None else LimitedParquet.of(self, *limit)
-        return encode_parquet(table, domain, cliques)
+        kept = None
+        if limit is not None:
+            unit, key = limit
+            kept = unit.kept(self.chunks([unit.column]), key)
+        return encode_parquet(self, domain, cliques, kept=kept)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows from the footers, or the unit's (`Source.count_records`)."""
@@ -160,6 +169,114 @@ class ParquetSource(Source):
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
         return {"parquet": self.path}
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetTable:
+    """A `MarginalSource` that counts marginals from a private Parquet file, which must not change.
+
+    Constructing it reads and encodes every record once, so that every fault of the table appears
+    before any charge, and counts the announced marginals where their counts can be held. A call of
+    `marginals` is one more pass, unless the last counts suffice. Memory is the counts and one chunk
+    of records, whatever the number of records. A mask, shape (rows,), says which rows are `kept`.
+    """
+
+    domain: Domain
+    source: ParquetSource
+    cliques: tuple[Clique, ...] = ()
+    kept: npt.NDArray[np.bool_] | None = None
+    records: int = field(init=False)
+    _kept: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.cliques and _can_be_held(self.domain, self.cliques):
+            most = _rows(self.source, self.kept)
+            held = count_blocks(self._chunks(), self.domain, self.cliques, records=most)
+            self._kept.held, records = held, held.records
+        else:
+            records = sum(one.records for one in self._chunks())
+        object.__setattr__(self, "records", records)
+
+    def marginal(self, clique: Clique) -> Counts:
+        """Count a marginal; see `EncodedTable.marginal`."""
+        return self.marginals([clique])[tuple(clique)]
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
+        """Count several marginals in one pass, or raise as `EncodedTable.marginals`.
+
+        A SourceError says if the table cannot be read any more, or has other records.
+        """
+        wanted = [tuple(clique) for clique in cliques]
+        if _can_be_held(self.domain, wanted):
+            return self._kept.marginals(self.domain, wanted, self._unchanged, self.records)
+        counter = MarginalCounter(self.domain, wanted, records=self.records)
+        for chunk in self._unchanged():
+            counter.add(chunk.columns)
+        return counter.counts()
+
+    def _unchanged(self) -> Iterator[EncodedTable]:
+        seen = 0
+        for chunk in self._chunks():
+            yield chunk
+            seen += chunk.records
+        if seen != self.records:
+            raise _changed(self.source, "its marginals were counted")
+
+    def _chunks(self) -> Iterator[EncodedTable]:
+        return each_encoded(_kept_rows(self.source, self.domain, self.kept), self.domain)
+
+
+def encode_parquet(
+    source: ParquetSource,
+    domain: Domain,
+    cliques: Iterable[Clique] = (),
+    *,
+    kept: npt.NDArray[np.bool_] | None = None,
+    limit: int = ENCODED_BYTES,
+) -> EncodedTable | ParquetTable:
+    """Encode a private Parquet table chunk by chunk, or leave it in its file if it is too large.
+
+    `limit` is the most bytes of codes to hold in memory: an attribute of up to 256 values takes one
+    a record, up to 65,536 two. From memory marginals take seconds, from a file as long as reading
+    and encoding it takes. Errors are those of `encode`, and of a table that cannot be read.
+    """
+    records = _rows(source, kept)
+    record_bytes = sum(np.min_scalar_type(size - 1).itemsize for size in domain.shape)
+    if records * record_bytes > limit:
+        return ParquetTable(domain, source, tuple(cliques), kept)
+    return encode_chunks(_kept_rows(source, domain, kept), domain, records=records)
+
+
+def _can_be_held(domain: Domain, cliques: Iterable[Clique]) -> bool:
+    return sum(map(domain.size, cliques)) <= HELD_CELLS
+
+
+def _rows(source: ParquetSource, kept: npt.NDArray[np.bool_] | None) -> int:
+    return source.rows() if kept is None else int(kept.sum())
+
+
+def _kept_rows(
+    source: ParquetSource, domain: Domain, kept: npt.NDArray[np.bool_] | None
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a table that stay, or raise SourceError if it has changed meanwhile."""
+    chunks = source.chunks(domain.names)
+    if kept is None:
+        yield from chunks
+        return
+    seen = 0
+    for chunk in chunks:
+        here = kept[seen : seen + len(chunk)]
+        seen += len(chunk)
+        if len(here) == len(chunk):
+            yield chunk.loc[here]
+    if seen != len(kept):
+        raise _changed(source, "it was read")
+
+
+def _changed(source: ParquetSource, while_what: str) -> SourceError:
+    return SourceError(
+        f"{source.describe()} changed while {while_what}: run again while no process writes to it"
+    )
 
 
 def _downloaded(url: str) -> pq.ParquetDataset:

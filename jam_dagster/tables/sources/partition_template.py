@@ -25,14 +25,7 @@ _PARTITION = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9_.])*")
 
 
 def check_partition(partition: object) -> str:
-    """Return the name of a partition if it is safe in paths and queries.
-
-    Raises
-    ------
-    SpecificationError
-        If it is not of letters, digits, '.', '_' and '-', does not begin with a letter or a digit,
-        has '--' or ends in '-', or is longer than 100 characters.
-    """
+    """Return the name of a partition if it is safe in paths and queries, or raise."""
     if (
         not isinstance(partition, str)
         or len(partition) > _LONGEST
@@ -56,20 +49,7 @@ def is_partitioned(source: Source | PublicSources) -> bool:
 
 
 def at_partition(source: AnySource, partition: str) -> AnySource:
-    """Return the source of one partition; the same source if it has no ``{partition}``.
-
-    Parameters
-    ----------
-    source
-        A dataclass of this package; each of its texts may have ``{partition}``.
-    partition
-        Its name.
-
-    Raises
-    ------
-    SpecificationError
-        If the source needs a partition and the name is invalid or empty.
-    """
+    """Return the source of one partition; the same source if it has no ``{partition}``."""
     if not is_partitioned(source):
         return source
     check_partition(partition)

@@ -108,18 +108,9 @@ def public_from_config(
 ) -> Source | PublicSources | PreviousRelease:
     """Build the ``public`` section of a release: a source, several, or the previous release.
 
-    Objects of these classes are returned as they are.
-
-    Parameters
-    ----------
-    config
-        A source for `source_from_config`; ``{"tables": {name: source}}``; or
-        ``{"previous_release": {"first": source}}`` with ``first_share`` as a further key.
-
-    Raises
-    ------
-    SpecificationError
-        A key is unknown, missing or of the wrong type.
+    Objects of these classes are returned as they are. A configuration is that of a source
+    (`source_from_config`); ``{"tables": {name: source}}``; or
+    ``{"previous_release": {"first": source}}`` with ``first_share`` as a further key.
     """
     if isinstance(config, PublicSources | PreviousRelease):
         return config

@@ -261,15 +261,10 @@ def draft_with_children(
     exclude: Sequence[str] = (),
     **options: Any,
 ) -> DraftedDomain:
-    """Draft a domain of a public table of roots with two children, from the rows of both.
+    """Draft a domain of one public table of roots with two children, from the rows of both.
 
     Columns are of either table; one of which none is named keeps all. Further options are those of
     `draft_table`.
-
-    Raises
-    ------
-    InputError, DomainError
-        If there are several public tables, or as for `draft_table`.
     """
     if list(frames) != [""]:
         raise InputError("the domain of roots with children is drafted from one public table")

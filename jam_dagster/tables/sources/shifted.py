@@ -109,20 +109,9 @@ class ShiftedSource(Source):
 def shift_to(table: pd.DataFrame, first: date, last: date) -> str:
     """Return the whole weeks by which a public table's last date is nearly `last`; "" for none.
 
-    Columns whose dates fit into the period decide, and none of their dates moves beyond `last`: a
-    case that begins on the last day of a year ends in the next one. If no column fits, all decide.
-
-    Parameters
-    ----------
-    table
-        The public table.
-    first, last
-        The private table's period, as a person declares it.
-
-    Raises
-    ------
-    SpecificationError
-        The period ends before it begins, or the table has no column of dates.
+    `first` and `last` are the private table's period, as a person declares it. Columns whose dates
+    fit into the period decide, and none of their dates moves beyond `last`: a case that begins on
+    the last day of a year ends in the next one. If no column fits, all decide.
     """
     if last < first:
         raise SpecificationError(f"the period must end after it begins, got {first} to {last}")

@@ -36,17 +36,7 @@ _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+", re.ASCII)
 def sniffed(source: Source, given: Collection[str] = ()) -> tuple[Source, str]:
     """Return a public source with the options that its file shows, and a sentence on them, or "".
 
-    Parameters
-    ----------
-    source
-        The source; one of another kind than `CsvSource` is returned as it is.
-    given
-        The options that somebody stated, which stay.
-
-    Raises
-    ------
-    SourceError
-        The file cannot be found or read.
+    Options that somebody has `given` stay. A source of another kind is returned as it is.
     """
     if not isinstance(source, CsvSource):
         return source, ""

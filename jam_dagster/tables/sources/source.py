@@ -29,13 +29,7 @@ ROWS = "rows"
 
 
 def check_records_only(source: Source, limited: bool) -> None:
-    """Raise if the rows of a person are limited in a source that only counts records.
-
-    Raises
-    ------
-    SpecificationError
-        If `limited`, and the source has `records_only`.
-    """
+    """Raise if the rows of a person are limited in a source that only counts records."""
     kind = source.records_only
     if limited and kind is not None:
         raise SpecificationError(

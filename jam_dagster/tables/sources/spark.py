@@ -15,9 +15,10 @@ import pandas as pd
 
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import OutsideDomainError, SourceError
-from jam_dagster.tables.codes.block_counts import count_blocks, covering_blocks
+from jam_dagster.tables.codes.block_counts import covering_blocks
 from jam_dagster.tables.codes.encode import each_encoded, encode
 from jam_dagster.tables.codes.ibis_codes import counted_groups
+from jam_dagster.tables.codes.table import count_blocks
 from jam_dagster.tables.domain.columns import exact_columns, frame_of
 from jam_dagster.tables.sources.identity import canonical, query_text
 from jam_dagster.tables.sources.reading import (

@@ -28,17 +28,7 @@ if TYPE_CHECKING:
 class WithChildren(Source):
     """A root table with the children of its rows, read as one row a root.
 
-    Parameters
-    ----------
-    roots, children
-        The sources of the two tables.
-    link
-        How children belong to roots.
-
-    Raises
-    ------
-    SpecificationError
-        If one of them is an asset, or is of the kind that only counts single records.
+    Neither table may be an asset, or of the kind that only counts single records.
     """
 
     roots: Source

@@ -20,8 +20,8 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.tables import Domain, ParquetSource, PrivacyUnit, encode
-from jam_dagster.tables.codes.parquet_counting import ParquetTable, encode_parquet
-from jam_dagster.tables.codes.privacy_unit import LimitedParquet, secret_key, seeded_key
+from jam_dagster.tables.codes.privacy_unit import secret_key, seeded_key
+from jam_dagster.tables.sources.parquet import ParquetTable, encode_parquet
 from tests.examples import examples
 
 KEY = seeded_key(0)
@@ -62,13 +62,13 @@ def test_nobody_has_no_rows_and_a_column_all_the_same(tmp_path):
     assert unit.limit(nobody, KEY).shape == (0, 1)
     nobody.to_parquet(tmp_path / "t.parquet")
     source = ParquetSource(str(tmp_path / "t.parquet"))
-    limited = LimitedParquet.of(source, unit, KEY)
-    assert encode_parquet(limited, Domain.from_sizes({"row": 2})).records == 0
+    kept = unit.kept(source.chunks(["who"]), KEY)
+    assert encode_parquet(source, Domain.from_sizes({"row": 2}), kept=kept).records == 0
     other = PrivacyUnit("name", 2)
     with pytest.raises(InputError, match="no column 'name'"):
         other.limit(nobody, KEY)
     with pytest.raises(InputError, match="no column 'name'"):
-        LimitedParquet.of(source, other, KEY)
+        other.kept(source.chunks(["name"]), KEY)
 
 
 @given(people, people, limits, keys, st.randoms(use_true_random=False))
@@ -194,9 +194,9 @@ def test_chunks_keep_the_rows_that_the_whole_table_keeps(parquet):
     frame, source = parquet
     unit = PrivacyUnit("who", 2)
     whole = encode(unit.limit(frame, KEY), COLOURS)
-    limited = LimitedParquet.of(source, unit, KEY)
-    held = encode_parquet(limited, COLOURS)
-    streamed = encode_parquet(limited, COLOURS, limit=0)
+    kept = unit.kept(source.chunks(["who"]), KEY)
+    held = encode_parquet(source, COLOURS, kept=kept)
+    streamed = encode_parquet(source, COLOURS, kept=kept, limit=0)
     np.testing.assert_array_equal(held.column("colour"), whole.column("colour"))
     assert isinstance(streamed, ParquetTable)
     assert streamed.records == whole.records < 500
@@ -205,11 +205,11 @@ def test_chunks_keep_the_rows_that_the_whole_table_keeps(parquet):
 
 def test_a_file_that_changed_is_refused(parquet):
     frame, source = parquet
-    limited = LimitedParquet.of(source, PrivacyUnit("who"), KEY)
+    kept = PrivacyUnit("who").kept(source.chunks(["who"]), KEY)
     for changed in (frame.head(499), pd.concat([frame, frame])):
         changed.to_parquet(source.path)
         with pytest.raises((SourceError, InputError)):
-            encode_parquet(limited, COLOURS)
+            encode_parquet(source, COLOURS, kept=kept)
 
 
 @examples(25)
@@ -220,6 +220,5 @@ def test_a_file_of_any_people_keeps_what_its_table_keeps(persons, k, key):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "people.parquet")
         frame.to_parquet(path)
-        limited = LimitedParquet.of(ParquetSource(str(path)), PrivacyUnit("who", k), key)
-        rows = [row for chunk in limited.chunks(["row"]) for row in chunk["row"]]
-    assert rows == list(PrivacyUnit("who", k).limit(frame, key)["row"])
+        kept = PrivacyUnit("who", k).kept(ParquetSource(str(path)).chunks(["who"]), key)
+    assert list(frame["row"][kept]) == list(PrivacyUnit("who", k).limit(frame, key)["row"])

@@ -26,10 +26,10 @@ from jam_dagster.tables import (
     Source,
     encode,
 )
-from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.columns import cell_text, each_value
 from jam_dagster.tables.sources.frame import polars_of
+from jam_dagster.tables.sources.parquet import encode_parquet
 from jam_dagster.tables.sources.public_apart import same_rows
 from tests.examples import examples
 

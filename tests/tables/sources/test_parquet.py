@@ -31,9 +31,9 @@ from jam_dagster.tables import (
     marginal_blocks,
 )
 from jam_dagster.tables.codes.encode import encode_chunks
-from jam_dagster.tables.codes.parquet_counting import ParquetTable, encode_parquet
 from jam_dagster.tables.domain.values import text_of
 from jam_dagster.tables.sources import parquet as parquet_source
+from jam_dagster.tables.sources.parquet import ParquetTable, encode_parquet
 from tests.examples import examples
 
 SENTINEL = "zq81sentinel"
