@@ -13,10 +13,8 @@ import numpy as np
 from jam_dagster.certificates.facts import COUNTED, RAN, STORED
 from jam_dagster.evaluation.workload_error import noisy_errors
 from jam_dagster.mechanisms.loops.transcript import subject_of
-from jam_dagster.privacy import gaussian_sigma
-from jam_dagster.privacy.accounting import exponential_epsilon
 from jam_dagster.privacy.ledger.key import canonical_json
-from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, VALUES
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, VALUES, noise_fault
 from jam_dagster.privacy.outcome_store import choice_digest, values_digest
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
 
 _CLOSE = 1e-9
 """Relative tolerance of amounts that were floats."""
-
-_MORE_NOISE = 2e-6
-"""Relative tolerance of scales: twice the slack of the exact backend for rounding."""
 
 _TABLES_EVALUATED = (1, 2)
 
@@ -52,10 +47,8 @@ def draw_faults(certificate: Certificate) -> Iterator[str]:
             yield f"{call.step} is a draw that share {one.share} does not make"
         elif not math.isclose(call.sensitivity, wanted, rel_tol=_CLOSE):
             yield f"{call.step} has another sensitivity than the neighbours ask for"
-        if (call.scale is None) != call.lost:
-            yield f"{call.step} does not say whether it was lost"
-        elif call.scale is not None and not -_CLOSE <= _noisier(call) <= _MORE_NOISE:
-            yield f"{call.step} has other noise than was paid for"
+        if fault := noise_fault(call):
+            yield fault
 
 
 def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
@@ -70,14 +63,6 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
     if call.kind == COUNTS:
         return neighbours.records if call.subject == RECORDS else neighbours.marginal_l2
     return call.sensitivity if call.kind in (SELECTION, *VALUES) else None
-
-
-def _noisier(call: NoiseCall) -> float:
-    """Return the relative excess of a draw's noise over the noise for its rho."""
-    assert call.scale is not None  # noqa: S101  # the caller has looked
-    if call.kind == SELECTION:
-        return exponential_epsilon(call.rho / call.choices) / call.scale - 1.0
-    return call.scale / gaussian_sigma(call.sensitivity, call.rho) - 1.0
 
 
 _TABLES = ("synthetic", "public")
