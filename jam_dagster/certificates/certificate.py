@@ -26,7 +26,8 @@ from jam_dagster.certificates.facts import (
 )
 from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.html_pages import figures
-from jam_dagster.common.json_text import parse_json
+from jam_dagster.common.json_text import DAMAGE, parse_json
+from jam_dagster.common.section import parsed
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import (
     Budget,
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 SCHEMA = "jam_dagster certificate"
 
 FILE_NAME = "certificate.json"
-
-DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""Exceptions from reading a damaged document: wrong types, missing parts, deep nesting."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,36 +222,41 @@ class Certificate:
         relation = {name: privacy["neighbours"][name] for name in ("relation", "max_rows")}
         asked = {name: privacy["asked"][name] for name in ("epsilon", "delta", "shares")}
         calls = [dict(one) for one in content["noise"]["draws"]]
-        return cls(
-            key=ReleaseKey(**content["release"]),
-            made=content["made"],
-            made_with=dict(content["made_with"]),
-            mechanism=content["mechanism"]["name"],
-            parameters=content["mechanism"]["parameters"],
-            package=MechanismPackage(**content["mechanism"]["package"])
+        own = {
+            **{name: content[name] for name in ("made", "made_with", "specification", "version")},
+            "mechanism": content["mechanism"]["name"],
+            "parameters": content["mechanism"]["parameters"],
+            "records": privacy["records"]["n"],
+            "source_restriction": content["source_restriction"],
+            "noise": content["noise"]["backend"],
+            "counted_by": content.get("counted_by"),
+        }
+        # Pages and records name both.
+        if missing := {"jam_dagster", "opendp"} - own["made_with"].keys():
+            raise LookupError(f"made_with lacks {min(missing)}")
+        standing = {"totals": ledger["dataset"]} if ledger else {}
+        standing |= {name: ledger[name] for name in ("events", "head") if ledger}
+        return parsed(
+            cls,
+            own,
+            key=parsed(ReleaseKey, content["release"]),
+            package=parsed(MechanismPackage, content["mechanism"]["package"])
             if "package" in content["mechanism"]
             else None,
-            specification=content["specification"],
             neighbours=Neighbours(**relation),
-            records=content["privacy"]["records"]["n"],
-            domain=DomainFacts(**content["domain"]),
-            source_restriction=content["source_restriction"],
-            asked=RequestedBudget(**asked),
-            noise=content["noise"]["backend"],
-            draws=tuple(PaidDraw(one.pop("share"), NoiseCall(**one)) for one in calls),
-            entries=tuple(Entry(**one) for one in ledger["entries"]) if ledger else (),
-            standing=Standing(ledger["events"], ledger["head"], ledger["dataset"])
-            if ledger
-            else None,
-            sampling=Sampling(**content["sampling"]),
-            files={name: FileHash(**file) for name, file in content["files"].items()},
-            counted_by=content.get("counted_by"),
-            drawn_on=tuple(ReleaseKey(**one) for one in content.get("drawn_on", ())),
-            withdrawn=Withdrawal.from_dict(content["withdrawn"])
-            if "withdrawn" in content
-            else None,
-            signature=Signature(**content["signature"]) if "signature" in content else None,
-            version=content["version"],
+            domain=parsed(DomainFacts, content["domain"]),
+            asked=parsed(RequestedBudget, asked),
+            draws=tuple(
+                parsed(PaidDraw, {"share": one.pop("share")}, call=parsed(NoiseCall, one))
+                for one in calls
+            ),
+            entries=tuple(parsed(Entry, one) for one in ledger["entries"]) if ledger else (),
+            standing=parsed(Standing, standing) if ledger else None,
+            sampling=parsed(Sampling, content["sampling"]),
+            files={name: parsed(FileHash, file) for name, file in content["files"].items()},
+            drawn_on=tuple(parsed(ReleaseKey, one) for one in content.get("drawn_on", ())),
+            withdrawn=parsed(Withdrawal, content["withdrawn"]) if "withdrawn" in content else None,
+            signature=parsed(Signature, content["signature"]) if "signature" in content else None,
         )
 
     def save(self, folder: Path | UPath) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from jam_dagster.privacy import NoiseCall, ReleaseKey
+from jam_dagster.tables.domain.domain import Provenance
 from jam_dagster.tables.sources.dialect import DEFAULT_DIALECT, Dialect
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class DomainFacts:
     """The domain's digest and origin."""
 
     digest: str
-    identified_from: str
+    identified_from: Provenance
     attributes: int
 
     @property
@@ -228,11 +229,6 @@ class Withdrawal:
     on: str
     reason: str
     of: str = ""
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, str]) -> Self:
-        """Return plain values for the document."""
-        return cls(str(content["on"]), str(content["reason"]), str(content.get("of", "")))
 
     def to_dict(self) -> dict[str, str]:
         """Return plain values; the name of another release only if there is one."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from jam_dagster.certificates.certificate import DAMAGE, Certificate
+from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.issue import CONTENTS, OPTIONAL, arrays_in, environment, sha256_of
 from jam_dagster.certificates.refitting import (
     FOREIGN_REFIT_TOLERANCE,
@@ -19,7 +19,7 @@ from jam_dagster.certificates.refitting import (
     Refit,
 )
 from jam_dagster.common.files import read_text_bytes
-from jam_dagster.common.json_text import parse_json
+from jam_dagster.common.json_text import DAMAGE, parse_json
 from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, InputError, JamError
 from jam_dagster.mechanisms import Model, Transcript, load_model

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.certificates.facts import COUNTED, RAN, STORED
+from jam_dagster.common.choices import RECORDS_SHARE
 from jam_dagster.evaluation.workload_error import noisy_errors
 from jam_dagster.mechanisms.loops.transcript import subject_of
-from jam_dagster.privacy import gaussian_sigma
-from jam_dagster.privacy.accounting import exponential_epsilon
+from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
 from jam_dagster.privacy.ledger.key import canonical_json
-from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, VALUES
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, VALUES, noise_fault
 from jam_dagster.privacy.outcome_store import choice_digest, values_digest
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 _CLOSE = 1e-9
 """Relative tolerance of amounts that were floats."""
 
-_MORE_NOISE = 2e-6
-"""Relative tolerance of scales: twice the slack of the exact backend for rounding."""
-
 _TABLES_EVALUATED = (1, 2)
 
 
@@ -43,8 +40,8 @@ def draw_faults(certificate: Certificate) -> Iterator[str]:
     """Yield the faults of a release's draws, in sentences.
 
     Every scale must match its rho, and every sensitivity of a measurement or an evaluation follow
-    from the neighbours. How far scores and values move, and what all draws may cost, the mechanism
-    says: see `jam_dagster.mechanisms.replay`.
+    from the neighbours. The specification states the price of the number of records. How far scores
+    and values move, and their prices, the mechanism says: see `jam_dagster.mechanisms.replay`.
     """
     for one in certificate.draws:
         call, wanted = one.call, _sensitivity(one, certificate)
@@ -52,10 +49,20 @@ def draw_faults(certificate: Certificate) -> Iterator[str]:
             yield f"{call.step} is a draw that share {one.share} does not make"
         elif not math.isclose(call.sensitivity, wanted, rel_tol=_CLOSE):
             yield f"{call.step} has another sensitivity than the neighbours ask for"
-        if (call.scale is None) != call.lost:
-            yield f"{call.step} does not say whether it was lost"
-        elif call.scale is not None and not -_CLOSE <= _noisier(call) <= _MORE_NOISE:
-            yield f"{call.step} has other noise than was paid for"
+        if fault := noise_fault(call):
+            yield fault
+    yield from _price_faults(certificate)
+
+
+def _price_faults(certificate: Certificate) -> Iterator[str]:
+    """Yield the draws of the number of records whose price the specification does not ask for."""
+    part = certificate.specification["privacy"].get("records_share", RECORDS_SHARE)
+    left = units_down(certificate.asked.shares[MECHANISM])
+    for call in (one.call for one in certificate.draws if one.call.subject == RECORDS):
+        wanted = part * rho_within(max(0, left))
+        if not math.isclose(call.rho, wanted, rel_tol=_CLOSE, abs_tol=2 / UNITS_PER_RHO):
+            yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
+        left -= units_up(call.rho)
 
 
 def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
@@ -70,14 +77,6 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
     if call.kind == COUNTS:
         return neighbours.records if call.subject == RECORDS else neighbours.marginal_l2
     return call.sensitivity if call.kind in (SELECTION, *VALUES) else None
-
-
-def _noisier(call: NoiseCall) -> float:
-    """Return the relative excess of a draw's noise over the noise for its rho."""
-    assert call.scale is not None  # noqa: S101  # the caller has looked
-    if call.kind == SELECTION:
-        return exponential_epsilon(call.rho / call.choices) / call.scale - 1.0
-    return call.scale / gaussian_sigma(call.sensitivity, call.rho) - 1.0
 
 
 _TABLES = ("synthetic", "public")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 MOST_DEPTH = 64
@@ -11,16 +12,25 @@ MOST_DEPTH = 64
 MOST_DIGITS = 100
 """The most digits of an integer in a document."""
 
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""Exceptions from reading a damaged document: wrong types, missing parts, deep nesting."""
+
 
 def parse_json(text: str | bytes) -> Any:
     """Parse a JSON document; a key that occurs twice in an object is an error.
 
     Readers differ in which of two values they take, so a document with both says one thing to its
-    verifier and another to somebody else.
+    verifier and another to somebody else. NaN and infinity are no JSON, and compare like no number.
     """
     deep = ValueError(f"its nesting is too deep: {MOST_DEPTH} levels are read")
     try:
-        content = json.loads(text, object_pairs_hook=_unique, parse_int=integer)
+        content = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_int=integer,
+            parse_float=_finite,
+            parse_constant=_finite,
+        )
     except RecursionError:
         raise deep from None
     level = [content]
@@ -40,6 +50,13 @@ def integer(digits: str) -> int:
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"an integer has {len(digits):,} digits, of {MOST_DIGITS} that are read")
     return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits:.20} is no finite number")
+    return number
 
 
 def _nests(content: object) -> bool:

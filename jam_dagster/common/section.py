@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -183,3 +183,26 @@ def is_of(hint: Any, value: object) -> bool:
     except ValidationError:
         return False
     return True
+
+
+Made = TypeVar("Made")
+
+
+@cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def parsed(kind: type[Made], parts: Mapping[str, Any], **others: Any) -> Made:
+    """Return a dataclass of parts that were read from a document, and of others.
+
+    Raises
+    ------
+    TypeError
+        If a part is unknown, missing, or of another type than the class declares.
+    """
+    hints = _hints_of(kind)
+    for name, value in parts.items():
+        if name in hints and not is_of(hints[name], value):
+            raise TypeError(f"{name} is {value!r:.40}")
+    return kind(**parts, **others)

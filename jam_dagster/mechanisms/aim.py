@@ -13,11 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.base import (
-    attributes_of,
-    check_countable,
-    check_share,
-)
+from jam_dagster.mechanisms.base import attributes_of, check_countable, check_share
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
@@ -34,14 +30,14 @@ from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.tables import Clique, Domain, Workload
 
 ROUNDS_AN_ATTRIBUTE = 16
-"""T = 16 d (Section 4.1): the first rounds are cheap, and annealing raises later prices."""
+"""T = 16 d (Section 4): the first rounds are cheap, and annealing raises later prices."""
 
 ANNEALED = 4.0
 """Half the sigma and twice the epsilon (annealing) cost four times the rho, in either part."""
 
 
 def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
-    """Weight candidates by their overlap with the workload (Section 3.1)."""
+    """Weight candidates by their overlap with the workload (Section 4)."""
     marginals = [set(clique) for clique in workload.cliques]
     return np.array(
         [
@@ -86,9 +82,11 @@ class Aim(GraphicalMechanism):
     the candidates counts.
 
     Other differences: a fit weighs measurements by ``1 / sigma^2``, where the paper has
-    ``1 / sigma``; n_r is the number of possible cells; a marginal within a measured one is a
-    candidate whatever the size limit; the model is fitted after each single attribute; and what is
-    left is taken whole before any round, also the first, if it is too little for two.
+    ``1 / sigma``; n_r is the number of possible cells; the noise is discrete; a marginal within a
+    measured one is a candidate whatever the size limit; the model is fitted after each single
+    attribute; and what is left is taken whole before any round, also the first, if it is too little
+    for two. T divides what a private number of records leaves. A choice that was lost is
+    repeated, and no price follows from a measurement that was lost.
     """
 
     rounds: int | None = setting(

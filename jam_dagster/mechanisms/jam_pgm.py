@@ -13,10 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import (
-    check_countable,
-    check_share,
-)
+from jam_dagster.mechanisms.base import check_countable, check_share
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
@@ -29,11 +26,7 @@ from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, subject_of
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
-from jam_dagster.tables import (
-    Clique,
-    Domain,
-    Workload,
-)
+from jam_dagster.tables import Clique, Domain, Workload
 
 
 @dataclass(frozen=True)
@@ -62,6 +55,15 @@ class JamPgm(GraphicalMechanism):
     ------
     SpecificationError
         If a setting is out of range.
+
+    Notes
+    -----
+    Differences from the paper: there are any number of public tables, each with some of the
+    attributes; n_q is the number of possible cells; the noise is discrete; before anything is spent
+    the size limit is an even share of the whole; a marginal within a measured one is a candidate
+    whatever the size limit; and the run ends early if no candidate fits. A choice that was lost is
+    repeated with the rest of the budget; a measurement that was lost leaves its round without
+    one.
     """
 
     rounds: int = setting(30, "T, the number of rounds", minimum=1, maximum=MOST_ROUNDS)
@@ -109,16 +111,14 @@ class JamPgm(GraphicalMechanism):
         """Make the rounds of Algorithm 2.
 
         - the model starts uniform, with n records; its fits weigh all measurements alike
-        - C_t: the candidates that keep the model tractable, and all within a measured marginal
+        - C_t: the candidates that keep the model within the size limit, which grows with rho_used
+          (Appendix 2)
         - rho_t = (rho - rho_used) / (T - t), of which 1 - alpha selects and alpha measures
         - sigma_t^2 = Delta^2 / (2 rho_measure) with the L2 sensitivity of a marginal, so
           1 / rho_measure for replace-one neighbours
         - select tau_t, i_t from C_t by the exponential mechanism with Score(tau, i; sigma_t^2)
         - measure y_t on the private table, or take it from a public one, whose price is left over
         - estimate the model by Private-PGM
-
-        The paper has one public table; here are any number, each with some of the attributes. n_q
-        is the number of possible cells.
         """
         closure = ctx.workload.downward_closure()
         fit = GraphicalFit(ctx, self, closure)

@@ -25,6 +25,7 @@ from jam_dagster.mechanisms.loops.dependence import Dependence, graph_of, releas
 from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, size_limit_setting
 from jam_dagster.mechanisms.loops.graphical_fit import GraphicalFit
 from jam_dagster.mechanisms.loops.settings import setting
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
 from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
@@ -79,7 +80,10 @@ class PrivMrf(GraphicalMechanism):
         6.0, "a marginal's mean count, in mean absolute noises of a cell, at least", above=0
     )
     t: float = setting(
-        0.8, "marginals that are measured after the initial ones, for each attribute", minimum=0
+        0.8,
+        "marginals that are measured after the initial ones, for each attribute",
+        minimum=0,
+        maximum=MOST_ROUNDS,
     )
     size_limit_mb: float = size_limit_setting()
 

@@ -18,7 +18,14 @@ from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.mechanisms.registry import check_domain, mechanism_class
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
-from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, NoiseCall
+from jam_dagster.privacy.noise.calls import (
+    COUNTS,
+    RECORDS,
+    SELECTION,
+    NoiseCall,
+    noise_fault,
+    subject_of_choices,
+)
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model
@@ -150,6 +157,8 @@ class Replay(Context):
             raise ReplayError(f"no round records what {step} gave")
         if found.values.shape != self.domain.project(clique).shape:
             raise ReplayError(f"{step} gave counts of another shape than its marginal's")
+        if not _drawable(found.values):
+            raise ReplayError(f"{step} gave counts that no draw gives")
         return found
 
     def hold(self, cliques: Sequence[Clique]) -> None:
@@ -189,7 +198,10 @@ class Replay(Context):
             price = self._coming(step).rho
             call = NoiseCall(step, COUNTS, price, sensitivity, None, 1, subject=RECORDS)
             lost = self._take(call).lost
-        return self._transcript.records
+        records = self._transcript.records
+        if records < 1:
+            raise ReplayError(f"no run has {records:,} records")
+        return records
 
     def _coming(self, step: str) -> NoiseCall:
         calls = self._transcript.calls
@@ -215,6 +227,8 @@ class Replay(Context):
             # The subject of a selection is its outcome.
             if was != wanted and not (name == "subject" and call.kind == SELECTION):
                 raise ReplayError(f"{step} has the {called} {was!r} in place of {wanted!r}")
+        if fault := noise_fault(call):
+            raise ReplayError(fault)
         self._next += 1
         self._units += units_up(math.nextafter(call.rho, math.inf) if call.lost else call.rho)
         return call
@@ -255,7 +269,8 @@ class Replay(Context):
                 indices[name] = index
                 if indices.keys() == set(names):
                     break
-        if len(names) != call.choices or indices.keys() != set(names):
+        written = len(names) == call.choices and subject_of_choices(names) == made.subject
+        if not written or indices.keys() != set(names):
             raise ReplayError(f"{call.step} chose what was no candidate: {made.subject}")
         if distinct and len(indices) < len(names):
             raise ReplayError(f"{call.step} chose a candidate twice: {made.subject}")
@@ -279,6 +294,8 @@ class Replay(Context):
         found = self._transcript.values.get(call.step)
         if found is None or found.shape != (call.cells,) or made.scale is None:
             raise ReplayError(f"the transcript lacks the values that {call.step} gave")
+        if not _drawable(found):
+            raise ReplayError(f"{call.step} gave values that no draw gives")
         return found, made.scale
 
     def _given(self, call: NoiseCall) -> NoiseCall | None:
@@ -337,6 +354,10 @@ def _names_in(subject: str) -> list[str]:
         return list(map(str, parse_json(subject)))
     except (ValueError, TypeError):
         return []
+
+
+def _drawable(values: np.ndarray) -> bool:
+    return values.dtype == np.float64 and bool(np.isfinite(values).all())
 
 
 def _step(one: Round) -> str:

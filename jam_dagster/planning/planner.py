@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jam_dagster.certificates.certificate import DAMAGE
+from jam_dagster.common.json_text import DAMAGE
 from jam_dagster.errors import BudgetError, EmptyCandidateSetError, InputError
 from jam_dagster.evaluation.domain_fit import (
     column_fits,

@@ -87,7 +87,7 @@ def croissant(
     """
     certificate = releasable_certificate(folder)
     held = Held(certificate, folder, {}, None)
-    tables = [name for name in ("table", "children") if name in certificate.files]
+    tables = ["table", *(["children"] if "children" in certificate.files else [])]
     for name in ("domain", *tables):
         if fault := held.fault_of(name):
             raise InputError(fault)

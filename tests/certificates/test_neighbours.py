@@ -20,13 +20,21 @@ from jam_dagster.certificates import (
     table_csv,
     verify,
 )
-from jam_dagster.certificates.facts import FileHash, ReleaseTerms, RequestedBudget
+from jam_dagster.certificates.facts import FileHash, PaidDraw, ReleaseTerms, RequestedBudget
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism
 from jam_dagster.mechanisms.loops.transcript import sampling_generator
-from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import (
+    Draws,
+    Neighbours,
+    ReleaseKey,
+    SeededNoise,
+    UnledgeredAccount,
+    gaussian_sigma,
+)
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
-from jam_dagster.privacy.noise.calls import COUNTS
+from jam_dagster.privacy.noise.calls import COUNTS, NoiseCall
+from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from jam_dagster.tables.sources.dialect import Dialect
 from tests.battery.mechanisms import (
@@ -92,6 +100,24 @@ def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Cer
 
 def failed(folder: Path, **given: Any) -> dict[str, str]:
     return {one.name: one.message for one in verify(folder, **given) if not one.passed}
+
+
+def test_another_part_of_the_budget_for_the_number_of_records_is_found(tmp_path: Path) -> None:
+    """The total is the same, and the noise fits the prices."""
+    certificate = certified(tmp_path, make_mechanism("hdmm_pgm"), Neighbours("add_remove"))
+    transcript = Transcript.load(tmp_path / "transcript")
+    counted, measured = transcript.calls
+    assert failed(tmp_path) == {}
+    for moved in (0.3 * counted.rho, -0.3 * counted.rho):
+        calls = (priced(counted, counted.rho - moved), priced(measured, measured.rho + moved))
+        draws = tuple(PaidDraw(MECHANISM, call) for call in calls)
+        put(tmp_path, replace(certificate, draws=draws), replace(transcript, calls=calls))
+        assert "records cost rho" in failed(tmp_path)["the draws"]
+
+
+def priced(call: NoiseCall, rho: float) -> NoiseCall:
+    """Return a draw at another price, with the noise for it."""
+    return replace(call, rho=rho, scale=gaussian_sigma(call.sensitivity, rho))
 
 
 def put(folder: Path, certificate: Certificate, transcript: Transcript) -> None:

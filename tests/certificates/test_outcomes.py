@@ -268,9 +268,8 @@ def test_public_data_that_no_draw_chose(tmp_path: Path, public_folder: Path) -> 
 
 
 @pytest.mark.parametrize("released", ["private_folder", "unchosen_folder"])
-@pytest.mark.parametrize("source", ["public", "Public", ""])
 def test_a_round_that_the_mechanism_does_not_make(
-    tmp_path: Path, released: str, source: Any, request: pytest.FixtureRequest
+    tmp_path: Path, released: str, request: pytest.FixtureRequest
 ) -> None:
     """Invented counts behind the last draw, of a mechanism that measures no public table.
 
@@ -280,8 +279,8 @@ def test_a_round_that_the_mechanism_does_not_make(
     rounds = rounds_of(made)
     more = public_copy(rounds[-1], len(rounds))
     assert more.measurement is not None
-    certain = replace(more.measurement, source=source, sigma=1e-3)
-    put_rounds(made, *rounds, replace(more, source=source, sigma=1e-3, measurement=certain))
+    certain = replace(more.measurement, sigma=1e-3)
+    put_rounds(made, *rounds, replace(more, sigma=1e-3, measurement=certain))
     fault = "records public data that no draw chose"
     outcomes = found(made)["the outcomes"]
     assert not outcomes.passed

@@ -120,8 +120,8 @@ def test_a_file_that_would_take_more_memory_than_the_table(tmp_path: Path) -> No
     assert pa.default_memory_pool().max_memory() <= max(before, 10**8)
 
 
-@pytest.mark.parametrize("asked", [99, 200, 10**7, "many"])
-def test_chunks_of_other_rows(chunks: Released, asked: object) -> None:
+@pytest.mark.parametrize("asked", [99, 200, 10**7])
+def test_chunks_of_other_rows(chunks: Released, asked: int) -> None:
     chunks.rewrite("transcript/transcript.json", lambda it: it.update(chunk_rows=asked))
     chunks.forge()
     assert chunks.failed(ledger=False) == {"the table, sampled again"}

@@ -310,7 +310,6 @@ def test_a_transcript_that_lacks_something(made: Released, name: str) -> None:
         lambda it: it["search"].update(lookups=1),
         lambda it: it["search"].update(workload={"degree": 1}),
         # No search that can be made, and no error of the verifier.
-        lambda it: it.update(search="all"),
         lambda it: it.update(search={}),
         lambda it: it.update(search={"workload": {"degree": 2}}),
         lambda it: it.update(search={"workload": "all"}),

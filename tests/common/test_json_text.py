@@ -26,6 +26,9 @@ def test_a_document_is_read() -> None:
         ("1" * 5_000, "has 5,000 digits, of 100"),
         ('{"a": [-1' + "0" * 100 + "]}", "has 102 digits, of 100"),
         ("{", "line 1"),
+        ('{"a": NaN}', "NaN is no finite number"),
+        ('{"a": [-Infinity]}', "-Infinity is no finite number"),
+        ('{"a": 1e999}', "1e999 is no finite number"),
     ],
 )
 def test_what_is_none_is_a_value_error(text: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +24,7 @@ from jam_dagster.models.base import Model
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
 from jam_dagster.tables import Workload
-from tests.battery.mechanisms import CASES, Case, aim, every_mechanism, mwem_pgm, tilt
+from tests.battery.mechanisms import CASES, Case, aim, every_mechanism, mwem_pgm, rap, tilt
 from tests.battery.test_interruptions import RHO, Forgetful, StoppedError, run
 from tests.battery.test_replay import DOMAIN, pairs
 from tests.privacy.neighbours import RELATIONS
@@ -198,6 +199,66 @@ def test_a_resumed_run_keeps_what_was_decided(case: Case, monkeypatch: pytest.Mo
     assert (resumed.calls, resumed.decisions) == (whole.calls, whole.decisions)
     other = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
     assert other.decisions[0] is not whole.decisions[0]
+
+
+@pytest.mark.parametrize("case", [mwem_pgm(), aim(), rap()], ids=lambda case: case.name)
+def test_outcomes_that_no_draw_gives_are_found(case: Case) -> None:
+    """A run gives finite floats; a fit would take others, or fail."""
+    result = run(case, RELATIONS[1], MemoryStore(), UnledgeredAccount(RHO))
+    transcript = result.transcript
+    for change in (
+        lambda it: it * math.nan,
+        lambda it: it + math.inf,
+        lambda it: it.astype(int),
+        lambda it: it.astype(np.float32),
+        lambda it: it.astype(complex),
+        lambda it: it.astype(object),
+        lambda it: it.astype(str),
+    ):
+        values = {step: change(noisy) for step, noisy in transcript.values.items()}
+        rounds = tuple(
+            replace(
+                one, measurement=replace(one.measurement, values=change(one.measurement.values))
+            )
+            if one.measurement
+            else one
+            for one in transcript.rounds
+        )
+        with pytest.raises(ReplayError, match="no draw gives"):
+            again(case, replace(transcript, rounds=rounds, values=values))
+
+
+@pytest.mark.parametrize("case", [mwem_pgm(), aim(), rap()], ids=lambda case: case.name)
+def test_noise_that_was_not_paid_for_is_found(case: Case) -> None:
+    result = run(case, RELATIONS[1], MemoryStore(), UnledgeredAccount(RHO))
+    for place, call in enumerate(result.transcript.calls):
+        assert call.scale is not None
+        # The smaller epsilon, the more noise.
+        less = call.scale * (1.01 if call.kind == SELECTION else 0.99)
+        for scale in (less, 0.0, -call.scale, math.nan, math.inf):
+            with pytest.raises(ReplayError, match="other noise than was paid for"):
+                again(case, forged(result, place, scale=scale))
+        with pytest.raises(ReplayError, match="does not say whether it was lost"):
+            again(case, forged(result, place, scale=None))
+
+
+@pytest.mark.parametrize("records", [0, -5])
+def test_a_run_has_records(records: int) -> None:
+    case = mwem_pgm()
+    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    with pytest.raises(ReplayError, match=f"no run has {records} records"):
+        again(case, replace(transcript, records=records))
+
+
+def test_choices_are_written_as_a_run_writes_them() -> None:
+    """The ledger has the digest of one spelling."""
+    case = rap()
+    result = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO))
+    subject = result.transcript.calls[0].subject
+    for other in (f"{subject} ", subject.replace(",", ", "), subject.replace("a", "\\u0061")):
+        assert other != subject
+        with pytest.raises(ReplayError, match="no candidate"):
+            again(case, forged(result, 0, subject=other))
 
 
 def test_a_choice_of_no_candidate_is_found() -> None:

@@ -85,6 +85,15 @@ def test_children_that_are_called_rows_are_other_rows() -> None:
     assert len({field["@id"] for one in sets for field in one["field"]}) == 4
 
 
+def test_a_certificate_without_a_table_has_no_metadata(made: Released) -> None:
+    files = made.certificate.files
+    rest = {name: one for name, one in files.items() if name != "table"}
+    replace(made.certificate, files=rest).save(made.folder)
+
+    with pytest.raises(InputError, match="the certificate names no table"):
+        metadata(made)
+
+
 def test_files_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
     paths = [tmp_path / "records" / "may.parquet", tmp_path / "persons" / "may.parquet"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from jam_dagster.certificates import Certificate
+from jam_dagster.certificates.certificate import seal_of
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import Neighbours
 from jam_dagster.reports.registry import PERSONS, registry_record
@@ -89,6 +91,32 @@ def test_an_altered_certificate_has_no_record(made: Released) -> None:
     made.rewrite("certificate.json", lambda said: said["privacy"]["asked"].update(epsilon=0.2))
 
     with pytest.raises(InputError, match="it was altered"):
+        registry_record(made.folder, WRITTEN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda it: it["made_with"].pop("opendp"),
+        lambda it: it["made_with"].pop("jam_dagster"),
+        lambda it: it["made_with"].update(opendp=None),
+        lambda it: it.update(made_with=[]),
+        lambda it: it.update(made=None),
+        lambda it: it["noise"]["draws"][0].update(kind=None),
+        lambda it: it["sampling"].update(rows="many"),
+        lambda it: it["domain"].update(identified_from="somewhere"),
+        lambda it: it["files"]["table"].update(path=None),
+    ],
+)
+def test_a_sealed_certificate_with_a_damaged_part_has_no_record(
+    made: Released, change: Callable[[dict[str, Any]], object]
+) -> None:
+    document = made.document()
+    change(document)
+    document["seal"] = seal_of(document)
+    made.rewrite("certificate.json", lambda it: (it.clear(), it.update(document)))
+
+    with pytest.raises(InputError, match="The certificate is damaged"):
         registry_record(made.folder, WRITTEN)
 
 

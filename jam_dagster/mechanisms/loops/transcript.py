@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.common.files import read_text_bytes, write_whole
-from jam_dagster.common.json_text import parse_json
+from jam_dagster.common.json_text import DAMAGE, parse_json
+from jam_dagster.common.section import parsed
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
 from jam_dagster.models.measurement import Measurement, Origin
@@ -293,11 +294,17 @@ class Transcript:
         if not path.exists():
             raise InputError(f"{directory} holds no transcript.json; give a folder from save().")
         try:
-            description = parse_json(read_text_bytes(path))
+            return cls._parsed(directory, parse_json(read_text_bytes(path)))
         except InputError:
             raise
-        except ValueError as damaged:
-            raise InputError(f"{path} is damaged ({damaged}): restore it") from None
+        except DAMAGE as damaged:
+            raise InputError(
+                f"{path} is damaged ({type(damaged).__name__}: {damaged}): restore it"
+            ) from None
+
+    @classmethod
+    def _parsed(cls, directory: Path | UPath, description: dict[str, Any]) -> Transcript:
+        path = directory / "transcript.json"
         missing = {one.name for one in fields(cls)} - _OPTIONAL - description.keys()
         if missing:
             raise InputError(
@@ -313,41 +320,38 @@ class Transcript:
         stored = read_arrays(directory / "measurements.npz")
         rounds = []
         for described in listed:
-            clique = tuple(described.pop("clique"))
+            described["clique"] = clique = tuple(described["clique"])
             measurement, step = None, described.pop("measured")
             if step is not None:
-                measurement = Measurement(
-                    clique,
-                    described["source"],
-                    stored.pop(f"round_{described['index']}"),
-                    described["sigma"],
-                    described["index"],
-                    step,
-                )
+                index, sigma = described["index"], described["sigma"]
+                own = {"source": described["source"], "sigma": sigma, "round": index, "step": step}
+                values = stored.pop(f"round_{index}")
+                measurement = parsed(Measurement, own, clique=clique, values=values)
             else:
                 described["l1_residual"] = described["loss"] = math.nan
             described["seconds"] = math.nan
-            rounds.append(Round(clique=clique, measurement=measurement, **described))
-        listed = description.pop("values")
-        values = {step: stored.pop(f"values_{at}") for at, step in enumerate(listed)}
-        listed = description.pop("solutions", [])
-        solutions = {step: stored.pop(f"solutions_{at}") for at, step in enumerate(listed)}
+            rounds.append(parsed(Round, described, measurement=measurement))
+        listed = description.pop("values"), description.pop("solutions", [])
+        noisy, solutions = (
+            {step: stored.pop(f"{what}_{at}") for at, step in enumerate(steps)}
+            for what, steps in zip(("values", "solutions"), listed, strict=True)
+        )
         if stored:
             raise InputError(
                 f"{directory / 'measurements.npz'} holds {min(stored)}, which no round measured: "
                 "restore it."
             )
         neighbours = Neighbours(**description.pop("neighbours"))
-        calls = tuple(NoiseCall(**call) for call in description.pop("calls"))
-        decisions = tuple(map(bool, description.pop("decisions")))
-        return cls(
+        calls = tuple(parsed(NoiseCall, call) for call in description.pop("calls"))
+        description["decisions"] = tuple(description["decisions"])
+        return parsed(
+            cls,
+            description,
             rounds=tuple(rounds),
             neighbours=neighbours,
             calls=calls,
-            decisions=decisions,
-            values=values,
+            values=noisy,
             solutions=solutions,
-            **description,
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
 from jam_dagster.privacy.ledger.key import canonical_json
 
 SELECTION: Final = "exponential mechanism"
@@ -74,3 +75,26 @@ class NoiseCall:
 def subject_of_choices(names: Sequence[str]) -> str:
     """Return the subject of a draw that chose these candidates, in order."""
     return names[0] if len(names) == 1 else canonical_json(list(names))
+
+
+_CLOSE = 1e-9
+"""Relative tolerance of scales that were floats."""
+
+_MORE_NOISE = 2e-6
+"""Relative tolerance of more noise: twice the slack of the exact backend for rounding."""
+
+
+def noise_fault(call: NoiseCall) -> str:
+    """Return why a draw has not the noise that its rho pays for; empty if it has."""
+    if (call.scale is None) != call.lost:
+        return f"{call.step} does not say whether it was lost"
+    if call.scale is None:
+        return ""
+    if call.kind == SELECTION:
+        # The smaller epsilon, the more noise.
+        least, stated = call.scale, exponential_epsilon(call.rho / call.choices)
+    else:
+        least, stated = gaussian_sigma(call.sensitivity, call.rho), call.scale
+    if least > 0.0 and -_CLOSE <= stated / least - 1.0 <= _MORE_NOISE:
+        return ""
+    return f"{call.step} has other noise than was paid for"

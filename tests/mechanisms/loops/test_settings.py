@@ -51,6 +51,7 @@ def test_every_mechanism_is_known_by_its_name(name: str) -> None:
         ("jam_pgm", {"alpha": float("nan")}, "alpha must be a number"),
         ("jam_pgm", {"size_limit_mb": float("inf")}, "size_limit_mb must be a number, above 0"),
         ("jam_pgm", {"estimator": "newton"}, "estimator must be one of accelerated, mbi"),
+        ("privmrf", {"t": 1e308}, "t must be a number, at least 0 and at most 100000"),
         ("jam_pgm", {"tolerance": "0.1"}, "tolerance must be a number, at least 0 and below 1"),
     ],
 )
