@@ -174,7 +174,7 @@ class Replay(Context):
 
     def _solve(self, step: str, programs: Programs) -> np.ndarray:
         here, found = programs.solve(), self._transcript.solutions.get(step)
-        if found is None or found.shape != here.shape or found.dtype.kind not in "iu":
+        if found is None or found.shape != here.shape or found.dtype != np.int64:
             raise ReplayError(f"the transcript lacks the records that {step} found")
         if ((found < 0) | (found >= np.array(self.domain.shape))).any():
             raise ReplayError(f"{step} found a record outside of the domain")
