@@ -6,7 +6,7 @@ Pydantic validates the values, and derives the JSON schema that the YAML files a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
@@ -193,7 +193,7 @@ def _hints_of(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def parsed(kind: type[Made], parts: Mapping[str, Any], **others: Any) -> Made:
+def parsed(kind: Callable[..., Made], parts: Mapping[str, Any], **others: Any) -> Made:
     """Return a dataclass of parts that were read from a document, and of others.
 
     Raises

@@ -10,29 +10,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.context import Context, IndexOf, Programs
+from jam_dagster.mechanisms.loops.comparison import (
+    CLOSE,
+    chosen_names,
+    draw_difference,
+    is_drawable,
+    round_difference,
+)
 from jam_dagster.mechanisms.loops.settings import recorded_settings
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript
+from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.mechanisms.registry import check_domain, mechanism_class
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
-from jam_dagster.privacy.noise.calls import (
-    COUNTS,
-    RECORDS,
-    SELECTION,
-    NoiseCall,
-    noise_fault,
-    subject_of_choices,
-)
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, NoiseCall
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model
     from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
-
-_CLOSE = 1e-9
-"""Relative tolerance of what was computed with floats: sums may round otherwise elsewhere."""
 
 _MOST_TABLES = 100
 """The most public tables whose names are believed without the tables."""
@@ -146,7 +142,7 @@ class Replay(Context):
         taken = self._recorded(step, clique).values
         if self.public is not None:
             counts = super()._taken(step, clique, name)
-            if not np.allclose(taken, counts, rtol=_CLOSE, atol=_CLOSE):
+            if not np.allclose(taken, counts, rtol=CLOSE, atol=CLOSE):
                 raise ReplayError(f"{step} records other counts than the public table has")
         return taken
 
@@ -157,7 +153,7 @@ class Replay(Context):
             raise ReplayError(f"no round records what {step} gave")
         if found.values.shape != self.domain.project(clique).shape:
             raise ReplayError(f"{step} gave counts of another shape than its marginal's")
-        if not _drawable(found.values):
+        if not is_drawable(found.values):
             raise ReplayError(f"{step} gave counts that no draw gives")
         return found
 
@@ -178,7 +174,7 @@ class Replay(Context):
 
     def _solve(self, step: str, programs: Programs) -> np.ndarray:
         here, found = programs.solve(), self._transcript.solutions.get(step)
-        if found is None or found.shape != here.shape or found.dtype.kind not in "iu":
+        if found is None or found.shape != here.shape or found.dtype != np.int64:
             raise ReplayError(f"the transcript lacks the records that {step} found")
         if ((found < 0) | (found >= np.array(self.domain.shape))).any():
             raise ReplayError(f"{step} found a record outside of the domain")
@@ -211,24 +207,9 @@ class Replay(Context):
 
     def _take(self, asked: NoiseCall) -> NoiseCall:
         """Return the next draw of the transcript, once it is known to be the one that was asked."""
-        step = asked.step
-        call = self._coming(step)
-        if call.step != step:
-            raise ReplayError(f"{step} was not drawn, and {call.step} was")
-        # A float may have lost a unit of what was charged for a lost draw.
-        if not math.isclose(call.rho, asked.rho, rel_tol=_CLOSE, abs_tol=2 / UNITS_PER_RHO):
-            raise ReplayError(f"{step} cost rho {call.rho:.6g} in place of {asked.rho:.6g}")
-        if not math.isclose(call.sensitivity, asked.sensitivity, rel_tol=_CLOSE):
-            raise ReplayError(
-                f"{step} has the sensitivity {call.sensitivity:g} in place of {asked.sensitivity:g}"
-            )
-        for name, called in _ASKED.items():
-            was, wanted = getattr(call, name), getattr(asked, name)
-            # The subject of a selection is its outcome.
-            if was != wanted and not (name == "subject" and call.kind == SELECTION):
-                raise ReplayError(f"{step} has the {called} {was!r} in place of {wanted!r}")
-        if fault := noise_fault(call):
-            raise ReplayError(fault)
+        call = self._coming(asked.step)
+        if difference := draw_difference(call, asked):
+            raise ReplayError(difference)
         self._next += 1
         self._units += units_up(math.nextafter(call.rho, math.inf) if call.lost else call.rho)
         return call
@@ -257,7 +238,7 @@ class Replay(Context):
             # The last one may have been lost because the release was closed.
             self._is_closed()
             return None
-        names = [made.subject] if call.choices == 1 else _names_in(made.subject)
+        names = chosen_names(made)
         indices: dict[str, int] = {}
         looked: Iterable[int | None] = range(call.cells)
         if index_of is not None:
@@ -269,8 +250,7 @@ class Replay(Context):
                 indices[name] = index
                 if indices.keys() == set(names):
                     break
-        written = len(names) == call.choices and subject_of_choices(names) == made.subject
-        if not written or indices.keys() != set(names):
+        if not names or indices.keys() != set(names):
             raise ReplayError(f"{call.step} chose what was no candidate: {made.subject}")
         if distinct and len(indices) < len(names):
             raise ReplayError(f"{call.step} chose a candidate twice: {made.subject}")
@@ -294,7 +274,7 @@ class Replay(Context):
         found = self._transcript.values.get(call.step)
         if found is None or found.shape != (call.cells,) or made.scale is None:
             raise ReplayError(f"the transcript lacks the values that {call.step} gave")
-        if not _drawable(found):
+        if not is_drawable(found):
             raise ReplayError(f"{call.step} gave values that no draw gives")
         return found, made.scale
 
@@ -331,43 +311,8 @@ class Replay(Context):
         if transcript.ended != ended:
             raise ReplayError(f"the run ended for another reason than {ended!r}")
         for one, was in zip(self.done, transcript.rounds, strict=True):
-            if _step(one) != _step(was):
-                raise ReplayError(f"round {one.index + 1} records what {_step(was)!r} gave")
-            for name in _COMPARED:
-                if not _same(getattr(one, name), getattr(was, name)):
-                    raise ReplayError(f"round {one.index + 1} records another {name} than it had")
-
-
-_ASKED = {"kind": "kind", "cells": "size", "choices": "number of choices", "subject": "subject"}
-"""Parts of a draw other than price and sensitivity, with their names for readers."""
-
-_COMPARED = (
-    *("index", "clique", "source", "table", "candidates", "size_limit_mb"),
-    *("rho_select", "rho_measure", "rho_spent", "sigma"),
-)
-"""Parts of a round that no fit influences; the ledger's digest of the run covers the rest."""
-
-
-def _names_in(subject: str) -> list[str]:
-    """Return the names of several choices; none of a subject that somebody made up."""
-    try:
-        return list(map(str, parse_json(subject)))
-    except (ValueError, TypeError):
-        return []
-
-
-def _drawable(values: np.ndarray) -> bool:
-    return values.dtype == np.float64 and bool(np.isfinite(values).all())
-
-
-def _step(one: Round) -> str:
-    return "" if one.measurement is None else one.measurement.step
-
-
-def _same(made: object, recorded: object) -> bool:
-    if isinstance(made, float) and isinstance(recorded, float):
-        return math.isclose(made, recorded, rel_tol=_CLOSE, abs_tol=2 / UNITS_PER_RHO)
-    return made == recorded
+            if difference := round_difference(one, was):
+                raise ReplayError(difference)
 
 
 def refit(

@@ -139,7 +139,8 @@ def test_records_are_taken_from_the_transcript_and_sought_again(tmp_path: Path) 
     for other in ([[2, 1]], [[-1, 1]]):
         with pytest.raises(ReplayError, match="outside"):
             replayed(made, solutions=solutions | {last: np.array(other)})
-    for wrong in (np.array([[1, 1, 1]]), np.array([[1.0, 1.0]]), np.array([[1, 1], [1, 1]])):
+    one = np.array([[1, 1]])
+    for wrong in (np.array([[1, 1, 1]]), one * 1.0, np.uint64(one), one > 0, np.repeat(one, 2, 0)):
         with pytest.raises(ReplayError, match="lacks the records"):
             replayed(made, solutions=solutions | {last: wrong})
     with pytest.raises(ReplayError, match="does not seek"):

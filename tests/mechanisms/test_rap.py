@@ -19,6 +19,7 @@ from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.models.mixture.adam_step import free_rows
 from jam_dagster.models.mixture.training import MixtureTrainer
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy.noise.calls import subject_of_choices
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.mechanisms.conftest import IMPOSSIBLE, ScriptedNoise, scripted_run
 
@@ -108,7 +109,7 @@ def test_a_cell_that_was_chosen_twice_is_found(private: EncodedTable) -> None:
     made = run(private, workload, [0, 0], 0.9, rounds=1, k=2)[0].transcript
     choice, values = made.calls
     name = json.loads(choice.subject)[0]
-    twice = replace(choice, subject=json.dumps([name, name]))
+    twice = replace(choice, subject=subject_of_choices([name, name]))
     with pytest.raises(ReplayError, match="chose a candidate twice"):
         refit(replace(made, calls=(twice, values)), private.domain, workload)
 
