@@ -111,7 +111,7 @@ class Live(Context):
 
         return self._unless_lost(
             "select",
-            lambda: self._draws.select_many(
+            lambda: self._draws.select(
                 *(call.step, held),
                 size=call.cells,
                 choices=call.choices,

@@ -182,9 +182,11 @@ class Draws:
         size: int,
         rho: float,
         sensitivity: float,
+        choices: int = 1,
+        distinct: bool = False,
         named: Callable[[int], str] = str,
-    ) -> int:
-        """Choose an index by the exponential mechanism.
+    ) -> list[int]:
+        """Choose indices by the exponential mechanism, all from the same scores.
 
         Parameters
         ----------
@@ -196,16 +198,21 @@ class Draws:
         size
             How many candidates there are.
         rho
-            What the choice may cost; the mechanism runs with ``eps = sqrt(8 rho)``.
+            What the choices may cost together, each an equal part; for one the mechanism runs with
+            ``eps = sqrt(8 rho)``.
         sensitivity
             How far one person's replacement moves any score.
+        choices
+            How many there are. They are independent, and may be the same.
+        distinct
+            Whether each is chosen among those that are left.
         named
             Returns the name of the candidate at an index, which the ledger's digest covers.
 
         Returns
         -------
-        int
-            The chosen index.
+        list of int
+            The chosen indices, in order.
 
         Raises
         ------
@@ -218,33 +225,6 @@ class Draws:
             If the stored outcome does not match the digest in the ledger.
         ReleaseClosedError
             If the account is closed, or was closed before the outcome was journalled.
-        """
-        (chosen,) = self.select_many(
-            *(step, scores),
-            size=size,
-            choices=1,
-            rho=rho,
-            sensitivity=sensitivity,
-            named=named,
-        )
-        return chosen
-
-    def select_many(
-        self,
-        step: str,
-        scores: Callable[[], np.ndarray],
-        *,
-        size: int,
-        choices: int,
-        rho: float,
-        sensitivity: float,
-        named: Callable[[int], str] = str,
-        distinct: bool = False,
-    ) -> list[int]:
-        """Choose several indices from the same scores, each as `select` does, and charge them once.
-
-        They are independent, and may be the same; if they are to be `distinct`, each is chosen
-        among those that are left. Each costs an equal part of `rho`.
         """
         check_sensitivity(sensitivity)
         call = NoiseCall(step, SELECTION, rho, sensitivity, None, size, choices=choices)

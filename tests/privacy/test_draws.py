@@ -321,9 +321,7 @@ def test_several_choices_cost_no_more_than_was_charged(choices: int) -> None:
     for rho in rng.uniform(0.001, 0.01, 50).tolist():
         costs: list[Fraction] = []
         draws = Draws(Listening(0), UnledgeredAccount(1.0))
-        draws.select_many(
-            "s", lambda: np.zeros(2), size=2, choices=choices, rho=rho, sensitivity=1.0
-        )
+        draws.select("s", lambda: np.zeros(2), size=2, choices=choices, rho=rho, sensitivity=1.0)
         assert len(costs) == choices
         assert Fraction(rho) * (1 - Fraction(1, 2**50)) <= sum(costs) <= Fraction(rho)
 
@@ -333,7 +331,7 @@ def test_distinct_choices_are_among_those_that_are_left() -> None:
 
     def chosen(distinct: bool) -> list[int]:
         draws = Draws(SeededNoise(0), UnledgeredAccount(1e3), store)
-        return draws.select_many(
+        return draws.select(
             "s",
             lambda: scores,
             size=4,

@@ -78,7 +78,7 @@ def test_digests_of_all_kinds_of_draws(ledger: Ledger, account: LedgerAccount) -
     draws = Draws(ExactNoise(), account, MemoryStore(), neighbours=Neighbours("add_remove"))
     records = draws.records(3)
     scores = np.array([0.0, 5.0, 9.0])
-    chosen = draws.select(
+    (chosen,) = draws.select(
         "a", lambda: scores, size=scores.size, rho=1e-3, sensitivity=4.0, named=lambda i: f"c{i}"
     )
     values, sigma = draws.measure("c", lambda: np.array([[1, 2]]), size=2, rho=1e-3, subject="m")
