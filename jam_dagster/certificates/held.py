@@ -24,7 +24,6 @@ from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, InputError, JamError
 from jam_dagster.mechanisms import Model, Transcript, load_model
 from jam_dagster.mechanisms.loops.rows import release_rows
-from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.tables import Domain, MarginalSource, PublicSources, Workload
 from jam_dagster.tables.codes.table import counts_or_codes
 from jam_dagster.tables.sources.public import encode_public, read_public
@@ -200,10 +199,9 @@ class Held:
         here = environment()
         deciding = ["jam_dagster", "machine", "numpy", "kernels", "blas", "simd"]
         by_mbi = self.transcript.parameters.get("estimator") == "mbi"
-        if by_mbi or isinstance(self.model, ProductMixture):
-            deciding.append("jax")
+        deciding += ["jax"] if by_mbi else self.model.fitted_by
         made = self.certificate.made_with
-        return tuple(name for name in deciding if made.get(name) != here[name])
+        return tuple(name for name in deciding if made.get(name) != here.get(name))
 
     @property
     def tolerance(self) -> float:

@@ -30,7 +30,7 @@ from jam_dagster.certificates.facts import (
 )
 from jam_dagster.certificates.ledger_faults import certified, withdrawal_in
 from jam_dagster.certificates.outcome_faults import compare_outcomes
-from jam_dagster.certificates.refitting import Nearness, Refit, distance
+from jam_dagster.certificates.refitting import Nearness, Refit
 from jam_dagster.common.files import open_plain, read_plain
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import write_yaml
@@ -138,7 +138,7 @@ def certify(
         fitted = run.model if fresh else None
         made_with = environment()
         if fitted is not None:
-            _check_model(Nearness(distance(fitted, stored, domain), 0))
+            _check_model(Nearness(fitted.distance(stored), 0))
         elif ledger is not None:
             workload = Workload.specified(domain, terms.specification["workload"])
             refit = Refit(transcript, domain, workload, public, made_with)

@@ -17,14 +17,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from jam_dagster.common.worker_processes import isolated
 from jam_dagster.mechanisms import Model, Replay, Transcript
 from jam_dagster.mechanisms.replay import ReplayError
 from jam_dagster.models.graphical import kernels
-from jam_dagster.models.tilted.model import TiltedModel
-from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 REFIT_TOLERANCE = 1e-6
@@ -55,8 +51,8 @@ _LEAST_SECONDS, _TIMES_SLOWER = 60.0, 10.0
 class Nearness(NamedTuple):
     """How near a refit came to a stored model.
 
-    `apart` is their `distance`, `differing` the number of the run's decisions that these fits would
-    have made otherwise, `processor` the emulated one, empty for this one.
+    `apart` is their `Model.distance`, `differing` the number of the run's decisions that these fits
+    would have made otherwise, `processor` the emulated one, empty for this one.
     """
 
     apart: float
@@ -101,7 +97,7 @@ class Refit:
         made_with: Mapping[str, str],
     ) -> None:
         self._given, self._made_with = (transcript, domain, workload, public), made_with
-        self.fault, self._domain, started = "", domain, time.monotonic()
+        self.fault, started = "", time.monotonic()
         self._model: Model | None = None
         replay = Replay(*self._given)
         try:
@@ -118,7 +114,7 @@ class Refit:
         """
         if self._model is None:
             return Nearness(math.inf, 0)
-        here = Nearness(distance(self._model, model, self._domain), self._differing)
+        here = Nearness(self._model.distance(model), self._differing)
         if here.exact or not math.isfinite(here.apart):
             return here
         work = pickle.dumps((self._given, model))
@@ -128,42 +124,6 @@ class Refit:
             if near is not None and near.exact:
                 return near._replace(processor=name)
         return here
-
-
-def distance(again: Model, model: Model, domain: Domain) -> float:
-    """Return the largest distance of two models in any marginal, as a fraction of the records.
-
-    The parts of a model that begins with public data are compared as well, which need not have been
-    measured. Infinite if they are of different kinds, or over different marginals.
-    """
-    if type(again) is not type(model) or again.total != model.total:
-        return math.inf
-    if model.domain.digest != domain.digest or set(again.cliques) != set(model.cliques):
-        return math.inf
-    apart = _farthest(again, model)
-    if isinstance(again, TiltedModel) and isinstance(model, TiltedModel):
-        shares = abs(again.share - model.share)
-        network = distance(again.network, model.network, again.network.domain)
-        apart = max(apart, shares, network, again.share * _rows_apart(again.rows, model.rows))
-    return apart
-
-
-def _farthest(again: Model, model: Model) -> float:
-    """Return the largest distance of two models in a marginal that the first was fitted to."""
-    cliques = list(again.cliques)
-    here, there = again.marginals(cliques), model.marginals(cliques)
-    apart = [float(np.abs(here[q] - there[q]).sum()) for q in cliques]
-    return max(apart, default=0.0) / model.total
-
-
-def _rows_apart(again: WeightedTable | None, rows: WeightedTable | None) -> float:
-    """Return the distance of two distributions over records; infinite over different ones."""
-    if again is None or rows is None:
-        return 0.0 if again is rows else math.inf
-    columns = again.support.table.columns, rows.support.table.columns
-    if not all(np.array_equal(*pair) for pair in zip(*columns, strict=True)):
-        return math.inf
-    return float(np.abs(again.probabilities - rows.probabilities).sum())
 
 
 def _other_processors(made_with: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -207,5 +167,5 @@ def answer() -> None:
     """Make the run of standard input again, and write the nearness to standard output."""
     given, model = pickle.load(sys.stdin.buffer)  # noqa: S301  # see above
     replay = Replay(*given)
-    apart = distance(replay.run(), model, model.domain)
+    apart = replay.run().distance(model)
     sys.stdout.write(f"{apart!r} {replay.differing}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,9 @@ LARGEST_TABLE_CELLS = 2**27
 
 class Model(ABC):
     """A fitted model, which answers marginals, samples rows, and is stored; a `MarginalSource`."""
+
+    fitted_by: ClassVar[tuple[str, ...]] = ()
+    """Packages beside numpy whose version may change the last digits of a fit."""
 
     if TYPE_CHECKING:
 
@@ -84,6 +88,22 @@ class Model(ABC):
     @abstractmethod
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals, which share the work; see `marginal`."""
+
+    def distance(self, other: Model) -> float:
+        """Return the largest L1 distance of any marginal that both were fitted to.
+
+        It is a fraction of the records, and infinite if the models are of different kinds, or over
+        different domains or marginals.
+        """
+        same = type(self) is type(other) and self.total == other.total
+        if not same or self.domain.digest != other.domain.digest:
+            return math.inf
+        if set(self.cliques) != set(other.cliques):
+            return math.inf
+        cliques = list(self.cliques)
+        here, there = self.marginals(cliques), other.marginals(cliques)
+        apart = [float(np.abs(here[q] - there[q]).sum()) for q in cliques]
+        return max(apart, default=0.0) / self.total
 
     @abstractmethod
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:

@@ -29,7 +29,6 @@ from jam_dagster.certificates.issue import (
     run_files_digest,
     sha256_of,
 )
-from jam_dagster.certificates.refitting import distance
 from jam_dagster.mechanisms import FittedModel, MechanismResult, Model, Transcript, load_model
 from jam_dagster.mechanisms.loops.rows import sample_rows
 from jam_dagster.mechanisms.loops.transcript import sampling_generator
@@ -233,6 +232,6 @@ def bend(made: Released, by: float) -> None:
         bent = replace(
             model, potentials={q: (1 - middle) * one for q, one in model.potentials.items()}
         ).recalibrated()
-        low, high = (middle, high) if distance(bent, model, model.domain) < by else (low, middle)
-    assert distance(uniform, model, model.domain) > by
+        low, high = (middle, high) if bent.distance(model) < by else (low, middle)
+    assert uniform.distance(model) > by
     made.sample_from(bent, Transcript.load(made.folder / "transcript"))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from jam_dagster.certificates import refitting, verify
@@ -19,14 +16,10 @@ from jam_dagster.certificates.refitting import (
     REFIT_TOLERANCE,
     Nearness,
     Refit,
-    distance,
 )
 from jam_dagster.mechanisms import FittedModel, Transcript
 from jam_dagster.models.graphical import kernels
-from jam_dagster.models.tilted.model import TiltedModel
-from jam_dagster.models.weighted.model import WeightedTable
-from jam_dagster.models.weighted.support import Support
-from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables import Domain, Workload
 from tests.certificates.conftest import Released
 
 needs_openblas = pytest.mark.skipif(
@@ -77,31 +70,6 @@ def test_the_recorded_processor_comes_first(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(refitting._other_processors({})) == []
 
 
-def prior(seed: int, share: float = 0.3, total: float = 90.0) -> TiltedModel:
-    """A model that nothing was measured for: a network, and records of a public table."""
-    rng = np.random.default_rng(seed)
-    domain = Domain.from_sizes({"a": 2, "b": 3})
-    table = EncodedTable(domain, (np.array([0, 0, 1]), np.array([0, 1, 2])))
-    rows = WeightedTable(Support(table), total, rng.normal(size=3))
-    network = FittedModel(domain, total, {("a", "b"): rng.normal(size=(2, 3))})
-    return TiltedModel(network, rows, share)
-
-
-def test_parts_that_were_not_measured_are_compared_too() -> None:
-    made, other = prior(1), prior(2)
-    assert made.cliques == ()
-    assert distance(made, prior(1), made.domain) == 0.0
-    assert distance(made, replace(made, share=0.5), made.domain) == pytest.approx(0.2)
-    for changed in (replace(made, network=other.network), replace(made, rows=other.rows)):
-        assert distance(made, changed, made.domain) > 0.01
-    whole = Support.of_domain(made.domain)
-    elsewhere = WeightedTable(whole, 90.0, np.zeros(whole.size))
-    without = FittedModel(made.domain, 90.0, {("a",): np.zeros(2)})
-    for changed in (replace(made, rows=elsewhere), replace(made, network=without)):
-        assert math.isinf(distance(made, changed, made.domain))
-    assert math.isinf(distance(made, TiltedModel(made.network, None, 0.0), made.domain))
-
-
 HOSTILE = "from pathlib import Path; Path(__file__).with_name('ran').touch(); raise SystemExit"
 
 
@@ -133,7 +101,7 @@ def test_a_model_of_another_processor_passes_and_says_so(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The processor that fitted it is not here: what its fit comes to is."""
-    monkeypatch.setattr(refitting, "distance", lambda *_: 0.07)
+    monkeypatch.setattr(FittedModel, "distance", lambda *_: 0.07)
     asked: list[str] = []
 
     def elsewhere(work: bytes, variables: dict[str, str], seconds: float) -> Nearness:

@@ -36,6 +36,7 @@ class ProductMixture(StoredModel):
     cliques: tuple[Clique, ...] = ()
 
     kind = "product_mixture"
+    fitted_by = ("jax",)
     archive = "tables.npz"
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.models.base import check_rows, model_card
+from jam_dagster.models.base import Model, check_rows, model_card
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.storage import Arrays, Facts, Kept, StoredModel, column_arrays, table_of
 from jam_dagster.models.weighted.model import WeightedTable
@@ -84,6 +85,17 @@ class TiltedModel(StoredModel):
             answers[clique] += self.share * self.rows.marginal(clique)
         return answers
 
+    def distance(self, other: Model) -> float:
+        """Return the largest distance in a marginal, the share, the network or the records.
+
+        The parts that come from public data need not have been measured.
+        """
+        apart = super().distance(other)
+        if not isinstance(other, TiltedModel):
+            return apart
+        network, shares = self.network.distance(other.network), abs(self.share - other.share)
+        return max(apart, shares, network, self.share * _rows_apart(self.rows, other.rows))
+
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Sample a table with marginals as close to the model's as whole rows allow."""
         check_rows(rows)
@@ -133,3 +145,13 @@ class TiltedModel(StoredModel):
         support = Support(table_of(made.domain, kept.arrays))
         rows = WeightedTable(support, kept.total, kept.arrays["log_weights"])
         return replace(made, rows=rows, share=float(kept.facts["share"]))
+
+
+def _rows_apart(rows: WeightedTable | None, others: WeightedTable | None) -> float:
+    """Return the distance of two distributions over records; infinite over different ones."""
+    if rows is None or others is None:
+        return 0.0 if rows is others else math.inf
+    columns = rows.support.table.columns, others.support.table.columns
+    if not all(np.array_equal(*pair) for pair in zip(*columns, strict=True)):
+        return math.inf
+    return float(np.abs(rows.probabilities - others.probabilities).sum())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -115,3 +118,28 @@ def test_a_model_of_populations_answers_without_them(tmp_path):
     assert isinstance(read, TiltedModel)
     assert read.populations == 2
     np.testing.assert_array_equal(read.marginal(("a", "c")), made.marginal(("a", "c")))
+
+
+def prior(seed: int, share: float = 0.3, total: float = 90.0) -> TiltedModel:
+    """A model that nothing was measured for: a network, and records of a public table."""
+    rng = np.random.default_rng(seed)
+    domain = Domain.from_sizes({"a": 2, "b": 3})
+    table = EncodedTable(domain, (np.array([0, 0, 1]), np.array([0, 1, 2])))
+    rows = WeightedTable(Support(table), total, rng.normal(size=3))
+    network = FittedModel(domain, total, {("a", "b"): rng.normal(size=(2, 3))})
+    return TiltedModel(network, rows, share)
+
+
+def test_parts_that_were_not_measured_are_compared_too() -> None:
+    made, other = prior(1), prior(2)
+    assert made.cliques == ()
+    assert made.distance(prior(1)) == 0.0
+    assert made.distance(replace(made, share=0.5)) == pytest.approx(0.2)
+    for changed in (replace(made, network=other.network), replace(made, rows=other.rows)):
+        assert made.distance(changed) > 0.01
+    whole = Support.of_domain(made.domain)
+    elsewhere = WeightedTable(whole, 90.0, np.zeros(whole.size))
+    without = FittedModel(made.domain, 90.0, {("a",): np.zeros(2)})
+    for changed in (replace(made, rows=elsewhere), replace(made, network=without)):
+        assert math.isinf(made.distance(changed))
+    assert math.isinf(made.distance(TiltedModel(made.network, None, 0.0)))
