@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from jam_dagster.mechanisms import MECHANISMS, make_mechanism, mechanism_class
+from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.marginals import RecordsOnly
-from tests.battery.mechanisms import QUICK_CASES, generic
+from tests.battery.mechanisms import QUICK_CASES, and_reversed, generic
+from tests.battery.test_replay import pairs
 from tests.privacy.neighbours import RELATIONS
 from tests.small_runs import small
 
@@ -26,6 +28,16 @@ def test_one_without_a_case_of_its_own_is_a_small_run(name: str) -> None:
     assert case.make().name == name
     for settings in (*case.short, *case.variants, case.steady):
         assert case.make(**settings).parameters().get("rounds", 3) <= 6
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS, ids=Neighbours.describe)
+def test_two_public_tables_are_of_two_populations(neighbours: Neighbours) -> None:
+    """All but those of some table that is nearly its own reverse."""
+    learnt = [
+        PublicPrior.of(public.domain, and_reversed(public)).populations
+        for _, _, public in pairs(40, 3, neighbours)
+    ]
+    assert learnt.count(2) >= 39
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS, ids=Neighbours.describe)
