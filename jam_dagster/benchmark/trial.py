@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -152,8 +152,8 @@ def _errors(split: Split, tables: Mapping[str, Judged], workload: Workload) -> R
     for prefix, found in zip(tables, judged, strict=True):
         row[f"{prefix}error_mean"], row[f"{prefix}error_max"] = found.mean, found.maximum
         row[f"{prefix}sample_share"] = drawn.share(found.mean)
-    cells = cell_errors(split.private, tables.get("", next(iter(tables.values()))), workload)
-    return row | {f"cell_{name}": value for name, value in cells._asdict().items()}
+    judged_cells = tables.get("", next(iter(tables.values())))
+    return row | cell_errors(split.private, judged_cells, workload)
 
 
 def machine_in_words() -> str:
@@ -187,23 +187,13 @@ def _processor() -> str:
     return platform.processor()
 
 
-class CellErrors(NamedTuple):
-    """The largest, the mean and the root mean square error of all cells, in parts of the records.
-
-    The largest one is the measure of PMW^Pub (Liu et al. 2021a) and of GEM (Liu et al. 2021b),
-    which also has the other two.
-    """
-
-    max: float
-    mean: float
-    rmse: float
-
-
 def cell_errors(
     private: MarginalSource, table: MarginalSource | IndependentTable, workload: Workload
-) -> CellErrors:
-    """Return the exact errors of a table or model, scaled to the private records; restricted.
+) -> dict[str, float]:
+    """Return the columns of the exact errors of cells, in parts of the records; restricted.
 
+    The largest is the measure of PMW^Pub (Liu et al. 2021a) and of GEM (Liu et al. 2021b), which
+    also has the mean and the root mean square. The table or model is scaled to the private records.
     The weights of the workload do not count.
     """
     records, cells, largest, total, squares = private.records, 0, 0.0, 0.0, 0.0
@@ -216,7 +206,8 @@ def cell_errors(
             largest = max(largest, float(apart.max()))
             total += float(apart.sum())
             squares += float(np.square(apart).sum())
-    return CellErrors(largest, total / cells, math.sqrt(squares / cells))
+    rmse = math.sqrt(squares / cells)
+    return {"cell_max": largest, "cell_mean": total / cells, "cell_rmse": rmse}
 
 
 _MOST_SHARE = 1000
