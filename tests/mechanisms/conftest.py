@@ -39,7 +39,7 @@ class ScriptedNoise:
 
     def gaussian_counts(self, counts, l2_sensitivity, rho, step):
         self.measurements.append({"counts": counts.copy(), "rho": rho, "step": step})
-        return counts.copy(), 1 / np.sqrt(rho)
+        return counts.copy(), l2_sensitivity / np.sqrt(2 * rho)
 
     def gaussian_values(self, values, l2_sensitivity, rho, step):
         return values.copy(), l2_sensitivity / np.sqrt(2 * rho)
