@@ -26,7 +26,7 @@ class Model(ABC):
     """A fitted model, which answers marginals, samples rows, and is stored; a `MarginalSource`."""
 
     fitted_by: ClassVar[tuple[str, ...]] = ()
-    """Packages beside numpy whose version may change the last digits of a fit."""
+    """Packages other than numpy whose version may change the last digits of a fit."""
 
     if TYPE_CHECKING:
 

@@ -42,7 +42,10 @@ def synthetic(bench: Bench, *, restricted: bool = False) -> pd.DataFrame:
 
 
 def test_a_job_opens_the_ledger_few_times(full: Full) -> None:
-    assert full.connections <= 45
+    rounds = told(full.result)["jam_pgm"]["rounds"].records
+    # A noisy marginal is charged and stored; which rounds have one is drawn.
+    measured = sum("±" in str(one.data) for one in rounds)
+    assert full.connections <= 41 + 2 * measured
 
 
 def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
