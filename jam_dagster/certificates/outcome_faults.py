@@ -16,7 +16,7 @@ from jam_dagster.evaluation.workload_error import noisy_errors
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
 from jam_dagster.privacy.ledger.key import canonical_json
-from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, VALUES, noise_fault
+from jam_dagster.privacy.noise.calls import CLOSE, COUNTS, RECORDS, SELECTION, VALUES, noise_fault
 from jam_dagster.privacy.outcome_store import choice_digest, values_digest
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from jam_dagster.privacy import NoiseCall
     from jam_dagster.tables import MarginalSource, Workload
 
-
-_CLOSE = 1e-9
-"""Relative tolerance of amounts that were floats."""
 
 _TABLES_EVALUATED = (1, 2)
 
@@ -47,7 +44,7 @@ def draw_faults(certificate: Certificate) -> Iterator[str]:
         call, wanted = one.call, _sensitivity(one, certificate)
         if wanted is None:
             yield f"{call.step} is a draw that share {one.share} does not make"
-        elif not math.isclose(call.sensitivity, wanted, rel_tol=_CLOSE):
+        elif not math.isclose(call.sensitivity, wanted, rel_tol=CLOSE):
             yield f"{call.step} has another sensitivity than the neighbours ask for"
         if fault := noise_fault(call):
             yield fault
@@ -60,7 +57,7 @@ def _price_faults(certificate: Certificate) -> Iterator[str]:
     left = units_down(certificate.asked.shares[MECHANISM])
     for call in (one.call for one in certificate.draws if one.call.subject == RECORDS):
         wanted = part * rho_within(max(0, left))
-        if not math.isclose(call.rho, wanted, rel_tol=_CLOSE, abs_tol=2 / UNITS_PER_RHO):
+        if not math.isclose(call.rho, wanted, rel_tol=CLOSE, abs_tol=2 / UNITS_PER_RHO):
             yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
         left -= units_up(call.rho)
 

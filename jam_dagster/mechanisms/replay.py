@@ -13,7 +13,6 @@ import numpy as np
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.context import Context, IndexOf, Programs
 from jam_dagster.mechanisms.loops.comparison import (
-    CLOSE,
     chosen_names,
     draw_difference,
     is_drawable,
@@ -24,7 +23,7 @@ from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.mechanisms.registry import check_domain, mechanism_class
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
-from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, NoiseCall
+from jam_dagster.privacy.noise.calls import CLOSE, COUNTS, RECORDS, NoiseCall
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model

@@ -10,14 +10,12 @@ from jam_dagster.common.json_text import parse_json
 from jam_dagster.mechanisms.loops.transcript import Round
 from jam_dagster.privacy.accounting import UNITS_PER_RHO
 from jam_dagster.privacy.noise.calls import (
+    CLOSE,
     SELECTION,
     NoiseCall,
     noise_fault,
     subject_of_choices,
 )
-
-CLOSE = 1e-9
-"""Relative tolerance of what was computed with floats: sums may round otherwise elsewhere."""
 
 _ASKED = {"kind": "kind", "cells": "size", "choices": "number of choices", "subject": "subject"}
 """Parts of a draw other than price and sensitivity, with their names for readers."""

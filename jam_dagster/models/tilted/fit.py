@@ -343,8 +343,7 @@ class TiltFit:
         self._log_network, self._log_records = tilt.log_network, tilt.log_records
         self._weights, self._share = tilt.weights, tilt.share
         beliefs = tilt.beliefs
-        routes = self._calibrated.routes if self._calibrated.tree == beliefs.tree else None
-        self._calibrated = Calibrated(beliefs.tree, beliefs.beliefs, routes)
+        self._calibrated = Calibrated(beliefs.tree, beliefs.beliefs)
         return taken
 
     def _refine(self) -> None:

@@ -77,8 +77,8 @@ def subject_of_choices(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else canonical_json(list(names))
 
 
-_CLOSE = 1e-9
-"""Relative tolerance of scales that were floats."""
+CLOSE = 1e-9
+"""Relative tolerance of what was computed with floats: sums may round otherwise elsewhere."""
 
 _MORE_NOISE = 2e-6
 """Relative tolerance of more noise: twice the slack of the exact backend for rounding."""
@@ -95,6 +95,6 @@ def noise_fault(call: NoiseCall) -> str:
         least, stated = call.scale, exponential_epsilon(call.rho / call.choices)
     else:
         least, stated = gaussian_sigma(call.sensitivity, call.rho), call.scale
-    if least > 0.0 and -_CLOSE <= stated / least - 1.0 <= _MORE_NOISE:
+    if least > 0.0 and -CLOSE <= stated / least - 1.0 <= _MORE_NOISE:
         return ""
     return f"{call.step} has other noise than was paid for"

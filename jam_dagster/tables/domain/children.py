@@ -53,8 +53,16 @@ NO_CHILD = "(no child)"
 class ChildAttribute(Attribute):
     """A column of one of two children, with a last cell for roots that lack that child.
 
-    `child` is the attribute of the children's table, and `slot` which child it is of, 1 or 2;
-    `table` is the name of that table, and of the attribute that counts the children.
+    Parameters
+    ----------
+    name, nullable, dtype, unreadable
+        As in `Attribute`; those of `child`.
+    child
+        The attribute of the children's table.
+    slot
+        Which child it is of, 1 or 2.
+    table
+        The name of the children's table, and of the attribute that counts them.
     """
 
     _: KW_ONLY
@@ -80,22 +88,27 @@ class ChildAttribute(Attribute):
 
     @property
     def size(self) -> int:
+        """Number of cells: those of the child's attribute, and the one for no child."""
         return self.child.size + 1
 
     @property
     def absent_code(self) -> int:
+        """Code of the cell for no child."""
         return self.child.size
 
     @property
     def column(self) -> str:
+        """Name of the child's column, which both children have."""
         return f"{self.table}.{self.child.name}"
 
     @property
     def null_code(self) -> int | None:
+        """Code of the null cell of the child's attribute, if it has one."""
         return self.child.null_code
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
+        """Label of each cell in plots and tables."""
         return (*self.child.labels, NO_CHILD)
 
     def _labels(self) -> Iterator[str]:
@@ -103,10 +116,12 @@ class ChildAttribute(Attribute):
 
     @property
     def listed(self) -> tuple[Value, ...]:
+        """The listed values of the child's attribute."""
         return self.child.listed
 
     @property
     def other_code(self) -> int | None:
+        """Code of the cell that encodes every unlisted value, if there is one."""
         return self.child.other_code
 
     @property
@@ -116,17 +131,21 @@ class ChildAttribute(Attribute):
 
     @property
     def catch_all_cells(self) -> list[CatchAll]:
+        """The cells that also count values which the domain does not hold."""
         return self.child.catch_all_cells
 
     @property
     def kind_text(self) -> str:
+        """The kind of the values, in a word or two."""
         return self.child.kind_text
 
     @property
     def outside_text(self) -> str:
+        """The words for the treatment of a value that the attribute does not list."""
         return self.child.outside_text
 
     def values_text(self, shown: int) -> str:
+        """Return the values, if there are many only so many of them."""
         return self.child.values_text(shown)
 
     def _described(self) -> str:
@@ -145,9 +164,11 @@ class ChildAttribute(Attribute):
         return str(self.dtype)
 
     def canonical_form(self) -> dict[str, Any]:
+        """Return what identifies the attribute in the domain's digest."""
         return {"name": self.name, "slot": self.slot, "child": self.child.canonical_form()}
 
     def condition_codes(self, what: str, item: object) -> list[int]:
+        """Return the codes that meet an item, not null, of a condition in a domain file."""
         return self.child.condition_codes(what, item)
 
     def conditions(self, codes: list[int]) -> list[Any]:
@@ -157,6 +178,7 @@ class ChildAttribute(Attribute):
         return found if len(own) == len(codes) else [*found, NO_CHILD]
 
     def check_column(self, column: pd.Series[Any]) -> None:
+        """Raise DomainError if a column has a dtype that the attribute cannot hold."""
         self.child.check_column(column)
 
     def codes_in(self, column: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], Mask]:
@@ -164,9 +186,11 @@ class ChildAttribute(Attribute):
         return self.child.codes_in(column)
 
     def listed_codes(self, column: pd.Series[Any]) -> npt.NDArray[np.int64]:
+        """Return the code of each cell of a checked table of roots that have the child."""
         return self.child.listed_codes(column)
 
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
+        """Return the values of codes of roots that have the child."""
         return self.child.column_of(points, null)
 
     def refused_as(self, kind: Kind) -> str | None:
@@ -182,9 +206,19 @@ class ChildAttribute(Attribute):
 class Link:
     """A table of children, and how its rows belong to rows of the root table.
 
-    The table's name is also the attribute that counts the children of a root. `key` is the column
-    of both tables that identifies a root, which keeps at most `maximum` children, 1 to
-    `MOST_CHILDREN`.
+    Parameters
+    ----------
+    table
+        Its name, which is also the attribute that counts the children of a root.
+    key
+        The column of both tables that identifies a root.
+    maximum
+        The largest number of children that a root keeps, 1 to `MOST_CHILDREN`.
+
+    Raises
+    ------
+    SpecificationError
+        If one of them is malformed.
     """
 
     table: str
@@ -252,7 +286,13 @@ def impossible_children(
 
 
 def linked_in(written: object) -> tuple[Link, dict[str, Any]]:
-    """Return the link that a domain file has under ``children``, and the content of its table."""
+    """Return the link that a domain file has under ``children``, and the content of its table.
+
+    Raises
+    ------
+    SpecificationError
+        If it is malformed.
+    """
     if not isinstance(written, Mapping) or len(written) != 1:
         raise SpecificationError(
             "'children' must be a mapping of one table's name to its key, max and attributes"

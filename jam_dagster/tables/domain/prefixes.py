@@ -98,6 +98,7 @@ class PrefixAttribute(CategoricalAttribute):
 
     @property
     def kind_text(self) -> str:
+        """The kind of the values, in a word or two."""
         return f"code (first {self.prefix})"
 
     def _described(self) -> str:
@@ -105,6 +106,7 @@ class PrefixAttribute(CategoricalAttribute):
 
     @classmethod
     def from_entry(cls, name: str, entry: Mapping[str, Any]) -> Self:
+        """Return the attribute that an entry of a domain file declares by `keys`."""
         what = f"attribute {name!r}"
         weights = entry.get("weights")
         if not isinstance(weights, Mapping):
@@ -122,6 +124,7 @@ class PrefixAttribute(CategoricalAttribute):
         return {"prefix": self.prefix, "weights": dict(self.weights), **other}
 
     def canonical_form(self) -> dict[str, Any]:
+        """Return what identifies the attribute in the domain's digest."""
         weights = [list(one) for one in sorted(self.weights)]
         return super().canonical_form() | {"prefix": self.prefix, "weights": weights}
 
@@ -149,7 +152,9 @@ class PrefixAttribute(CategoricalAttribute):
         return np.where(of_a_code, points, codes - cells[-1] - 1 + len(cells))
 
     def refused_as(self, kind: Kind) -> str | None:
+        """Return why no database counts a column of a kind; None if one does."""
         return None if kind == "text" else "the domain compares the first characters of texts"
 
     def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
+        """Return the code of each beginning in a database's column."""
         return super().code_in(column.substr(0, self.prefix), kind, made)

@@ -186,13 +186,13 @@ class ParquetTable:
     cliques: tuple[Clique, ...] = ()
     kept: npt.NDArray[np.bool_] | None = None
     records: int = field(init=False)
-    _kept: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
+    _counts: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.cliques and _can_be_held(self.domain, self.cliques):
             most = _rows(self.source, self.kept)
             held = count_blocks(self._chunks(), self.domain, self.cliques, records=most)
-            self._kept.held, records = held, held.records
+            self._counts.held, records = held, held.records
         else:
             records = sum(one.records for one in self._chunks())
         object.__setattr__(self, "records", records)
@@ -208,7 +208,7 @@ class ParquetTable:
         """
         wanted = [tuple(clique) for clique in cliques]
         if _can_be_held(self.domain, wanted):
-            return self._kept.marginals(self.domain, wanted, self._unchanged, self.records)
+            return self._counts.marginals(self.domain, wanted, self._unchanged, self.records)
         counter = MarginalCounter(self.domain, wanted, records=self.records)
         for chunk in self._unchanged():
             counter.add(chunk.columns)
