@@ -11,10 +11,21 @@ PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 
   $(shell $(python) -c 'import sys; print("$(python)" * (sys.version_info >= (3, 11)))' 2>/dev/null)))
 
 BIN := .venv/bin
-# Written when the installation is complete, so that nothing is installed twice.
+# Each is written when an installation is complete, so that nothing is installed twice: what the
+# demo needs, what `make test` and `make docs` need, and the tables that only the longer tests read.
+DEMO := .venv/.demo
 INSTALLED := .venv/.installed
-# As well as the tables that only the longer tests read.
 TABLES := .venv/.tables
+
+# uv takes seconds where pip takes minutes. Where it can neither be found nor be brought into .venv,
+# or knows no index of pip's own settings, pip does the same.
+UV ?= $(or $(shell command -v uv),$(BIN)/uv)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# $(call install,EXTRAS): the package and its extras, at the versions that constraints.txt pins.
+comma := ,
+install = [ -x "$(UV)" ] || $(PIP) -c constraints.txt uv || true; \
+  [ -x "$(UV)" ] && $(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[$(1)]' \
+    || $(PIP) -c constraints.txt -e '.[$(1)]'
 
 # The demo keeps its runs, tables and ledger in this folder and touches no other Dagster instance.
 export DAGSTER_HOME := $(CURDIR)/.dagster
@@ -45,12 +56,12 @@ demo dev: export VIRTUAL_ENV := $(CURDIR)/.venv
 # Dagster warns of a parameter that Dagster itself passes.
 demo dev: export PYTHONWARNINGS := ignore:Parameter `execution_type`
 
-demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say what came of it
+demo: $(DEMO) $(INSTANCE) ## install, materialize the demo release, say what came of it
 	$(BIN)/dg launch --job health_survey_release
 	@printf '%-18s%s\n' 'The UI' 'make dev, then open $(UI)'
 
 # The first look should show a release that lives; a demo that cannot be made is no reason for none.
-dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on the releases, the demo made; PORT=3001 for another port
+dev: $(DEMO) $(INSTANCE) ## open Dagster's UI on the releases, the demo made; PORT=3001 for another port
 	@$(BIN)/python -m assets.materialized health_survey || { \
 	  echo 'Making the demo release first, which takes a minute ...'; \
 	  $(BIN)/dg launch --job health_survey_release > .dagster/demo.log 2>&1 \
@@ -71,37 +82,33 @@ test: $(INSTALLED) ## the quick tests, under three minutes on two cores
 test-all: $(TABLES) ## every test but those of the gate, a quarter of an hour on two quiet cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not gate"
 
-# What a user installs is as old as pyproject.toml allows; what only the tests use is new. uv resolves
-# it, since pip knows no lowest versions.
-lowest: $(LOWEST)/bin/python ## the quick tests and the laws of the noise, with the lowest versions that pyproject.toml allows
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LOWEST)/bin/python -m uv pip compile --quiet --upgrade --resolution lowest-direct \
+# What a user installs is as old as pyproject.toml allows; what only the tests use is new.
+lowest: $(LOWEST)/bin/python $(UV) ## the quick tests and the laws of the noise, with the lowest versions that pyproject.toml allows
+	$(UV) pip compile --quiet --upgrade --resolution lowest-direct \
 	  --python $(LOWEST)/bin/python --extra production pyproject.toml --output-file $(LOWEST)/lowest.txt
-	$(LOWEST)/bin/python -m uv pip install --quiet --python $(LOWEST)/bin/python \
-	  -c $(LOWEST)/lowest.txt -e '.[dev]'
+	$(UV) pip install --quiet --python $(LOWEST)/bin/python -c $(LOWEST)/lowest.txt -e '.[dev]'
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup \
 	  -m "not slow and not gate" --hypothesis-profile=few
 	$(LOWEST)/bin/python -m pytest tests/privacy/noise -m "slow and not gate"
 
 # Dagster's packages of one version are not always published at once, and `dg` is the last. So the
 # first installation has Dagster's newest version without `dg`, and the second the newest `dg` with
-# the libraries that Dagster's newest version allows.
-newest: $(NEWEST)/bin/python ## import the package and run its commands beside Dagster's newest version
-	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(NEWEST)/bin/python -m uv pip uninstall --quiet --python $(NEWEST)/bin/python dagster-dg-cli
-	$(NEWEST)/bin/python -m uv pip install --quiet --upgrade --python $(NEWEST)/bin/python \
-	  dagster dagster-dg-core -e .
+# the libraries that Dagster's newest version allows, in a project of the newest `create-dagster`.
+newest: $(NEWEST)/bin/python $(UV) ## import the package and run its commands beside Dagster's newest version
+	$(UV) pip uninstall --quiet --python $(NEWEST)/bin/python dagster-dg-cli
+	$(UV) pip install --quiet --upgrade --python $(NEWEST)/bin/python dagster dagster-dg-core -e .
 	$(NEWEST)/bin/python -m tests.beside_dagster
-	$(NEWEST)/bin/python -m uv pip freeze --python $(NEWEST)/bin/python \
-	  | grep -E '^(click|rich|typer)==' > $(NEWEST)/held.txt
-	$(NEWEST)/bin/python -m uv pip install --quiet --upgrade --python $(NEWEST)/bin/python \
-	  -c $(NEWEST)/held.txt -e '.[ui]'
-	$(NEWEST)/bin/python -m tests.beside_dagster
+	$(UV) pip freeze --python $(NEWEST)/bin/python | grep -E '^(click|rich|typer)==' > $(NEWEST)/held.txt
+	$(UV) pip install --quiet --upgrade --python $(NEWEST)/bin/python -c $(NEWEST)/held.txt -e '.[ui]'
+	rm -rf $(NEWEST)/project
+	$(UV) tool run --quiet --upgrade create-dagster project $(NEWEST)/project/shop --no-uv-sync
+	$(UV) pip install --quiet --python $(NEWEST)/bin/python --no-deps -e $(NEWEST)/project/shop
+	$(NEWEST)/bin/python -m tests.beside_dagster $(NEWEST)/project/shop
 
 # Hypothesis tries the same examples every time in the targets above, in `test` a quarter of those in
 # `test-all`; here twenty times as many, at random.
 gate: $(TABLES) ## the longest: every test on random examples, then torture and mutants; hours
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tables,workers,spark]'
+	@$(call install,dev$(comma)tables$(comma)workers$(comma)spark)
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup --hypothesis-profile=gate
 	$(MAKE) torture mutants
 
@@ -146,13 +153,11 @@ bench-ledger: $(INSTALLED) ## the ledger's time for a draw, after 100 draws and 
 screenshots: $(INSTALLED) ## picture Dagster's UI and the pages of the demo into docs/images, with Chromium
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
-constraints: ## reinstall the newest versions that fit, and write them to constraints.txt
-	$(MAKE) .venv/bin/python
-	$(BIN)/python -m pip install --upgrade --upgrade-strategy eager -e '.[dev,tables,workers,spark]'
-	$(BIN)/python -m pip check
-	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > .venv/constraints.txt
+constraints: $(INSTALLED) ## write the newest versions that fit to constraints.txt; the next command installs them
+	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras \
+	  --no-annotate --no-header pyproject.toml --output-file .venv/newest.txt
+	{ sed -n '/^#/p' constraints.txt; cat .venv/newest.txt; } > .venv/constraints.txt
 	mv .venv/constraints.txt constraints.txt
-	touch $(INSTALLED)
 
 clean: ## remove the installation, the demo's instance and every cache
 	rm -rf .venv $(LOWEST) $(NEWEST) .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build site
@@ -166,18 +171,28 @@ clean: ## remove the installation, the demo's instance and every cache
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, this is " + sys.version)'
 	$(PYTHON) -m venv $(@:/bin/python=) || { rm -rf $(@:/bin/python=); exit 1; }
 
-$(INSTALLED): pyproject.toml constraints.txt hatch_build.py jam_dagster/models/graphical/kernels.c | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+# No rule for a uv that the machine has.
+$(BIN)/uv: | .venv/bin/python
+	$(PIP) -c constraints.txt uv
+
+REQUIRED := pyproject.toml constraints.txt hatch_build.py jam_dagster/models/graphical/kernels.c
+
+$(DEMO): $(REQUIRED) | .venv/bin/python
+	@$(call install,ui)
 	@touch $@
 
-$(TABLES): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tables]'
-	@touch $@
+$(INSTALLED): $(REQUIRED) | .venv/bin/python
+	@$(call install,dev)
+	@touch $(DEMO) $@
+
+$(TABLES): $(REQUIRED) | .venv/bin/python
+	@$(call install,dev$(comma)tables)
+	@touch $(DEMO) $(INSTALLED) $@
 
 # Two processes that start together on a new instance would corrupt its database: `instance info`
 # creates it alone first. Pools are unlimited, and freshness untold, unless the instance says
 # otherwise; and the UI asks for an e-mail address once.
-$(INSTANCE): | $(INSTALLED)
+$(INSTANCE): | $(DEMO)
 	@mkdir -p .dagster/.nux
 	@echo 'seen: 1' > .dagster/.nux/nux.yaml
 	@printf '%s\n' 'telemetry: {enabled: false}' \

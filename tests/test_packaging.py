@@ -126,10 +126,12 @@ def test_the_command_can_be_loaded() -> None:
     assert callable(command.load())
 
 
-def _constraints() -> dict[str, str]:
+def _constraints(**environment: str) -> dict[str, str]:
+    """Return the pins that hold here, or on a machine with another environment."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = (line for line in lines if line and not line.startswith("#"))
-    return {canonicalize_name(name): version for name, version in (p.split("==") for p in pins)}
+    pins = (Requirement(line) for line in lines if line and not line.startswith("#"))
+    here = (pin for pin in pins if pin.marker is None or pin.marker.evaluate(environment))
+    return {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in here}
 
 
 def test_constraints_are_exact_and_satisfy_every_requirement() -> None:
@@ -156,12 +158,33 @@ def test_constraints_serve_every_release_of_the_oldest_python() -> None:
     installed = {canonicalize_name(one.name): one.version for one in distributions()}
     too_new = {
         name: wanted
-        for name, pinned in _constraints().items()
+        for name, pinned in _constraints(python_full_version=f"{oldest[0]}.0").items()
         if installed.get(name) == pinned
         and (wanted := distribution(name).metadata["Requires-Python"])
         and not SpecifierSet(wanted).contains(f"{oldest[0]}.0")
     }
     assert not too_new, "constrain these to earlier versions"
+
+
+@pytest.mark.gate
+def test_pip_alone_installs_what_is_pinned(tmp_path: Path) -> None:
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.check_output(listed, cwd=ROOT, text=True).splitlines():
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    command = ("make", "--silent", "UV=no-such-uv", f"PYTHON={sys.executable}", ".venv/.demo")
+    # A make that runs the tests would pass its own settings on.
+    kept = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    subprocess.run(command, cwd=tmp_path, env=kept, check=True)
+
+    (packages,) = tmp_path.glob(".venv/lib/python*/site-packages")
+    installed = {canonicalize_name(one.name): one for one in distributions(path=[str(packages)])}
+    pins = _constraints()
+    assert {installed[name].read_text("INSTALLER") for name in ("dagster", "mbi")} == {"pip\n"}
+    assert "pytest" not in installed
+    known = installed.keys() & pins.keys() - {"setuptools"}
+    assert {name: installed[name].version for name in known} == {name: pins[name] for name in known}
 
 
 def test_constraints_name_no_address() -> None:
