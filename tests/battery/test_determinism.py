@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.battery.mechanisms import QUICK_CASES, SLOW_CASES
+from tests.processors import THREADS
 from tests.tiers import gate
 
 ROOT = Path(__file__).parents[2]
-THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 # A process that starts takes longer than most of the runs, so they share one.
