@@ -57,6 +57,10 @@ class PrivateValuesError(InputError):
         )
 
 
+class PlatformError(InputError):
+    """The operating system lacks what a ledger needs; nothing was charged."""
+
+
 class BudgetError(JamError):
     """The privacy budget, or the ledger that keeps it, does not allow what was asked."""
 

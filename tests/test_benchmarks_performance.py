@@ -15,7 +15,7 @@ from benchmarks import performance
 from benchmarks.performance import main, table
 from benchmarks.process import Measured, RunFailedError, measure
 from benchmarks.process import synthesize as run_synthesize
-from jam_dagster.release.synthesize import peak_memory_mb
+from jam_dagster.common.operating_system import peak_memory_mb
 from tests.cli_bench import write_tables
 
 MADE: dict[str, Any] = {

@@ -49,6 +49,10 @@ OWNERS = {
     "scipy": ("jam_dagster/models/weighted/oracle.py",),
     "sklearn": ("jam_dagster/evaluation/utility.py",),
     "typer": ("jam_dagster/cli",),
+    # Windows lacks them.
+    "fcntl": ("jam_dagster/common/operating_system.py",),
+    "pwd": ("jam_dagster/common/operating_system.py",),
+    "resource": ("jam_dagster/common/operating_system.py",),
 }
 
 HEAVY = [

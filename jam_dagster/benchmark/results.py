@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.common.operating_system import lock_whole
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -137,12 +137,10 @@ class Results:
         """Lock the file, which need not exist, for this process."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with (path.parent / f".{path.name}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock_whole(lock.fileno(), wait=False):
                 raise InputError(
                     f"Another benchmark writes to {path}: wait for it, or name another --out."
-                ) from None
+                )
             for partial in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
                 # Drafts of a process that was killed while it wrote.
                 partial.unlink()

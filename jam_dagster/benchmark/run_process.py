@@ -28,7 +28,9 @@ _ENVIRONMENT = {
     # By default each process takes most of an accelerator's memory, which leaves none to others.
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
 }
-_KILLED = f"its process was killed by signal {int(signal.SIGKILL)}"
+# Windows has no signals, and a process that is killed there ends with a status.
+_KILL = int(getattr(signal, "SIGKILL", 9))
+_KILLED = f"its process was killed by signal {_KILL}"
 
 
 class RunProcess:
@@ -105,7 +107,7 @@ def was_killed(row: Row) -> bool:
 
 def _how(code: int) -> str:
     """Return how a process without a row ended."""
-    if code == -signal.SIGKILL:
+    if code == -_KILL:
         return f"{_KILLED}, usually for lack of memory; with --jobs 1 it has more"
     if code < 0:
         return f"its process was ended by signal {-code}"

@@ -20,6 +20,7 @@ from jam_dagster.benchmark.runs import (
     TRUE_ONE_WAYS,
     Run,
 )
+from jam_dagster.common.operating_system import peak_memory_mb
 from jam_dagster.common.worker_processes import cores
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.best_mixture import best_mixture
@@ -28,7 +29,6 @@ from jam_dagster.evaluation.sample_equivalent import SampleErrors, log_choose
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.models.row_search import search_rows
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
-from jam_dagster.release.synthesize import peak_memory_mb
 from jam_dagster.tables import MarginalSource, Workload
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.version import __version__

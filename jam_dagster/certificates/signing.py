@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import Signature
+from jam_dagster.common.operating_system import sync_file
 from jam_dagster.errors import InputError
 from jam_dagster.privacy.ledger.key import canonical_json
 
@@ -71,7 +72,7 @@ class Signer:
             with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
                 file.write(pem)
                 file.flush()
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
         except FileExistsError:
             raise InputError(
                 f"{path} exists: a key is never overwritten, name a new file."

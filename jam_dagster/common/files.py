@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from jam_dagster.common.operating_system import sync_file, sync_folder
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def open_plain(root: Path | UPath, path: Path | UPath) -> BinaryIO:
     followed either. On an object store there are no links.
     """
     if not (isinstance(path, Path) and isinstance(root, Path)):
+        return path.open("rb")
+    if not hasattr(os, "O_NOFOLLOW"):
+        check_plain(root, path)
         return path.open("rb")
     *leading, name = path.relative_to(root).parts
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
@@ -201,14 +205,10 @@ def write_whole(path: Path | UPath, content: bytes | Iterator[bytes], *, mode: i
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.writelines(parts)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         draft.replace(path)
     except BaseException:
         # On a full disk, an unfinished draft would take the remaining room.
         draft.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

@@ -41,7 +41,7 @@ def environment(package: str = "jam_dagster.common") -> Environment:
 
 def script_text(name: str) -> str:
     """Return a script among the templates, such as ``"sorting.js"``."""
-    return (files("jam_dagster.common") / "templates" / name).read_text()
+    return (files("jam_dagster.common") / "templates" / name).read_text(encoding="utf-8")
 
 
 def figures(number: float, digits: int = 4) -> str:

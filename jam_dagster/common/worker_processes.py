@@ -6,10 +6,8 @@ unsafe together with the threads of Arrow and Dagster.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pickle
-import re
 import struct
 import subprocess
 import sys
@@ -22,6 +20,8 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from jam_dagster.common.operating_system import available_memory, numbers, widen_pipe
+
 T = TypeVar("T")
 
 ONE_THREAD = dict.fromkeys(
@@ -31,7 +31,6 @@ ONE_THREAD = dict.fromkeys(
 
 _LENGTH = struct.Struct("<Q")
 _PIPE_BYTES = 2**20
-_MEMORY = Path("/proc/meminfo")
 _CONTROL = Path("/sys/fs/cgroup")
 _QUOTA = _CONTROL / "cpu.max"
 # The second version's files, and the first's.
@@ -56,31 +55,25 @@ def cores() -> int:
 def free_cores() -> int:
     """Return how many cores this process may use and others leave it, with the one it is on.
 
-    On a busy machine more processes would take longer than one.
+    On a busy machine more processes would take longer than one. A worker is handed a pipe, which
+    Windows cannot do: it has no load to read either, and is given one process.
     """
+    if not hasattr(os, "getloadavg"):
+        return 1
     idle = (os.cpu_count() or 1) - os.getloadavg()[0]
     return min(cores(), max(0, round(idle)) + 1)
 
 
 def free_memory() -> int:
     """Return how many bytes this process may still take, by system and control group."""
-    system = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if _MEMORY.exists():
-        system = _numbers(_MEMORY.read_text())["MemAvailable"] * 2**10
-    limits = [system]
+    limits = [available_memory()]
     for most, used in _GROUPS:
         with suppress(OSError, ValueError):
             # Files that were read are kept as long as nothing else needs the memory.
             stat = used.with_name("memory.stat")
-            kept = _numbers(stat.read_text()).get("inactive_file", 0) if stat.exists() else 0
+            kept = numbers(stat.read_text()).get("inactive_file", 0) if stat.exists() else 0
             limits.append(int(most.read_text()) - int(used.read_text()) + kept)
     return max(0, min(limits))
-
-
-def _numbers(lines: str) -> dict[str, int]:
-    """Return the numbers of a file of the system by their names, as in ``MemFree:  12 kB``."""
-    found = re.findall(r"^(\w+):?\s+(\d+)", lines, re.MULTILINE)
-    return {name: int(number) for name, number in found}
 
 
 def isolated(code: str) -> list[str]:
@@ -156,9 +149,7 @@ class _Worker:
             )
         finally:
             os.close(there)
-        # All pipes of a user share a number of pages, and there may be no more.
-        with suppress(OSError, AttributeError):
-            fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        widen_pipe(here, _PIPE_BYTES)
 
     def __enter__(self) -> _Worker:
         return self

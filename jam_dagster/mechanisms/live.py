@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from jam_dagster.common.operating_system import all_memory
 from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
 from jam_dagster.mechanisms.context import Context, IndexOf, Programs
 from jam_dagster.mechanisms.loops.scores import representable
@@ -81,9 +81,8 @@ class Live(Context):
 
     def hold(self, cliques: Sequence[Clique]) -> None:
         """State the private marginals that draws may ask for; they are counted at once if few."""
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         # A count takes four bytes.
-        if sum(self.domain.size(q) for q in cliques) <= min(PRIVATE_CELLS, memory // 16):
+        if sum(self.domain.size(q) for q in cliques) <= min(PRIVATE_CELLS, all_memory() // 16):
             self._stated = list(cliques)
 
     def counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.common.operating_system import peak_memory_mb
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.mechanisms.loops.rows import sample_rows
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import ResearchFunding
 from jam_dagster.release.place import Place
-from jam_dagster.release.synthesize import peak_memory_mb
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload, marginal_blocks
 
 if TYPE_CHECKING:

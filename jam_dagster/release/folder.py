@@ -239,7 +239,7 @@ class ReleaseFolder:
         mode = 0o600 if restricted else 0o666
         # Somebody may have put a link there since the folder was checked.
         check_plain(self.path, path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
         with os.fdopen(os.open(path, flags, mode), "wb") as file:
             file.write(content)
         self._made[path] = hashlib.sha256(content).hexdigest()

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from jam_dagster.common.operating_system import check_locks
 from jam_dagster.common.redaction import keeping_details
 from jam_dagster.errors import BudgetError, SourceBindingError, SpecificationError
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
@@ -121,6 +122,9 @@ class LedgerFunding:
     grants: Budget | None = None
     records_public: bool = False
     notify: Callable[[str], None] = lambda sentence: None
+
+    def __post_init__(self) -> None:
+        check_locks()
 
     def check(self) -> None:
         """Raise if the release could not be paid for; write nothing.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,6 +13,7 @@ from uuid import uuid4
 
 from jam_dagster.certificates.signing import configured_signer
 from jam_dagster.common.files import owner_only
+from jam_dagster.common.operating_system import peak_memory_mb
 from jam_dagster.common.redaction import keeping_details, redacted
 from jam_dagster.errors import BudgetError, InputError, JamError, SpecificationError
 from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
@@ -542,20 +541,3 @@ class _Steps:
         page = self.spec.exact or self.request.with_report
         self.folder.write_certificate(certificate, page=page)
         return certificate.releasable
-
-
-_STATUS = Path("/proc/self/status")
-
-
-def peak_memory_mb() -> float:
-    """Return the peak memory of this process, in 2^20 bytes.
-
-    On Linux it is read from the process's own status: `getrusage` includes the memory of the
-    parent process at the start.
-    """
-    if _STATUS.exists():
-        lines = _STATUS.read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) / 2**10
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Linux counts in kilobytes, macOS in bytes.
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from jam_dagster.benchmark import trial
-from jam_dagster.release.synthesize import peak_memory_mb
+from jam_dagster.common.operating_system import peak_memory_mb
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 def test_the_peak_is_of_the_process_itself() -> None:
     # getrusage would tell what the process that starts it holds.
     held = bytearray(300 * 2**20)
-    code = "from jam_dagster.release.synthesize import peak_memory_mb; print(peak_memory_mb())"
+    code = "from jam_dagster.common.operating_system import peak_memory_mb; print(peak_memory_mb())"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -15,16 +15,15 @@ none of them and takes no lock by them.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from jam_dagster.common.operating_system import check_locks, lock_byte, unlock_bytes
 
 _BEYOND = 1 << 62
 
@@ -69,6 +68,7 @@ def lockable(path: Path) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
     It yields the file and a function that takes the lock of a name and returns whether it
     succeeded. Other openings, also of this process, cannot take a held lock.
     """
+    check_locks()
     owner = os.getpid()
     with _guard:
         spare = _uses.get(file_id(path), _Uses()).descriptors
@@ -81,7 +81,7 @@ def lockable(path: Path) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
     finally:
         if os.getpid() == owner:
             # Explicitly, since a forked process may hold the description open.
-            _set(descriptor, fcntl.F_UNLCK, 0, 0)
+            unlock_bytes(descriptor)
             _end(file, descriptor)
 
 
@@ -90,28 +90,13 @@ def _leave_to_parent() -> None:
         uses.descriptors.clear()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+if hasattr(os, "register_at_fork"):  # Windows has no forks.
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _take(descriptor: int, name: str) -> bool:
     place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
-    try:
-        _set(descriptor, fcntl.F_WRLCK, _BEYOND + place, 1)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _set(descriptor: int, kind: int, start: int, length: int) -> None:
-    """Lock or unlock bytes; length 0 stands for all."""
-    if sys.platform == "darwin":
-        # Its headers define the lock, Python's module does not.
-        request = struct.pack("qqihh", start, length, 0, kind, os.SEEK_SET)
-        fcntl.fcntl(descriptor, 90, request)
-    else:
-        # struct flock of Linux, padded to its size.
-        request = struct.pack("hhqqi0q", kind, os.SEEK_SET, start, length, 0)
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
+    return lock_byte(descriptor, _BEYOND + place)
 
 
 def _end(file: FileId, *descriptors: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import pwd
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode
 
 from jam_dagster.common.files import real_path
+from jam_dagster.common.operating_system import user_name
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.sources.reading import expand_variables
 
@@ -307,7 +307,7 @@ def database_of(url: str) -> dict[str, Any]:
         name = _database_file(name, kind, options.get("uri", ""))
     elif kind == "postgresql":
         host, port = host or _libpq("PGHOST").lower(), port or _libpq("PGPORT")
-        who = who or {_libpq("PGUSER") or _login()}
+        who = who or {_libpq("PGUSER") or user_name()}
         name = name or _libpq("PGDATABASE") or min(who)
         given = {"options": _libpq("PGOPTIONS"), "hostaddr": _libpq("PGHOSTADDR"), **given}
         given = {name: value for name, value in given.items() if value}
@@ -340,15 +340,6 @@ def _refuse_service(given: Mapping[str, str]) -> None:
             f" database and user into the URL, and {'remove' if named else 'unset'}"
             f" {named or 'PGSERVICE'}"
         )
-
-
-def _login() -> str:
-    """Return the user of this process as libpq does, which no variable changes."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except (KeyError, OSError):
-        # The process runs as a number without a name.
-        return ""
 
 
 def _database_file(name: str, kind: str, uri: str) -> str:

@@ -253,13 +253,13 @@ def test_descriptors_do_not_pile_up(ledger, path):
 
 def test_while_it_is_made_a_ledger_has_one_name(path, monkeypatch):
     counts = []
-    real = ledger_file._sync_folder
+    real = ledger_file.sync_folder
 
     def look(folder: Path) -> None:
         counts.extend(file.stat().st_nlink for file in folder.iterdir())
         real(folder)
 
-    monkeypatch.setattr(ledger_file, "_sync_folder", look)
+    monkeypatch.setattr(ledger_file, "sync_folder", look)
     Ledger(path).grant("people", epsilon=1.0, delta=1e-9)
     assert counts == [1]
 
