@@ -1,14 +1,16 @@
 """The arrows of the house: what may import what, and what an import may cost."""
 
-import ast
 import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.modules import IN_ONE_WORKER, read_module
+
+pytestmark = IN_ONE_WORKER
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,24 +76,11 @@ def python_files() -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-@cache
-def imported_by(path: Path) -> list[tuple[int, str]]:
-    """Return line and dotted name of every import in a file, those inside functions too."""
-    return list(_imported_by(path))
-
-
-def _imported_by(path: Path) -> Iterator[tuple[int, str]]:
-    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            # `from jam_dagster import pipeline` names a folder as surely as `import` does.
-            for alias in node.names:
-                yield node.lineno, f"{module}.{alias.name}"
+def imported_by(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of every import in a file, those inside functions too."""
+    for line, module, name in read_module(path).imports:
+        # `from jam_dagster import pipeline` names a folder as surely as `import` does.
+        yield line, f"{module}.{name}" if name else module
 
 
 def folder_of(module: str) -> str | None:
@@ -161,10 +150,9 @@ def modules() -> dict[str, Path]:
 
 def imports_of(path: Path) -> Iterator[tuple[str, str]]:
     """Yield module and name of every ``from jam_dagster... import name`` in a file."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jam_dagster"):
-            for alias in node.names:
-                yield str(node.module), alias.name
+    for _, module, name in read_module(path).imports:
+        if name and module.startswith("jam_dagster"):
+            yield module, name
 
 
 def arrows(known: dict[str, Path]) -> dict[str, set[str]]:

@@ -19,6 +19,10 @@ from packaging.utils import canonicalize_name
 
 import jam_dagster
 from jam_dagster.models.graphical import kernels
+from tests.tiers import slow
+
+# One worker builds each wheel.
+pytestmark = pytest.mark.xdist_group("wheels")
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -55,6 +59,8 @@ def plain_wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """Build the wheel where there is no compiler."""
     return build_wheel(tmp_path_factory.mktemp("plain"), compiler="/nonexistent/cc")
 
+
+every_wheel = pytest.mark.parametrize("kind", ["plain_wheel", *slow("wheel")])
 
 KERNELS = "jam_dagster/models/graphical/_kernels.so"
 
@@ -94,7 +100,9 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
     assert modules | {"jam_dagster/py.typed", "jam_dagster/SKILL.md"} <= set(wheel.namelist())
 
 
-def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
+@every_wheel
+def test_the_wheel_carries_the_licence(kind: str, request: pytest.FixtureRequest) -> None:
+    wheel = request.getfixturevalue(kind)
     (name,) = (name for name in wheel.namelist() if name.endswith("licenses/LICENSE"))
 
     licence = wheel.read(name).decode()
@@ -102,7 +110,9 @@ def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
     assert "END OF TERMS AND CONDITIONS" in licence
 
 
-def test_the_wheel_declares_its_entry_points(wheel: zipfile.ZipFile) -> None:
+@every_wheel
+def test_the_wheel_declares_its_entry_points(kind: str, request: pytest.FixtureRequest) -> None:
+    wheel = request.getfixturevalue(kind)
     (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
 
     entry_points = wheel.read(name).decode()

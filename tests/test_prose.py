@@ -1,13 +1,14 @@
 """Plain English: ten patterns of clumsy prose, and the sentences that still match one."""
 
-import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.modules import IN_ONE_WORKER, Module, parse_module, read_module
+
+pytestmark = IN_ONE_WORKER
 
 ROOT = Path(__file__).parents[1]
 # One line is a file, a rule and a sentence.
@@ -51,36 +52,21 @@ def _paragraphs(text: str) -> Iterator[str]:
     yield from re.split(r"\n\s*\n|\n\s*(?:[-*>]|\d+\.)\s|\n\s*-{3,}\n|\|", text)
 
 
-def _of_module(text: str) -> Iterator[str]:
+def _of_module(module: Module) -> Iterator[str]:
     """Yield the sentences of docstrings, texts and comments of a Python module."""
-    within = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.JoinedStr):
-            parts = [part if isinstance(part, ast.Constant) else None for part in node.values]
-            within.update(map(id, parts))
-            words = "".join("CODE" if part is None else str(part.value) for part in parts)
-        elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and id(node) not in within
-        ):
-            words = node.value
-        else:
-            continue
-        if " " in words:
-            for paragraph in _paragraphs(words):
+    for text in module.texts:
+        if " " in text:
+            for paragraph in _paragraphs(text):
                 yield from _sentences(paragraph)
     comments: list[str] = []
     last = (0, 0)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline) if "#" in text else ():
-        if token.type != tokenize.COMMENT:
-            continue
-        words = token.string.lstrip("#: ")
-        if comments and token.start == (last[0] + 1, last[1]):
+    for line, column, comment in module.comments:
+        words = comment.lstrip("#: ")
+        if comments and (line, column) == (last[0] + 1, last[1]):
             comments[-1] += f" {words}"
         else:
             comments.append(words)
-        last = token.start
+        last = line, column
     for comment in comments:
         for number, sentence in enumerate(_sentences(comment)):
             yield sentence if number else f"# {sentence}"
@@ -111,13 +97,17 @@ def _of_template(text: str) -> Iterator[str]:
 def found() -> list[str]:
     """Return the sentences that match a rule, as lines of the list of exceptions."""
     rules = {rule: re.compile(pattern) for rule, pattern in RULES.items()}
-    readers = [(path, _of_module) for path in sorted((ROOT / "jam_dagster").rglob("*.py"))]
-    readers += [(path, _of_template) for path in sorted((ROOT / "jam_dagster").rglob("*.html"))]
+    readers = [(path, _of_template) for path in sorted((ROOT / "jam_dagster").rglob("*.html"))]
     readers += [(ROOT / page, _of_page) for page in PAGES]
     readers += [(path, _of_page) for path in sorted((ROOT / "docs").rglob("*.md"))]
     lines = []
-    for path, sentences in readers:
-        for sentence in sentences(path.read_text(encoding="utf-8")):
+    of_files = [
+        (path, _of_module(read_module(path)))
+        for path in sorted((ROOT / "jam_dagster").rglob("*.py"))
+    ]
+    of_files += [(path, sentences(path.read_text(encoding="utf-8"))) for path, sentences in readers]
+    for path, sentences in of_files:
+        for sentence in sentences:
             for rule, pattern in rules.items():
                 if pattern.search(sentence):
                     lines.append(f"{path.relative_to(ROOT).as_posix()} | {rule} | {sentence}")
@@ -162,7 +152,7 @@ def test_sentences_are_found_wherever_people_read_them() -> None:
         '"""First. Second `x\ny` one."""\n# A comment that\n# goes on.\n'
         'raise ValueError(f"no {x} here: "\n    "Try again")\n'
     )
-    assert list(_of_module(module)) == [
+    assert list(_of_module(parse_module(module))) == [
         "First",
         "Second CODE one",
         "no CODE here",

@@ -38,6 +38,11 @@ def gate(*values: Any) -> list[Any]:
     return [pytest.param(value, marks=pytest.mark.gate) for value in values]
 
 
+def slow_rows(*rows: tuple[Any, ...]) -> list[Any]:
+    """Return rows of parameters as slow ones."""
+    return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]
+
+
 def gate_rows(*rows: tuple[Any, ...]) -> list[Any]:
     """Return rows of parameters as ones of the gate."""
     return [pytest.param(*row, marks=pytest.mark.gate) for row in rows]

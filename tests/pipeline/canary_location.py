@@ -102,7 +102,7 @@ CASES: dict[str, dict[str, Any]] = {
 def defs() -> dg.Definitions:
     home = Path(os.environ["CANARY_HOME"])
     case = json.loads((home / "case.json").read_text())
-    bench = Bench(home, dg.DagsterInstance.ephemeral())
+    bench = Bench(home)
     if "CANARY_STORES" in os.environ:
         die_after(int(os.environ["CANARY_STORES"]))
     retried = dg.define_asset_job(

@@ -7,22 +7,29 @@ import sqlite3
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from unittest.mock import MagicMock
 
 import dagster as dg
 import numpy as np
 import pandas as pd
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
+from jam_dagster.evaluation.expectations.validation import TableChecks, not_checked
 from jam_dagster.pipeline import (
     DatasetBudget,
     LedgerResource,
     ReleaseStoreResource,
     build_synthetic_release,
 )
+from jam_dagster.pipeline.assets import assessment, private_side
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.privacy import Event, Ledger
 from jam_dagster.release import (
@@ -33,6 +40,7 @@ from jam_dagster.release import (
     ReleaseSpec,
     WorkloadSpec,
 )
+from jam_dagster.release.documents import MadeRelease
 from jam_dagster.tables import Domain, source_from_config
 from tests.budgets import FIXED
 
@@ -116,10 +124,22 @@ class Bench:
     """A release of small tables in a folder of its own, with all that it runs on."""
 
     home: Path
-    instance: dg.DagsterInstance
+    given: dg.DagsterInstance | None = None
     budget: DatasetBudget | None = field(
         default_factory=lambda: DatasetBudget(epsilon=5.0, delta=1e-9, **FIXED)
     )
+    until_the_end: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.until_the_end.close()
+
+    @cached_property
+    def instance(self) -> dg.DagsterInstance:
+        """Dagster's instance, which takes time to make, and which definitions do not need."""
+        return self.given or self.until_the_end.enter_context(dg.DagsterInstance.ephemeral())
 
     @property
     def private(self) -> Path:
@@ -244,17 +264,65 @@ def told(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.fixture(scope="session", autouse=True)
+def migrations_read_once() -> Iterator[None]:
+    """Share Dagster's migrations, of which it imports two hundred for each new instance."""
+    read = ScriptDirectory.from_config
+    known: dict[str | None, ScriptDirectory] = {}
+
+    def shared(config: Config) -> ScriptDirectory:
+        place = config.get_main_option("script_location")
+        if place not in known:
+            known[place] = read(config)
+        return known[place]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", shared)
+        yield
+
+
+@cache
+def people_csv(rows: int, seed: int) -> str:
+    """Return the same table as the text of a file."""
+    return people(rows, seed).to_csv(index=False)
+
+
 def write_tables(home: Path) -> None:
-    people(600, seed=1).to_csv(home / "private.csv", index=False)
-    people(200, seed=2).to_csv(home / "public.csv", index=False)
+    (home / "private.csv").write_text(people_csv(600, seed=1))
+    (home / "public.csv").write_text(people_csv(200, seed=2))
+
+
+@contextmanager
+def nothing_pictured() -> Iterator[None]:
+    """Leave out what takes most of a run's time, and what `full` has: checks and pictures."""
+
+    def checks(made: MadeRelease) -> TableChecks:
+        return not_checked(made.run.model.domain, "left out")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MadeRelease, "checks", property(checks))
+        for module in (private_side, assessment):
+            for name in ("plots", "png"):
+                patch.setattr(module, name, MagicMock())
+            patch.setattr(module, "pictures", lambda charts: dg.MetadataValue.md("left out"))
+        yield
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """Two small tables, and no release of them yet."""
     write_tables(tmp_path)
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield Bench(tmp_path, instance)
+    with Bench(tmp_path) as bench:
+        yield bench
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the quick tests of what is made once be of one worker, so that one makes it."""
+    for item in items:
+        for name in ("drawn_home", "full", "given_home", "releases"):
+            shared = name in getattr(item, "fixturenames", ())
+            if shared and item.get_closest_marker("slow") is None:
+                item.add_marker(pytest.mark.xdist_group(name))
 
 
 @dataclass(frozen=True)
@@ -277,8 +345,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
         opened.append(args)
         return connect(*args, **options)
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        bench = Bench(home, instance)
+    with Bench(home) as bench:
         with pytest.MonkeyPatch.context() as patch:
             # Dagster's own databases connect by SQLAlchemy's name of it.
             patch.setattr(sqlite3, "connect", counted)
@@ -291,8 +358,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
 def drawn_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("drawn")
     write_tables(home)
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = Bench(home, instance).run(UP_TO_SYNTHETIC)
+    with Bench(home) as bench, nothing_pictured():
+        result = bench.run(UP_TO_SYNTHETIC)
         assert result.success, failure(result)
     return home
 
@@ -302,8 +369,7 @@ def drawn(drawn_home: Path, tmp_path: Path) -> Iterator[Bench]:
     """The same after a release was drawn up to its synthetic table: a copy for each test."""
     home = tmp_path / "copy"
     shutil.copytree(drawn_home, home)
-    with dg.DagsterInstance.ephemeral() as instance:
-        bench = Bench(home, instance)
+    with Bench(home) as bench:
         # The tables have moved with the folder, and what was read of them says where they were.
         bench.ledger.rebind("people", reason="copied for a test")
         yield bench

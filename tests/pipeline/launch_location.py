@@ -13,7 +13,7 @@ from tests.pipeline.conftest import DOMAIN, Bench
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    bench = Bench(Path(os.environ["JAM_LAUNCH_HOME"]), dg.DagsterInstance.ephemeral())
+    bench = Bench(Path(os.environ["JAM_LAUNCH_HOME"]))
     towns = build_synthetic_release(
         "towns",
         dataset="people",

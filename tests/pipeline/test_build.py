@@ -31,6 +31,7 @@ from tests.pipeline.conftest import (
     labels_of,
     told,
 )
+from tests.tiers import slow
 
 GROUPS = {"schema", "values", "constraints", "rules", "measured_marginals", "domain_fits"}
 OFF = EvaluationSpec(mode="off")
@@ -144,7 +145,7 @@ def test_exact_errors_reach_the_restricted_report_only(bench: Bench) -> None:
 # What is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("budget", [DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED), None])
+@pytest.mark.parametrize("budget", [DatasetBudget(epsilon=1.0, delta=1e-9, **FIXED), *slow(None)])
 def test_a_refusal_leaves_what_it_did_not_run_as_it_was(
     bench: Bench, budget: DatasetBudget | None
 ) -> None:
@@ -377,7 +378,7 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
         assert "List the values of town" in page
 
 
-@pytest.mark.parametrize("level", ["default", "INFO", "DEBUG"])
+@pytest.mark.parametrize("level", ["default", *slow("INFO"), "DEBUG"])
 @pytest.mark.parametrize("where", ["run", "assets", "job of somebody else"])
 def test_a_console_shows_events_of_dagster_only_if_asked(
     bench: Bench, level: str, where: str, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,15 @@ import pytest
 from jam_dagster.mechanisms.loops import rows
 from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables.sources.table_file import TableFile
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, check_of, failure, told
+from tests.pipeline.conftest import (
+    DOMAIN,
+    UP_TO_SYNTHETIC,
+    Bench,
+    check_of,
+    failure,
+    nothing_pictured,
+    told,
+)
 
 SEEDED: dict[str, Any] = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy", seed=7)}
 IDENTIFIED: dict[str, Any] = {"domain": replace(DOMAIN, identified_from="private")}
@@ -39,7 +47,8 @@ def log(bench: Bench, result: dg.ExecuteInProcessResult) -> str:
 def test_a_doubtful_configuration_is_warned_of(bench: Bench) -> None:
     """The private table has 600 records: a delta of a hundredth would let six be published."""
     doubtful = PrivacySpec(epsilon=2.0, delta=0.01, noise="numpy")
-    result = bench.run(UP_TO_SYNTHETIC, privacy=doubtful)
+    with nothing_pictured():
+        result = bench.run(UP_TO_SYNTHETIC, privacy=doubtful)
     assert result.success, failure(result)
     assert "delta = 0.01 is not below 1 / n" in told(result)["jam_pgm"]["warnings"]
     assert "delta = 0.01 is not below 1 / n" in log(bench, result)
@@ -50,7 +59,8 @@ def test_rows_that_may_not_leave_are_not_counted_as_they_are_made(
 ) -> None:
     monkeypatch.setattr(rows, "MOST_AT_ONCE", 500)
     monkeypatch.setattr(rows, "CHUNK_ROWS", 300)
-    result = bench.run(UP_TO_SYNTHETIC, **SEEDED)
+    with nothing_pictured():
+        result = bench.run(UP_TO_SYNTHETIC, **SEEDED)
     assert result.success, failure(result)
     (table,) = bench.home.rglob("synthetic_records.parquet")
     assert TableFile(table).sizes == [300, 300]

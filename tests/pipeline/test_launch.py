@@ -72,7 +72,7 @@ def assert_refused(said: str, key: str) -> None:
 
 
 def assert_nothing_happened(home: Path) -> None:
-    bench = Bench(home, dg.DagsterInstance.ephemeral())
+    bench = Bench(home)
     assert bench.events() == []
     assert not (home / "other").exists()
     assert not bench.closed.exists()

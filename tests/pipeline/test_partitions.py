@@ -1,6 +1,7 @@
 """Releases of one snapshot after another: what each partition reads, pays, and leaves."""
 
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -37,6 +38,12 @@ JANUARY, FEBRUARY, MARCH = "2026-01", "2026-02", "2026-03"
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
 
 
+@cache
+def of_one_sex(sex: str, seed: int) -> str:
+    """Return a table of people as the text of a file."""
+    return people(600, seed).assign(sex=sex).to_csv(index=False)
+
+
 class Months:
     """A release a month, of snapshots beside each other."""
 
@@ -44,8 +51,8 @@ class Months:
         self.bench = bench
         for place, month in enumerate((JANUARY, FEBRUARY, MARCH)):
             # As many rows in each: what tells the months apart must not be their number.
-            table = people(600, seed=10 + place).assign(sex="F" if place == 0 else "M")
-            table.to_csv(bench.home / f"private_{month}.csv", index=False)
+            text = of_one_sex("F" if place == 0 else "M", seed=10 + place)
+            (bench.home / f"private_{month}.csv").write_text(text)
         self.changes: dict[str, Any] = {
             "private": source_from_config(str(bench.home / "private_{partition}.csv")),
             # One round that measures the sex on the private table: what else it could choose is

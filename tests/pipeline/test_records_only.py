@@ -73,8 +73,7 @@ def test_runs_are_shown_alike_whether_values_fit_or_not(tmp_path: Path) -> None:
         home = tmp_path / name
         home.mkdir()
         write_tables(home)
-        with dg.DagsterInstance.ephemeral() as instance:
-            bench = Bench(home, instance)
+        with Bench(home) as bench:
             if name == "misfits":
                 misfit(bench.private)
             result = bench.run(PRIOR, **by_prior())

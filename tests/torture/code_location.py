@@ -21,4 +21,4 @@ def defs() -> dg.Definitions:
     home = Path(os.environ[HOME])
     described = json.loads((home / TARGET).read_text())
     PipelineRelease(home=home).arm(Points(described and Target(**described)))
-    return Bench(home, dg.DagsterInstance.ephemeral()).definitions(evaluation=EVALUATION)
+    return Bench(home).definitions(evaluation=EVALUATION)

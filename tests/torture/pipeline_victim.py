@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
-
 from jam_dagster.privacy import Budget, make_noise
 from jam_dagster.release import EvaluationSpec, funding
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, write_tables
@@ -69,8 +67,7 @@ class PipelineRelease(Victim):
 
     def run(self, points: Points) -> None:
         self.arm(points)
-        with dg.DagsterInstance.ephemeral() as instance:
-            bench = Bench(self.home, instance)
+        with Bench(self.home) as bench:
             result = bench.run(
                 [*UP_TO_SYNTHETIC, "workload_error"], evaluation=EVALUATION, **self.changes(bench)
             )

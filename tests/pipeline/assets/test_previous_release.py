@@ -51,6 +51,7 @@ from tests.pipeline.conftest import (
     Bench,
     failure,
     labels_of,
+    nothing_pictured,
     told,
     up_to_synthetic,
     write_tables,
@@ -80,44 +81,46 @@ def months(bench: Bench) -> Months:
     return chain(bench)
 
 
+class Chain:
+    """A place, and what is there after the release of each month."""
+
+    def __init__(self, home: Path) -> None:
+        self.place, self.after = home / "place", {"": home / "begun"}
+        self.after[""].mkdir()
+        write_tables(self.after[""])
+
+    @contextmanager
+    def up_to(self, month: str, before: str = "") -> Iterator[Months]:
+        """Put the releases up to a month there, each of which is made when it is asked for."""
+        if month not in self.after:
+            with self.up_to(before) as made, nothing_pictured():
+                result = made.run(month, UP_TO_SYNTHETIC)
+                assert result.success, failure(result)
+            self.after[month] = shutil.copytree(self.place, self.place.with_name(month))
+        # A release is bound to the place of its tables.
+        shutil.rmtree(self.place, ignore_errors=True)
+        shutil.copytree(self.after[month], self.place)
+        with Bench(self.place) as bench:
+            yield chain(bench)
+
+
 @pytest.fixture(scope="session")
-def drawn_homes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A place, and what lay there after January's release, and after February's besides."""
-    place, *after = (tmp_path_factory.mktemp("chain") / name for name in ("place", "one", "two"))
-    place.mkdir()
-    write_tables(place)
-    with dg.DagsterInstance.ephemeral() as instance:
-        made = chain(Bench(place, instance))
-        for month, home in zip((JANUARY, FEBRUARY), after, strict=True):
-            result = made.run(month, UP_TO_SYNTHETIC)
-            assert result.success, failure(result)
-            shutil.copytree(place, home)
-    return [place, *after]
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    return Chain(tmp_path_factory.mktemp("chain"))
 
 
 @pytest.fixture
-def january(drawn_homes: list[Path]) -> Iterator[Months]:
+def january(releases: Chain) -> Iterator[Months]:
     """January's release, drawn up to its synthetic table."""
-    place, one, _ = drawn_homes
-    with as_it_was(one, place) as made:
+    with releases.up_to(JANUARY) as made:
         yield made
 
 
 @pytest.fixture
-def february(drawn_homes: list[Path]) -> Iterator[Months]:
+def february(releases: Chain) -> Iterator[Months]:
     """January's release, and February's drawn on it."""
-    place, _, two = drawn_homes
-    with as_it_was(two, place) as made:
+    with releases.up_to(FEBRUARY, JANUARY) as made:
         yield made
-
-
-@contextmanager
-def as_it_was(home: Path, place: Path) -> Iterator[Months]:
-    # A release is bound to the place of its tables.
-    shutil.rmtree(place)
-    shutil.copytree(home, place)
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield chain(Bench(place, instance))
 
 
 def public_of(months: Months, month: str) -> pd.DataFrame:

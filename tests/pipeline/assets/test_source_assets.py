@@ -18,6 +18,7 @@ from tests.pipeline.conftest import (
     failure,
     people,
 )
+from tests.tiers import slow_rows
 
 pytestmark = AS_DAGSTER_WARNS
 
@@ -302,23 +303,25 @@ def test_partitions_of_the_asset_are_those_of_the_release(project: Project) -> N
     ("theirs", "changes", "partition", "expected"),
     [
         (None, MONTHS, "2026-02", "has partitions, but asset warehouse/people has none"),
-        (
-            dg.StaticPartitionsDefinition(["a"]),
-            {},
-            None,
-            "warehouse/people has partitions, but release people has none",
-        ),
-        (
-            dg.StaticPartitionsDefinition(["a"]),
-            {"partitions": {"static": ["b"]}},
-            "b",
-            "warehouse/people has no partition that is b",
-        ),
-        (
-            dg.WeeklyPartitionsDefinition(start_date="2026-01-01"),
-            MONTHS,
-            "2026-02",
-            "no partition that is 2026-02 of release people",
+        *slow_rows(
+            (
+                dg.StaticPartitionsDefinition(["a"]),
+                {},
+                None,
+                "warehouse/people has partitions, but release people has none",
+            ),
+            (
+                dg.StaticPartitionsDefinition(["a"]),
+                {"partitions": {"static": ["b"]}},
+                "b",
+                "warehouse/people has no partition that is b",
+            ),
+            (
+                dg.WeeklyPartitionsDefinition(start_date="2026-01-01"),
+                MONTHS,
+                "2026-02",
+                "no partition that is 2026-02 of release people",
+            ),
         ),
     ],
 )

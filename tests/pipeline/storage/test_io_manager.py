@@ -8,6 +8,7 @@ import dagster as dg
 import numpy as np
 import pandas as pd
 import pytest
+from dagster._core.definitions.scoped_resources_builder import ScopedResourcesBuilder
 from upath import UPath
 
 from jam_dagster.errors import InputError, PrivateStepError, SourceError, SpecificationError
@@ -74,34 +75,41 @@ def a_run() -> ReleaseRun:
     return ReleaseRun(model, transcript, ReleaseIdentity(key, 1.0, 1e-9, {"mechanism": 0.5}))
 
 
+# Dagster makes an instance with all its tables for a context that is not given any resources.
+NO_RESOURCES = ScopedResourcesBuilder().build(frozenset())
+
+
+def partitions_of(partition: str | None) -> dg.PartitionsDefinition | None:
+    return dg.StaticPartitionsDefinition([partition]) if partition else None
+
+
 def context(name: str, partition: str | None) -> dg.OutputContext:
     return dg.build_output_context(
         asset_key=dg.AssetKey(["people", name]),
         partition_key=partition,
-        asset_partitions_def=dg.StaticPartitionsDefinition([partition]) if partition else None,
+        asset_partitions_def=partitions_of(partition),
+        resources=NO_RESOURCES,
     )
 
 
-# The contexts hold an instance: left to the garbage collector, it complains whenever it likes.
 def write(store: ReleaseStore, name: str, value: object, partition: str | None = None) -> None:
-    with context(name, partition) as output:
-        store.handle_output(output, value)
+    store.handle_output(context(name, partition), value)
 
 
 def read(store: ReleaseStore, name: str, partition: str | None = None) -> object:
-    with (
-        context(name, partition) as output,
-        dg.build_input_context(
-            upstream_output=output,
-            asset_key=dg.AssetKey(["people", name]),
-            partition_key=partition,
-            asset_partitions_def=dg.StaticPartitionsDefinition([partition]) if partition else None,
-            asset_partition_key_range=dg.PartitionKeyRange(partition, partition)
-            if partition
-            else None,
-        ) as given,
-    ):
-        return store.load_input(given)
+    upstream, partitions = context(name, partition), partitions_of(partition)
+    given = dg.InputContext(
+        upstream_output=upstream,
+        asset_key=dg.AssetKey(["people", name]),
+        partition_key=partition,
+        asset_partitions_def=partitions,
+        asset_partitions_subset=partitions.subset_with_partition_keys([partition])
+        if partitions and partition
+        else None,
+        resources=NO_RESOURCES,
+        log_manager=upstream.log,
+    )
+    return store.load_input(given)
 
 
 @pytest.fixture(params=["local", *slow("memory")])
@@ -385,8 +393,8 @@ def test_variables_in_the_root_are_shown_by_name(
         store.get_loading_input_log_message(path),
         store.get_loading_input_partition_log_message(path, "A"),
     ]
-    with context("records", None) as output:
-        shown.append(str(store.get_metadata(output, TABLE)["path"].value))
+    metadata = store.get_metadata(context("records", None), TABLE)
+    shown.append(str(metadata["path"].value))
     with pytest.raises((SourceError, PrivateStepError)) as missing:
         read(store, "records")
     # A file where there should be a folder.
