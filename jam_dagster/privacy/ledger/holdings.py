@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import cast
+from functools import cache
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -59,34 +60,11 @@ def holdings(
     through: int | None = None,
 ) -> list[Holding]:
     """Return every reservation of a dataset with its held and spent amounts; see `balance_of`."""
-
-    def total(*signed: tuple[Kind, int]) -> sa.ColumnElement[int]:
-        amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
-        return sa.func.sum(sa.case(*amounts, else_=0))
-
-    def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
-        return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
-
-    of_dataset = [events.c.dataset == dataset, *up_to(through)]
-    account = [
-        events.c[name]
-        for name in ("release", "specification", "partition", "edition", "share", "opening")
-    ]
-    rows = connection.execute(
-        sa.select(
-            *account,
-            reserved(events.c.at),
-            total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
-            total((Kind.CHARGED, 1)),
-            reserved(events.c.hash),
-            reserved(events.c.protects),
-        )
-        .where(*of_dataset, moves_an_amount())
-        .group_by(*account)
-    )
+    counted = events.c.dataset == dataset, events.c.kind == Kind.COUNTED.value, *up_to(through)
+    rows = connection.execute(_amounts(through is None), {"dataset": dataset, "through": through})
     found = [
         Holding(one.at, one.partition, 0, 0, counted=True, names=one.names)
-        for one in read(connection, *of_dataset, events.c.kind == Kind.COUNTED.value)
+        for one in read(connection, *counted)
     ]
     for *names, _, _, at, held, spent, mark, protects in rows:
         if at is None:
@@ -104,3 +82,34 @@ def holdings(
             amounts = int(held), int(spent)
             found.append(Holding(at, names[2], *amounts, protects, names=tuple(names)))
     return found
+
+
+@cache
+def _amounts(whole: bool) -> sa.Select[tuple[Any, ...]]:
+    """Return the query of a dataset's held and spent amounts, built once; see `holdings`.
+
+    It is of the `whole` journal, or of that up to a number.
+    """
+
+    def total(*signed: tuple[Kind, int]) -> sa.ColumnElement[int]:
+        amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
+        return sa.func.sum(sa.case(*amounts, else_=0))
+
+    def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
+        return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
+
+    account = [
+        events.c[name]
+        for name in ("release", "specification", "partition", "edition", "share", "opening")
+    ]
+    query = sa.select(
+        *account,
+        reserved(events.c.at),
+        total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
+        total((Kind.CHARGED, 1)),
+        reserved(events.c.hash),
+        reserved(events.c.protects),
+    ).where(events.c.dataset == sa.bindparam("dataset"), moves_an_amount())
+    if not whole:
+        query = query.where(events.c.seq <= sa.bindparam("through"))
+    return query.group_by(*account)

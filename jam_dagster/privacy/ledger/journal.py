@@ -281,6 +281,14 @@ _LAST_TWO = sa.select(events).order_by(events.c.seq.desc()).limit(2)
 _FROM = sa.select(events).where(events.c.seq >= sa.bindparam("first")).order_by(events.c.seq)
 
 
+def _latest(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return sa.select(events).where(*conditions).order_by(events.c.seq.desc()).limit(1)
+
+
+# A line that was added by hand after the move does not undo it.
+_LAST_MOVE = _latest(events.c.kind.in_([Kind.MOVED.value, Kind.ARRIVED.value]))
+
+
 def utc_now() -> datetime:
     """Return the time, in UTC."""
     return datetime.now(UTC)
@@ -399,9 +407,7 @@ def _next(tail: Sequence[Event | Access], table: sa.Table) -> tuple[int, str]:
 
 def moved_to(connection: sa.Connection) -> str:
     """Return the place the ledger has moved to, without a password; empty if it has not moved."""
-    # A line that was added by hand after the move does not undo it.
-    moves = events.c.kind.in_([Kind.MOVED.value, Kind.ARRIVED.value])
-    move = last(connection, moves)
+    move = next(iter(_events(connection.execute(_LAST_MOVE))), None)
     return move.step if move is not None and move.kind == Kind.MOVED else ""
 
 
@@ -435,8 +441,7 @@ def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list
 
 def last(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> Event | None:
     """Return the last event that meets all conditions, or None."""
-    latest = sa.select(events).where(*conditions).order_by(events.c.seq.desc()).limit(1)
-    return next(iter(_events(connection.execute(latest))), None)
+    return next(iter(_events(connection.execute(_latest(*conditions)))), None)
 
 
 def read_from(connection: sa.Connection, first: int) -> list[Event]:

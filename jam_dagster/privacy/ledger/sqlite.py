@@ -9,6 +9,8 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +26,7 @@ from jam_dagster.privacy.ledger.backend import BUSY_SECONDS, CLAIM_SECONDS, wait
 from jam_dagster.privacy.ledger.commands import no_ledger
 from jam_dagster.privacy.ledger.file_locks import FileId, file_id, in_use, lockable
 from jam_dagster.privacy.ledger.migrations import BASELINE, REVISION, upgrade, version_fault
+from jam_dagster.privacy.ledger.migrations.baseline import new_file
 
 APPLICATION_ID = 0x4A414D4C
 """The mark of a ledger in the header of a SQLite file: "JAML"."""
@@ -65,10 +68,9 @@ class LedgerFile:
         self.path = path
         self._shown = shown
         self._claimed: list[FileId] = []
-        self._engine: sa.Engine | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_shown": self._shown, "_claimed": [], "_engine": None}
+        return {"path": self.path, "_shown": self._shown, "_claimed": []}
 
     def __repr__(self) -> str:
         return f"LedgerFile({self.location!r})"
@@ -141,7 +143,7 @@ class LedgerFile:
                 self._claimed.remove(file)
 
     def create(self) -> None:
-        """Make an empty ledger, readable by its owner alone, if there is no file yet.
+        """Make an empty ledger of the baseline, its owner's alone, if there is no file yet.
 
         The file appears under its name complete, or not at all: two processes that create it at
         once end up with the same ledger.
@@ -246,18 +248,16 @@ class LedgerFile:
         with self._clear_errors(), closing(_connect(draft)) as raw:
             raw.execute("PRAGMA journal_mode = WAL")
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        with self._clear_errors(), _engine(draft).begin() as connection:
-            upgrade(connection)
+            for statement in ("BEGIN", *new_file(), "COMMIT"):
+                raw.execute(statement)
 
     @contextmanager
     def _transaction(self, begin: str, *, any_version: bool = False) -> Iterator[sa.Connection]:
         path = self._own_file()
-        if self._engine is None:
-            self._engine = _engine(self.path)
         with (
             in_use(file_id(path)),
             self._clear_errors(),
-            self._engine.connect().execution_options(ledger_begin=begin) as connection,
+            _connected(self.path).execution_options(ledger_begin=begin) as connection,
             connection.begin(),
         ):
             self._check_identity(connection, any_version)
@@ -328,8 +328,16 @@ def _tidy(path: Path) -> None:
         raw.execute("ROLLBACK")
 
 
-def _engine(path: Path) -> sa.Engine:
-    engine = sa.create_engine("sqlite://", creator=lambda: _connect(path), poolclass=NullPool)
+# The file of the next connection.
+_CONNECTING: ContextVar[Path] = ContextVar("_CONNECTING")
+
+
+@cache
+def _engine() -> sa.Engine:
+    """Return the engine of all files: it keeps the SQL of the statements that it has compiled."""
+    engine = sa.create_engine(
+        "sqlite://", creator=lambda: _connect(_CONNECTING.get()), poolclass=NullPool
+    )
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
@@ -337,6 +345,15 @@ def _engine(path: Path) -> sa.Engine:
         connection.exec_driver_sql(options.get("ledger_begin", "BEGIN IMMEDIATE"))
 
     return engine
+
+
+def _connected(path: Path) -> sa.Connection:
+    """Return a connection to a file."""
+    before = _CONNECTING.set(path)
+    try:
+        return _engine().connect()
+    finally:
+        _CONNECTING.reset(before)
 
 
 def _revision(connection: sa.Connection) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,9 @@ from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.accounting import units_down
 from tests.budgets import PUBLIC_N
 from tests.tiers import slow
+
+# One worker makes the processes for all tests.
+pytestmark = pytest.mark.xdist_group("ledger-concurrency")
 
 PROCESSES = 2
 BUDGET = Budget(1.0, 1e-9)
@@ -30,27 +34,35 @@ def url(request, tmp_path_factory) -> str:
     return request.getfixturevalue("postgres").create_database()
 
 
+_START: Barrier
+
+
 @pytest.fixture(scope="module")
 def together(url):
     """Run `work(url, number)` in processes that start together; return what they return."""
-    context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager:
-        pool = context.Pool(PROCESSES)
-        start = manager.Barrier(PROCESSES)
+    # Both are forked from one process, which has imported this module.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    pool = context.Pool(PROCESSES, _begin, [context.Barrier(PROCESSES)])
 
-        def run(work: Callable[[str, int], Any]) -> list[Any]:
-            tasks = [(work, url, number, start) for number in range(PROCESSES)]
-            return pool.starmap(_at_once, tasks, chunksize=1)
+    def run(work: Callable[[str, int], Any]) -> list[Any]:
+        tasks = [(work, url, number) for number in range(PROCESSES)]
+        return pool.starmap(_at_once, tasks, chunksize=1)
 
-        yield run
-        # Not terminated, as leaving a context of its own would: where the terminal's signals are
-        # ignored, as in what a script starts in the background, that waits for ever.
-        pool.close()
-        pool.join()
+    yield run
+    # Not terminated, as leaving a context of its own would: where the terminal's signals are
+    # ignored, as in what a script starts in the background, that waits for ever.
+    pool.close()
+    pool.join()
 
 
-def _at_once(work, url, number, start):
-    start.wait(60)
+def _begin(start):
+    global _START
+    _START = start
+
+
+def _at_once(work, url, number):
+    _START.wait(60)
     return work(url, number)
 
 

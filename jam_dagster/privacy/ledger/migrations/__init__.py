@@ -20,9 +20,9 @@ REVISION = BASELINE
 def upgrade(connection: sa.Connection) -> None:
     """Bring a ledger to `REVISION`, in the transaction of the connection.
 
-    An empty database becomes a ledger.
+    An empty database of PostgreSQL becomes a ledger.
     """
-    # Alembic is slow to import, and is needed only to create or upgrade a ledger.
+    # Alembic is slow to import, and most ledgers are of this revision.
     from alembic import command
     from alembic.config import Config
 
