@@ -7,22 +7,21 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
-from tests.cli_bench import NOISY, RELEASE, Run, run_cli, synthesize, write_tables
 from tests.cpu_seconds import CpuSeconds
-from tests.docs.site import build_site
 from tests.examples import QUICK
-from tests.moved import bind_again
-from tests.postgres import PostgresServer, running_server
 from tests.tiers import COLLECTED, Collected
 
+# The process that gives tests to workers reads this module too, and runs none: fixtures import
+# what they need.
 if TYPE_CHECKING:
+    from tests.cli_bench import Run
+    from tests.postgres import PostgresServer
+    from tests.scheduling import ByModule
     from tests.test_cli_nasty_names import Made
 
 # `--hypothesis-profile=gate` comes after this, and before any test is imported.
@@ -47,6 +46,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     collected.note(items)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByModule | None:
+    """Give quick tests to workers by modules; a module of long ones would keep one too long."""
+    if config.option.dist != "loadgroup" or "not slow" not in config.option.markexpr:
+        return None
+    from tests.scheduling import ByModule
+
+    return ByModule(config, log)
+
+
 def pytest_collection_finish() -> None:
     """Leave what was imported out of later garbage collections: none of it is garbage."""
     gc.collect()
@@ -64,6 +73,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command in a folder with two tables, their domain and a ledger."""
+    from tests.cli_bench import run_cli, write_tables
+
     monkeypatch.chdir(tmp_path)
     write_tables()
     return run_cli
@@ -72,6 +83,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.fixture(scope="module")
 def release_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a release in such a folder."""
+    from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
+
     folder = tmp_path_factory.mktemp("released")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -85,6 +98,11 @@ def release_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release_folder: Path) -> Run:
     """Run a command in a folder where a release was made with `RELEASE` and `NOISY`."""
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
+    from tests.cli_bench import run_cli
+    from tests.moved import bind_again
+
     shutil.copytree(release_folder, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
     bind_again(Ledger("ledger.db"), Path("priv.csv"), Path("ledger.db-private") / SOURCE_KEY_FILE)
@@ -103,6 +121,8 @@ def jam_data() -> Path:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server; the test is skipped, and says why, where there can be none."""
+    from tests.postgres import running_server
+
     with running_server() as server:
         yield server
 
@@ -127,6 +147,8 @@ def collected(pytestconfig: pytest.Config) -> Collected:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The documentation site."""
+    from tests.docs.site import build_site
+
     folder = tmp_path_factory.mktemp("site")
     build_site(folder)
     return folder

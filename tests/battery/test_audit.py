@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount, epsilon_from_rho
@@ -114,7 +114,7 @@ class Bounds:
 
 def least_rho(ratios: Sequence[np.ndarray]) -> float:
     """Return a lower bound on rho from the log ratios of runs on either table."""
-    z = stats.norm.isf(MISTAKE)
+    z = scipy.stats.norm.isf(MISTAKE)
     return max(float(r.mean() - z * r.std(ddof=1) / math.sqrt(len(r))) for r in ratios)
 
 
@@ -131,8 +131,8 @@ def bounds(case: Case, audit: Audit, runs: int) -> Bounds:
 
 def _epsilon(true: int, false: int, runs: int) -> float:
     """Return the epsilon that an attack with so many hits and false alarms proves."""
-    detected = stats.beta.ppf(MISTAKE, true, runs - true + 1) if true else 0.0
-    alarmed = stats.beta.isf(MISTAKE, false + 1, runs - false) if false < runs else 1.0
+    detected = scipy.stats.beta.ppf(MISTAKE, true, runs - true + 1) if true else 0.0
+    alarmed = scipy.stats.beta.isf(MISTAKE, false + 1, runs - false) if false < runs else 1.0
     proven = detected - DELTA
     return math.log(proven / alarmed) if proven > 0 else -math.inf
 

@@ -10,11 +10,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.cli_bench import run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 PHONE = {"width": 390, "height": 844}
 # A4 between margins of 1.4 cm, at 96 pixels an inch.
@@ -47,6 +50,8 @@ def program() -> str:
 @pytest.fixture(scope="module")
 def browser(program: str) -> Iterator[Browser]:
     """Start a browser."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield started

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import DESK
 from tests.browser.demo import GROUP, materialize, served
+from tests.browser.expectations import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 # One worker materializes the demo for all of them.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dagster_ui")]

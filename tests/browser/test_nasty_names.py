@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Dialog, expect
 
 from jam_dagster.common.shown_text import visible
 from tests.browser.conftest import Visit, accessibility_faults, clipped_on_paper, scrolls_sideways
+from tests.browser.expectations import expect
 from tests.browser.test_report import drawn
 from tests.nasty import NASTY
 from tests.test_cli_nasty_names import Made
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Dialog
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nasty_pages")]
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
 
 from tests.browser.conftest import (
     Pages,
@@ -16,6 +15,7 @@ from tests.browser.conftest import (
     clipped_on_paper,
     scrolls_sideways,
 )
+from tests.browser.expectations import expect
 
 # One worker makes the release for all of them.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import Page, expect
 
 from jam_dagster.common.html_pages import figures
 from jam_dagster.evaluation import (
@@ -31,8 +31,12 @@ from tests.browser.conftest import (
     clipped_on_paper,
     scrolls_sideways,
 )
+from tests.browser.expectations import expect
 from tests.evaluation.conftest import RECORDS, SmallRelease, small_release
 from tests.reports.pages import FACTS, render
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 # One worker makes the release for all of them.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import DESK, PHONE, scrolls_sideways
+from tests.browser.expectations import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 # One worker builds the site for all of them.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]

@@ -13,8 +13,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import binom
 
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
@@ -77,7 +77,7 @@ def sampling_floor(private: MarginalSource, workload: Workload) -> float:
     n = private.records
     expected = [
         sum(
-            float(binom(n, count / n).expect(lambda x, mean=count: abs(x - mean)))
+            float(scipy.stats.binom(n, count / n).expect(lambda x, mean=count: abs(x - mean)))
             for count in private.marginal(clique).ravel()
             if 0 < count < n
         )

@@ -15,9 +15,9 @@ import sys
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.accounting import exponential_epsilon
@@ -47,7 +47,7 @@ def fit_of_cells(observed: np.ndarray, probabilities: np.ndarray) -> float:
         joined_expected[-2:] = [sum(joined_expected[-2:])]
         joined_observed[-2:] = [sum(joined_observed[-2:])]
     due = np.array(joined_expected)
-    return float(stats.chisquare(joined_observed, due * observed.sum() / due.sum()).pvalue)
+    return float(scipy.stats.chisquare(joined_observed, due * observed.sum() / due.sum()).pvalue)
 
 
 def fit_of_discrete_gaussian(sample: np.ndarray, sigma: float) -> float:
@@ -60,7 +60,7 @@ def fit_of_discrete_gaussian(sample: np.ndarray, sigma: float) -> float:
 
 
 def fit_of_gaussian(sample: np.ndarray, sigma: float) -> float:
-    cells = np.floor(stats.norm.cdf(sample / sigma) * 50).astype(int)
+    cells = np.floor(scipy.stats.norm.cdf(sample / sigma) * 50).astype(int)
     return fit_of_cells(np.bincount(cells, minlength=50), np.full(50, 1 / 50))
 
 
@@ -124,11 +124,11 @@ def test_selection_follows_the_exponential_mechanism(noise):
     )
     observed = np.bincount(chosen, minlength=SCORES.size)
     theory = exponential_mechanism(SCORES, epsilon, JAM_SCORE)
-    assert stats.chisquare(observed, theory * size).pvalue > ALPHA
+    assert scipy.stats.chisquare(observed, theory * size).pvalue > ALPHA
     # Power: a wrong scale passes by chance less than once in 10^10 runs.
     for wrong in (1.3, 1 / 1.3):
         other = exponential_mechanism(SCORES, wrong * epsilon, JAM_SCORE)
-        assert stats.chisquare(observed, other * size).pvalue < ALPHA
+        assert scipy.stats.chisquare(observed, other * size).pvalue < ALPHA
 
 
 def test_permute_and_flip_would_be_noticed():
@@ -137,7 +137,7 @@ def test_permute_and_flip_would_be_noticed():
     chosen = permute_and_flip(SCORES, epsilon, JAM_SCORE, 5_000, np.random.default_rng(1))
     observed = np.bincount(chosen, minlength=SCORES.size)
     theory = exponential_mechanism(SCORES, epsilon, JAM_SCORE)
-    assert stats.chisquare(observed, theory * 5_000).pvalue < ALPHA
+    assert scipy.stats.chisquare(observed, theory * 5_000).pvalue < ALPHA
 
 
 @backends
