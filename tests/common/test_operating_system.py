@@ -13,6 +13,7 @@ import jam_dagster
 from jam_dagster.common import operating_system
 from jam_dagster.errors import PlatformError
 from jam_dagster.privacy import Ledger
+from jam_dagster.tables import health_survey, health_survey_domain
 
 # Python runs it at the start of every process that looks for modules in its folder.
 AS_ON_WINDOWS = """
@@ -45,7 +46,9 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of demo tables, beside what makes each process lack what Windows lacks."""
     folder = tmp_path_factory.mktemp("windows")
     (folder / "sitecustomize.py").write_text(AS_ON_WINDOWS)
-    run(folder, "demo data --out . --private-rows 300 --public-rows 300")
+    for name, table in zip(("people", "survey"), health_survey(300, 300), strict=True):
+        table.to_csv(folder / f"{name}.csv", index=False)
+    health_survey_domain().save(folder / "domain.yaml")
     return folder
 
 
@@ -73,7 +76,7 @@ def python(
     )
 
 
-TABLES = "--public public.csv --domain domain.yaml --epsilon 1 --degree 2"
+TABLES = "--public survey.csv --domain domain.yaml --epsilon 1 --degree 2"
 
 
 @pytest.mark.slow
@@ -82,9 +85,9 @@ def test_research_needs_none_of_them(windows: Path) -> None:
     (windows / "grid.yaml").write_text(grid)
     run(
         windows,
-        "domain draft --public public.csv --out drafted.yaml",
+        "domain draft --public survey.csv --out drafted.yaml",
         f"plan {TABLES} --records 300 --quick",
-        f"synthesize --private private.csv {TABLES} --mechanism tilt --noise numpy --out trial",
+        f"synthesize --private people.csv {TABLES} --mechanism tilt --noise numpy --out trial",
         "benchmark run grid.yaml --out runs.parquet",
     )
     made = ("drafted.yaml", "trial/synthetic.csv", "runs.parquet")
@@ -93,7 +96,7 @@ def test_research_needs_none_of_them(windows: Path) -> None:
 
 @pytest.mark.slow
 def test_a_ledger_is_refused_before_anything_is_charged(windows: Path) -> None:
-    release = f"synthesize --private private.csv {TABLES} --mechanism tilt --out release"
+    release = f"synthesize --private people.csv {TABLES} --mechanism tilt --out release"
     with pytest.raises(subprocess.CalledProcessError) as caught:
         run(windows, f"{release} --ledger ledger.db --dataset people --records-public")
     said = caught.value.stderr.splitlines()[-1]
