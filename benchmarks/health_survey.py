@@ -22,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.text_dtype import text_dtype
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -364,7 +364,7 @@ def _columns(*weights: Floats) -> Floats:
 
 
 def _labels(labels: list[str], codes: Places, missing: Truths | None = None) -> pd.Series[Any]:
-    column = pd.Series(pd.array(labels, dtype=TEXT).take(codes))
+    column = pd.Series(pd.array(labels, dtype=text_dtype()).take(codes))
     return column if missing is None else column.mask(missing)
 
 

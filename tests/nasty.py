@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from jam_dagster.tables import CategoricalAttribute, Domain, ImpossibleCombination
-from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.text_dtype import text_dtype
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -64,7 +64,9 @@ def nasty_table(rows: int, seed: int) -> pd.DataFrame:
     codes[(codes[:, 0] == 1) & (codes[:, 1] == 1), 1] = 0
     return pd.DataFrame(
         {
-            attribute.name: pd.array(np.array(attribute.labels)[codes[:, place]], dtype=TEXT)
+            attribute.name: pd.array(
+                np.array(attribute.labels)[codes[:, place]], dtype=text_dtype()
+            )
             for place, attribute in enumerate(nasty_domain().attributes)
         }
     )

@@ -71,6 +71,9 @@ HEAVY = [
     "ibis",
 ]
 
+# Much that runs reads no table, and opens neither ledger nor store.
+TABLES_AND_STORES = ["pandas", "pyarrow", "sqlalchemy", "upath", "fsspec"]
+
 
 def python_files() -> list[Path]:
     folders = ["jam_dagster", "assets", "resources"]
@@ -277,17 +280,36 @@ def test_folders_below_the_pipeline_are_light() -> None:
 def test_the_command_line_waits_for_nothing_that_it_may_not_need() -> None:
     # Every run is a process of its own: what a run without ledger and report would import for
     # nothing would be paid each time.
-    found = imported_modules(
-        "import jam_dagster.cli, jam_dagster.release", [*HEAVY, "sqlalchemy", "jinja2", "scipy"]
-    )
+    watched = [*HEAVY, *TABLES_AND_STORES, "jinja2", "scipy"]
+    found = imported_modules("import jam_dagster.cli.commands, jam_dagster.release", watched)
     assert found["heavy"] == []
 
 
 @pytest.mark.slow
 def test_the_component_is_light_but_for_dagster() -> None:
     # Dagster imports every registered module, and looks at all its names, in every step process.
-    found = imported_modules("import jam_dagster; jam_dagster.SyntheticRelease")
-    assert found["heavy"] == ["dagster"]
+    statement = "import jam_dagster.pipeline"
+    assert imported_modules(statement, [*HEAVY, *TABLES_AND_STORES])["heavy"] == ["dagster"]
+
+
+def test_the_version_is_said_by_itself() -> None:
+    statement = "from jam_dagster.cli import main; sys.argv = ['', '--version']; main()"
+    assert imported_modules(statement, ["typer", "pydantic", "numpy", "logging"])["heavy"] == []
+
+
+@pytest.mark.slow
+def test_a_tilt_imports_nothing_of_other_mechanisms() -> None:
+    found = imported_modules(
+        "import tempfile, jam_dagster as jam\n"
+        "from jam_dagster.tables import health_survey\n"
+        "tables = (one[['sex', 'income']] for one in health_survey(300, 300))\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    paid = {'ledger': f'{folder}/ledger.db', 'dataset': 'people'}\n"
+        "    paid |= {'mechanism': 'tilt', 'records_public': True}\n"
+        "    assert jam.synthesize(*tables, epsilon=1.0, **paid).releasable",
+        ["jax", "jaxlib", "optax", "chex", "mbi", "networkx", "sklearn", "ibis", "dagster"],
+    )
+    assert found["heavy"] == []
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.validation import as_boolean, as_integer, as_text, check_keys
 from jam_dagster.errors import InputError, SourceError, SpecificationError

@@ -12,7 +12,6 @@ from jam_dagster.certificates.ledger_faults import certified, withdrawal_in
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.refitting import Refit
 from jam_dagster.errors import InputError, JamError
-from jam_dagster.privacy import Kind
 from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.tables import Workload
@@ -78,16 +77,18 @@ def newest_edition(ledger: Ledger, key: ReleaseKey) -> str:
 
 def ancestor(ledger: Ledger, key: ReleaseKey, partition: str) -> ReleaseKey | None:
     """Return which release of an earlier partition a release was drawn on: the newest of then."""
+    from jam_dagster.privacy import Kind
+
     journal = ledger.events(key.dataset)
-    paid = (n for n, one in enumerate(journal) if one.key == key and one.kind in _PAYMENTS)
+    payments = (Kind.CHARGED, Kind.COUNTED)
+    paid = (n for n, one in enumerate(journal) if one.key == key and one.kind in payments)
     return _newest(journal[: next(paid, 0)], key.release, partition)
-
-
-_PAYMENTS = (Kind.CHARGED, Kind.COUNTED)
 
 
 def _newest(journal: Sequence[Event], release: str, partition: str) -> ReleaseKey | None:
     """Return the edition that ended last in a journal, and is not withdrawn in it."""
+    from jam_dagster.privacy import Kind
+
     same = [
         one
         for one in journal

@@ -255,7 +255,7 @@ def grant(
     nothing: it is for data that turn over.
     """
     from jam_dagster.privacy import Ledger, Policy, describe_rho
-    from jam_dagster.privacy.ledger.approval import ApprovalName
+    from jam_dagster.privacy.ledger.policy import ApprovalName
 
     opened = Ledger(ledger)
     before = opened.balance_if_granted(dataset)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import InputError
 from jam_dagster.tables import Attribute, Clique, Domain, EncodedTable, MarginalSource
 

@@ -12,8 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upath import UPath
-
 from jam_dagster.certificates import released_files, render_certificate, table_csv
 from jam_dagster.common.files import check_folder, check_plain
 from jam_dagster.errors import InputError
@@ -21,6 +19,7 @@ from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
+    from upath import UPath
 
     from jam_dagster.certificates import Certificate
     from jam_dagster.evaluation import WorkloadErrors
@@ -81,6 +80,8 @@ class ReleaseFolder:
         self.children = self.path / "children.csv"
         self.domain = self.path / "domain.yaml"
         self.release = self.path / "release.json"
+        from upath import UPath
+
         self.transcript = UPath(self.path / "transcript")
         self.model = UPath(self.path / "model")
         self.checks = self.path / "checks.html"

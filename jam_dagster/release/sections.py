@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import pandas as pd
 from pydantic import Field, SkipValidation, model_validator
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.section import Section, Whole
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import SpecificationError
@@ -95,7 +95,7 @@ class DomainSpec(Section):
         return self
 
     def drafted(
-        self, public: Mapping[str, pd.DataFrame], linked: Link | None = None
+        self, public: "Mapping[str, pd.DataFrame]", linked: Link | None = None
     ) -> DraftedDomain:
         """Draft the domain from the public tables by name; one alone has none.
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.files import write_whole
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError

@@ -124,12 +124,6 @@ def block(text: str) -> Block:
     return found
 
 
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """Return one in which no block does anything that another would see."""
-    return Workshop(tmp_path_factory.mktemp("workshop"))
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -146,10 +140,10 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 )
 @pytest.mark.filterwarnings("ignore")
 def test_a_block_that_does_not_do_what_its_page_says_is_noticed(
-    workshop: Workshop, text: str, expected: str
+    tmp_path: Path, text: str, expected: str
 ) -> None:
     with pytest.raises(BlockError, match=expected):
-        workshop.run(block(text))
+        Workshop(tmp_path).run(block(text))
 
 
 @pytest.mark.parametrize(

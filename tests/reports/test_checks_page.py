@@ -12,7 +12,7 @@ import pytest
 from jam_dagster.evaluation.expectations.validation import TableChecks, validate
 from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables import CategoricalAttribute, Domain
-from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.text_dtype import text_dtype
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 from tests.nasty import NASTY, RAW
 from tests.reports.pages import Page, assert_alone
@@ -60,7 +60,7 @@ def nasty_checks() -> tuple[TableChecks, Domain]:
         for i, name in enumerate(NASTY)
     ]
     checks = validate(
-        pd.DataFrame(rows, dtype=TEXT),
+        pd.DataFrame(rows, dtype=text_dtype()),
         domain,
         records=100,
         transcript=replace(transcript_of(domain, rounds), records=100),
@@ -141,7 +141,7 @@ def test_a_misfit_of_the_domain_warns_unless_it_blocks() -> None:
             return np.array([10.0, RECORDS - 10.0])
 
     found = validate(
-        pd.DataFrame({"club": ["A"] * 10 + ["rest"] * (RECORDS - 10)}, dtype=TEXT),
+        pd.DataFrame({"club": ["A"] * 10 + ["rest"] * (RECORDS - 10)}, dtype=text_dtype()),
         domain,
         records=RECORDS,
         transcript=transcript_of(domain, [drawn]),

@@ -6,7 +6,7 @@ import pytest
 
 from jam_dagster.tables import Domain, decode, draft_domain, encode
 from jam_dagster.tables import source_from_config as source
-from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.text_dtype import text_dtype
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_raw_adult_reads_right(jam_data):
     typed = adult.read(private=False)
     assert typed.isna().equals(table.isna())
     assert typed["age"].dtype == "int64"
-    assert typed["age"].astype(TEXT).equals(table["age"])
+    assert typed["age"].astype(text_dtype()).equals(table["age"])
 
 
 def test_raw_adult_there_and_back(parts, tmp_path):

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pandas as pd
-
+from jam_dagster.common.deferred import pd
 from jam_dagster.evaluation.domain_fit import remedy_sentence, unknown_sentences
 from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
 from jam_dagster.evaluation.expectations.expectation import (

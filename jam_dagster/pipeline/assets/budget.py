@@ -14,7 +14,7 @@ from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.alerts import alert_of_refusal, log_alert, refusal_ends_run
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
-from jam_dagster.privacy import Kind, rho_within
+from jam_dagster.privacy import rho_within
 from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.forecast import forecast
 from jam_dagster.privacy.ledger.policy import ANOTHER
@@ -98,6 +98,8 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
 
 def _left(graph: ReleaseGraph, funding: LedgerFunding) -> tuple[bool, dict[str, Any]]:
     """Return whether the budget is about to end, and what the UI shows of what is left of it."""
+    from jam_dagster.privacy import Kind
+
     key, partitions = funding.key, graph.spec.partitions
     balance, price = funding.ledger.balance(key.dataset), units_down(graph.spec.budget.rho)
     text, low = f"{balance.remaining_epsilon:.4g} epsilon of the dataset is left.", False

@@ -1,7 +1,7 @@
 """The asset that says what a release promises and what it cost, and the check of what it says."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -25,12 +25,15 @@ from jam_dagster.pipeline.storage.formats import (
     TABLE,
 )
 from jam_dagster.pipeline.storage.identity import check_report, made_release
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.accounting import describe_rho
 from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables.sources.table_file import TableFile
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Ledger
 
 NAME = "release_certificate"
 
@@ -114,7 +117,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     return [release_certificate]
 
 
-def _drawn_on(step: ReleaseStep, key: ReleaseKey, ledger: Ledger | None) -> Iterator[ReleaseKey]:
+def _drawn_on(step: ReleaseStep, key: ReleaseKey, ledger: "Ledger | None") -> Iterator[ReleaseKey]:
     """Yield the releases that a release was drawn on; research keeps none."""
     if ledger is not None and step.graph.spec.previous is not None:
         yield from ancestors(step, key, ledger)

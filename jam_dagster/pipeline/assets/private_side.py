@@ -6,10 +6,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 
 from jam_dagster.certificates import table_csv
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import released_marginal
 from jam_dagster.mechanisms import Round
@@ -154,7 +154,7 @@ def _reserve(
     step: ReleaseStep,
     engine: Engine,
     public: MarginalSource | None,
-    given: pd.DataFrame | None,
+    given: "pd.DataFrame | None",
 ) -> None:
     """Reserve the release, once more, for runs that leave ``privacy_budget`` out."""
     funding = ledger_funding(engine)
@@ -310,7 +310,7 @@ def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
 
 
 def sampled_metadata(
-    graph: ReleaseGraph, name: str, run: ReleaseRun, table: pd.DataFrame | TableFile
+    graph: ReleaseGraph, name: str, run: ReleaseRun, table: "pd.DataFrame | TableFile"
 ) -> dict[str, Any]:
     """Return what the UI shows of each synthetic table."""
     domain = run.model.domain

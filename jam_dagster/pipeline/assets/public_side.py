@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import InputError
 from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.assets.metadata import (
@@ -174,7 +174,9 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
     return public_discretized
 
 
-def _tables(graph: ReleaseGraph, records: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+def _tables(
+    graph: ReleaseGraph, records: "Mapping[str, pd.DataFrame]"
+) -> "dict[str, pd.DataFrame]":
     """Return the public tables by their own names, in the order of preference."""
     return {table: records[name] for name, table in graph.public_records.items()}
 

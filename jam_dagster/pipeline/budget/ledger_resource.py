@@ -15,17 +15,20 @@ from jam_dagster.errors import BudgetError, JamError, SpecificationError
 from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, variable_name
 from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE, Configured, described
-from jam_dagster.privacy import Balance, Budget, Ledger, Policy
-from jam_dagster.privacy.accounting import units_down
-from jam_dagster.privacy.ledger.approval import ApprovalName, check_approval
-from jam_dagster.privacy.ledger.attempts import check_attempts
-from jam_dagster.privacy.ledger.balance import grant_again_command
-from jam_dagster.privacy.ledger.bindings import check_sources
+from jam_dagster.privacy.accounting import Budget, units_down
 from jam_dagster.privacy.ledger.commands import grant_command, join_command
-from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, RecordsName
+from jam_dagster.privacy.ledger.policy import (
+    ApprovalName,
+    PartitionsName,
+    PeriodName,
+    Policy,
+    RecordsName,
+    check_approval,
+)
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+    from jam_dagster.privacy import Balance, Ledger
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,10 @@ class DatasetBudget(Configured):
 
     def check(self, dataset: str) -> None:
         """Raise if the ledger could not grant the budget to a dataset."""
+        # Importing SQLAlchemy takes time, and most processes of a code location open no ledger.
+        from jam_dagster.privacy.ledger.attempts import check_attempts
+        from jam_dagster.privacy.ledger.bindings import check_sources
+
         try:
             _ = self.policy
             check_approval(self.approval)
@@ -167,6 +174,11 @@ class LedgerResource(dg.ResourceDefinition):
             )
         return configured_signer(expanded(self.signing_key, "signing_key of the ledger resource"))
 
+    def _ledger(self) -> "Ledger":
+        from jam_dagster.privacy import Ledger
+
+        return Ledger(self.url)
+
     def knows(self, dataset: str) -> bool:
         """Whether a dataset has a budget, configured or granted, as far as it can be seen here.
 
@@ -175,14 +187,14 @@ class LedgerResource(dg.ResourceDefinition):
         if dataset in self.budgets:
             return True
         try:
-            return Ledger(self.url).balance_if_granted(dataset) is not None
+            return self._ledger().balance_if_granted(dataset) is not None
         except JamError:
             return True
 
     def warn_unless_known(self, dataset: str) -> None:
         """Log that the releases of a dataset without a budget will be refused."""
         if not self.knows(dataset):
-            location = Ledger(self.url).location
+            location = self._ledger().location
             dg.get_dagster_logger().warning(
                 f"Protected dataset {dataset!r} has no privacy budget, so its releases will be"
                 " refused: name it under budgets of the ledger resource, or let an officer grant"
@@ -195,7 +207,7 @@ class LedgerResource(dg.ResourceDefinition):
         *,
         stores: "Iterable[ReleaseStore]" = (),
         notify: Callable[[str], None] = lambda sentence: None,
-    ) -> Ledger:
+    ) -> "Ledger":
         """Return the ledger, once it holds a budget for `dataset`.
 
         The ledger's grant counts, also where less is configured.
@@ -216,7 +228,7 @@ class LedgerResource(dg.ResourceDefinition):
             knows nothing of the dataset, and a store holds draws of it or the ledger has
             populations.
         """
-        ledger = Ledger(self.url)
+        ledger = self._ledger()
         url = ledger.location  # without a password
         self._make_folder(url)
         configured = self.budgets.get(dataset)
@@ -232,7 +244,7 @@ class LedgerResource(dg.ResourceDefinition):
 
     def _grant_first(
         self,
-        ledger: Ledger,
+        ledger: "Ledger",
         dataset: str,
         configured: DatasetBudget | None,
         stores: "Iterable[ReleaseStore]",
@@ -283,7 +295,7 @@ class LedgerResource(dg.ResourceDefinition):
             raise BudgetError(f"the ledger {shown} cannot be made: {reason}") from None
 
 
-def _check_granted(balance: Balance, configured: DatasetBudget, location: str) -> bool:
+def _check_granted(balance: "Balance", configured: DatasetBudget, location: str) -> bool:
     """Return whether a budget is configured as granted; a BudgetError if more is configured."""
     wanted: dict[str, object] = {}
     if units_down(Budget(configured.epsilon, configured.delta).rho) > balance.granted_units:
@@ -300,6 +312,8 @@ def _check_granted(balance: Balance, configured: DatasetBudget, location: str) -
     if missing := [one for one in configured.sources.split(",") if one and one not in granted]:
         wanted["sources"] = ",".join((*granted, *missing))
     if wanted:
+        from jam_dagster.privacy.ledger.balance import grant_again_command
+
         listed = ", ".join(f"{name} {value}" for name, value in wanted.items())
         raise BudgetError(
             f"Protected dataset {balance.dataset!r} is configured with {listed}, and the ledger"
@@ -311,7 +325,7 @@ def _check_granted(balance: Balance, configured: DatasetBudget, location: str) -
     return same == (balance.epsilon, balance.delta, balance.policy)
 
 
-def _in_words(balance: Balance) -> str:
+def _in_words(balance: "Balance") -> str:
     """Return what the ledger granted, as a configuration would say it."""
     words = {"epsilon": f"{balance.epsilon:g}", "delta": f"{balance.delta:g}"}
     words |= {name: value for name, value in vars(balance.policy).items() if value}

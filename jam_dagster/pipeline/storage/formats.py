@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from jam_dagster.certificates import Certificate, render_certificate
 from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.certificates.page import PAGE_NAME
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.files import copy_whole, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
@@ -49,7 +48,7 @@ class Format:
     """
 
     name: str
-    kind: type | tuple[type, ...]
+    kind: type
     suffix: str
     write: Callable[[Any, UPath], None]
     read: Callable[[UPath], Any]
@@ -132,9 +131,12 @@ def _read_table(path: UPath) -> pd.DataFrame:
     return from_arrow(pq.read_table(io.BytesIO(path.read_bytes())))
 
 
-TABLE = Format(
-    *("pandas data frames", (pd.DataFrame, TableFile), ".parquet", _write_table, _read_table)
-)
+class _TableFormat(Format):
+    def holds(self, value: object) -> bool:
+        return super().holds(value) or isinstance(value, pd.DataFrame)
+
+
+TABLE = _TableFormat("pandas data frames", TableFile, ".parquet", _write_table, _read_table)
 """A table of values: Parquet."""
 
 DOMAIN = Format(

@@ -9,12 +9,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import dagster as dg
-import pandas as pd
-from upath import UPath
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.files import check_plain, owner_only, write_once, write_whole
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import with_names
@@ -26,6 +25,9 @@ from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.tables.codes.privacy_unit import secret_key
 from jam_dagster.tables.domain.columns import with_texts
 from jam_dagster.tables.sources.table_file import TableFile
+
+if TYPE_CHECKING:
+    from upath import UPath
 
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
@@ -187,8 +189,8 @@ class ReleaseStore(dg.UPathIOManager):
         folder = TemporaryDirectory(prefix="jam-")
         try:
             with self.guarded(f"reading {name}"):
-                own = UPath(folder.name, self._hashes.copy(base, Path(folder.name), name))
-            kept = next(one for one in FORMATS if one.path(UPath(folder.name, base.name)) == own)
+                own = _local(folder.name, self._hashes.copy(base, Path(folder.name), name))
+            kept = next(one for one in FORMATS if one.path(_local(folder.name, base.name)) == own)
             value = self._parsed(name, kept, own, as_file=as_file)
         except BaseException:
             folder.cleanup()
@@ -254,7 +256,7 @@ class ReleaseStore(dg.UPathIOManager):
                 chosen.write(obj, chosen.path(path))
             else:
                 with TemporaryDirectory(prefix="jam-") as folder:
-                    own = chosen.path(UPath(folder, path.name))
+                    own = chosen.path(_local(folder, path.name))
                     chosen.write(obj, own)
                     self._hashes.write(path, own, last=chosen.marker)
         if self.private and self.is_local:
@@ -337,3 +339,9 @@ def _takes_file(context: dg.InputContext) -> bool:
 
 def _safe(segment: str) -> str:
     return escape_dotdot_segments(escape_leading_slash(segment))
+
+
+def _local(*parts: str | Path) -> UPath:
+    from upath import UPath
+
+    return UPath(*parts)

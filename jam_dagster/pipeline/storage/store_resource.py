@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from upath import UPath
 
 from jam_dagster.common.variables import expanded, names_variables
 from jam_dagster.errors import SpecificationError
@@ -113,6 +112,8 @@ class ReleaseStoreResource(dg.IOManagerDefinition):
         SpecificationError
             If the root or an option names a variable that is not set.
         """
+        from upath import UPath
+
         place = expanded(self.root, "the store's root", note=NOTHING_DONE)
         root = UPath(place, **_resolved(self.options))
         if root.protocol in ("", "file", "local"):

@@ -9,36 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import Literal, get_args
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import NotApprovedError, SpecificationError
+from jam_dagster.errors import NotApprovedError
 from jam_dagster.privacy.accounting import Budget, describe_rho, rho_within, units_down
 from jam_dagster.privacy.ledger.balance import Balance
 from jam_dagster.privacy.ledger.commands import ledger_command, release_options
 from jam_dagster.privacy.ledger.holdings import up_to
 from jam_dagster.privacy.ledger.journal import Event, Kind, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey
+from jam_dagster.privacy.ledger.policy import REQUIRED
 from jam_dagster.privacy.ledger.state import release_state
-
-ApprovalName = Literal["none", "required"]
-REQUIRED = "required"
 
 ALL_PARTITIONS = "*"
 """Stands for every partition of a release in an approval: no partition can have this name."""
 
 KINDS = (Kind.APPROVED, Kind.APPROVAL_WITHDRAWN)
-
-
-def check_approval(value: str) -> str:
-    """Return a grant's ``approval`` field: empty if releases do not wait for approval."""
-    if value not in get_args(ApprovalName):
-        raise SpecificationError(
-            f"approval of a budget must be one of {', '.join(get_args(ApprovalName))}, got "
-            f"{value!r}"
-        )
-    return REQUIRED if value == REQUIRED else ""
 
 
 @dataclass

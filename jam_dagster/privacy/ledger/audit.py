@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
-from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals
+from jam_dagster.privacy.ledger.approval import Approvals
 from jam_dagster.privacy.ledger.attempts import AccessesVerification
 from jam_dagster.privacy.ledger.balance import Balance, balance_from
 from jam_dagster.privacy.ledger.bindings import (
@@ -26,7 +26,7 @@ from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
-from jam_dagster.privacy.ledger.policy import Holding, Policy, Use, mixture_fault, use
+from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, Policy, Use, mixture_fault, use
 from jam_dagster.privacy.ledger.population import Population, population_from
 from jam_dagster.privacy.ledger.reservation import cover_fault
 from jam_dagster.privacy.ledger.state import ReleaseState

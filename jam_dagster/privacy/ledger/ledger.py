@@ -18,10 +18,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import Budget, rho_reserving, units_down
 from jam_dagster.privacy.ledger.approval import (
-    REQUIRED,
-    ApprovalName,
     approvals_of,
-    check_approval,
     has_reserved,
 )
 from jam_dagster.privacy.ledger.attempts import (
@@ -51,7 +48,12 @@ from jam_dagster.privacy.ledger.key import ReleaseKey, check_digest, check_name,
 from jam_dagster.privacy.ledger.keys import LedgerKeys
 from jam_dagster.privacy.ledger.move import move_journal
 from jam_dagster.privacy.ledger.opening import Opening, check_granted, plan_opening, share_units
-from jam_dagster.privacy.ledger.policy import Policy
+from jam_dagster.privacy.ledger.policy import (
+    REQUIRED,
+    ApprovalName,
+    Policy,
+    check_approval,
+)
 from jam_dagster.privacy.ledger.population import (
     Population,
     grant_population,

@@ -18,8 +18,21 @@ GROUNDS = ("add/remove neighbours", "membership public and fixed")
 """Grounds on which no person's change touches two partitions."""
 
 
+ApprovalName = Literal["none", "required"]
+REQUIRED = "required"
+
 ANOTHER = "*"
 """Stands for a partition that has released nothing yet: no partition can have this name."""
+
+
+def check_approval(value: str) -> str:
+    """Return a grant's ``approval`` field: empty if releases do not wait for approval."""
+    if value not in get_args(ApprovalName):
+        raise SpecificationError(
+            f"approval of a budget must be one of {', '.join(get_args(ApprovalName))}, got "
+            f"{value!r}"
+        )
+    return REQUIRED if value == REQUIRED else ""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
-from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals, approvals_of
+from jam_dagster.privacy.ledger.approval import Approvals, approvals_of
 from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.balance import Balance, balance_of
 from jam_dagster.privacy.ledger.clock import Clock, time_after
@@ -35,7 +35,7 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
-from jam_dagster.privacy.ledger.policy import Holding, mixture_fault
+from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, mixture_fault
 from jam_dagster.privacy.ledger.state import KeptView, ReleaseView, ShareState
 
 

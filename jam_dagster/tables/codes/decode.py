@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
 from jam_dagster.tables.codes.within_formula import put_by_formula

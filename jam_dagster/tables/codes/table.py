@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import InputError, OutsideDomainError
 from jam_dagster.tables.codes.block_counts import (
     MANY,

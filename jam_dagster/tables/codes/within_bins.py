@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.constraints import Order
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.tables.codes.within_bins import DrawnNumbers
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.computed_cells import Cells, Rows

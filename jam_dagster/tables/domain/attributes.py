@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_boolean, as_text
 from jam_dagster.tables.domain.values import (
     NULL_LABEL,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError, OutsideDomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import OUTSIDE, Attribute, CatchAll, examples
 from jam_dagster.tables.domain.columns import missing_in

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, OutsideDomainError
 from jam_dagster.tables.domain.attributes import (

@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_number
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.values import text_of

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-import pandas as pd
-
+from jam_dagster.common.deferred import pd
 from jam_dagster.tables.domain.values import text_of
 
 CLIPPED_DATES = "dates beyond its bounds are moved to them"

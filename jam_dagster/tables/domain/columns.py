@@ -19,21 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from pandas.api.types import (
-    infer_dtype,
-    is_complex_dtype,
-    is_datetime64_any_dtype,
-    is_numeric_dtype,
-    is_object_dtype,
-    is_scalar,
-    is_string_dtype,
-    pandas_dtype,
-)
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.tables.domain.clock import DATE, DURATION, TIME
 from jam_dagster.tables.domain.number_format import NumberFormat
-from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text_of, truth_of
 
 if TYPE_CHECKING:
@@ -82,12 +72,16 @@ def each_value(
 def _equal_are_same(column: pd.Series[Any]) -> bool:
     """Return whether a result may be computed once for equal cells, as it is theirs anyway."""
     dtype = column.dtype
-    if is_object_dtype(dtype):
+    if pd.api.types.is_object_dtype(dtype):
         kinds = set(map(type, column.to_numpy())) - _TEXTS
         return not kinds or kinds in _NUMBERS
-    if is_complex_dtype(dtype):
+    if pd.api.types.is_complex_dtype(dtype):
         return False
-    return is_numeric_dtype(dtype) or is_string_dtype(dtype) or is_datetime64_any_dtype(dtype)
+    return (
+        pd.api.types.is_numeric_dtype(dtype)
+        or pd.api.types.is_string_dtype(dtype)
+        or pd.api.types.is_datetime64_any_dtype(dtype)
+    )
 
 
 def _each_cell(
@@ -103,7 +97,7 @@ def _is_missing(value: object) -> bool:
     """Return whether one cell is missing; what has no answer to that is not."""
     if isinstance(value, Decimal):
         return value.is_nan()
-    scalar: Any = value if is_scalar(value) else ""
+    scalar: Any = value if pd.api.types.is_scalar(value) else ""
     try:
         return bool(pd.isna(scalar))
     except Exception:  # A cell of an object column may be anything.
@@ -112,7 +106,7 @@ def _is_missing(value: object) -> bool:
 
 def missing_in(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
     """Return which cells are missing, each by itself, shape (rows,)."""
-    if is_object_dtype(column.dtype):
+    if pd.api.types.is_object_dtype(column.dtype):
         return each_value(column, lambda _: False, True, np.bool_)
     return column.isna().to_numpy(dtype=bool)
 
@@ -141,9 +135,11 @@ def with_texts(table: pd.DataFrame) -> pd.DataFrame:
         column = table.iloc[:, index]
         kind: Any = column.dtype
         held = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
-        if is_object_dtype(held) or (isinstance(held, pd.StringDtype) and held.storage == "python"):
+        if pd.api.types.is_object_dtype(held) or (
+            isinstance(held, pd.StringDtype) and held.storage == "python"
+        ):
             texts = each_value(column, cell_text, None)
-            table.isetitem(index, pd.array(texts, dtype=TEXT))
+            table.isetitem(index, pd.array(texts, dtype=text_dtype()))
     return table
 
 
@@ -200,7 +196,7 @@ def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
         values = pd.Series(each_value(column, read, None), index=column.index, dtype=object)
         if len(values) and not (values.isna() & column.notna()).any() and values.notna().any():
             typed = exact_column(values)
-            return column if is_object_dtype(typed.dtype) else typed
+            return column if pd.api.types.is_object_dtype(typed.dtype) else typed
     return column
 
 
@@ -213,11 +209,15 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
         column = _of_arrow(column)
     if _has_intervals(column):
         return _of_intervals(column)
-    if not is_object_dtype(column.dtype):
+    if not pd.api.types.is_object_dtype(column.dtype):
         return column
-    kind = infer_dtype(column, skipna=True)
+    kind = pd.api.types.infer_dtype(column, skipna=True)
     gaps = bool(column.isna().any())
-    plain = {"string": TEXT, "boolean": "boolean" if gaps else "bool", "floating": "float64"}
+    plain = {
+        "string": text_dtype(),
+        "boolean": "boolean" if gaps else "bool",
+        "floating": "float64",
+    }
     dtype: Any = plain.get(kind)
     if kind == "integer":
         known = [value for value in column if not pd.isna(value)]
@@ -250,7 +250,7 @@ def _of_intervals(column: pd.Series[Any]) -> pd.Series[Any]:
         texts: pd.Series[Any] = column.cat.rename_categories(str)
     else:
         cells = each_value(column, str, None)
-        texts = pd.Series(cells, column.index, dtype=TEXT, name=column.name)
+        texts = pd.Series(cells, column.index, dtype=text_dtype(), name=column.name)
     return texts
 
 
@@ -269,7 +269,7 @@ def _of_arrow(column: pd.Series[Any]) -> pd.Series[Any]:
 def without_category(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return a public column with the values of its categories, whatever declares these."""
     values = exact_column(pd.Series(column.cat.categories))
-    if is_numeric_dtype(values.dtype):
+    if pd.api.types.is_numeric_dtype(values.dtype):
         # Floats, which have gaps, do not hold all integers.
         values = values.astype(object)
     cells = values.reindex(column.cat.codes)
@@ -316,12 +316,14 @@ def with_gaps(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
 
     for index, name in enumerate(table.columns):
         found = schema.get_field_index(str(name))
-        if found < 0 or not is_object_dtype(table.dtypes.iloc[index]):
+        if found < 0 or not pd.api.types.is_object_dtype(table.dtypes.iloc[index]):
             continue
         kind = schema.field(found).type
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             dtype = str(kind).replace("bool", "boolean").replace("u", "U").replace("int", "Int")
-            table.isetitem(index, table.iloc[:, index].astype(pandas_dtype(dtype)).array)
+            table.isetitem(
+                index, table.iloc[:, index].astype(pd.api.types.pandas_dtype(dtype)).array
+            )
     return table
 
 

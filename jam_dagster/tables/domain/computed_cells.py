@@ -17,9 +17,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import pyarrow as pa
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.clock import DATE, moment_in, text_at
 from jam_dagster.tables.domain.columns import each_value, missing_in
@@ -95,6 +94,8 @@ def zone_of(name: str) -> ZoneInfo:
 def read_cells(name: str, column: pd.Series[Any]) -> Cells:
     """Return the cells of a column of any dtype."""
     if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.kind == "M":
+        import pyarrow as pa
+
         # Arrow's dates are Python's, its timestamps have the dtype of pandas.
         column = pd.Series(pa.array(column).to_pandas().array, index=column.index)
     dtype: Any = column.dtype

@@ -24,8 +24,8 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_list, as_text
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.columns import each_value

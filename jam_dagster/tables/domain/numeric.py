@@ -11,15 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from pandas.api.types import (
-    is_bool_dtype,
-    is_complex_dtype,
-    is_numeric_dtype,
-    is_object_dtype,
-    is_string_dtype,
-)
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_boolean, as_integer, as_list, as_number
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import NUMBERS, Kind
@@ -221,8 +214,8 @@ class NumericAttribute(BinnedAttribute):
 
     def check_column(self, column: pd.Series[Any]) -> None:
         dtype = column.dtype
-        number = is_numeric_dtype(dtype) and not is_bool_dtype(dtype)
-        if not (_is_text(column) or (number and not is_complex_dtype(dtype))):
+        number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+        if not (_is_text(column) or (number and not pd.api.types.is_complex_dtype(dtype))):
             raise DomainError(
                 f"attribute {self.name!r} is numeric, but the table's column has dtype {dtype}:"
                 " declare a `unit` if it holds dates, turn it into a number in the source, or"
@@ -336,5 +329,7 @@ def _edges_in(what: str, entry: Mapping[str, Any]) -> tuple[float, ...]:
 def _is_text(column: pd.Series[Any]) -> bool:
     dtype = column.dtype
     return (
-        isinstance(dtype, pd.CategoricalDtype) or is_object_dtype(dtype) or is_string_dtype(dtype)
+        isinstance(dtype, pd.CategoricalDtype)
+        or pd.api.types.is_object_dtype(dtype)
+        or pd.api.types.is_string_dtype(dtype)
     )

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.domain.categorical import CategoricalAttribute

@@ -8,11 +8,12 @@ its class, never by that name.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.tables.domain.values import DECIMAL_DTYPE, text_of
 
 if TYPE_CHECKING:
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 _DTYPES = b"jam_dagster.dtypes"
 _MOST_LEVELS = 1000
 
-TEXT: Any = pd.StringDtype(na_value=np.nan)
-"""Texts whose missing value is NaN: the default of pandas 3, and in pandas since 2.3."""
+
+@cache
+def text_dtype() -> Any:
+    """Return texts whose missing value is NaN: the default of pandas 3, and in pandas since 2.3."""
+    return pd.StringDtype(na_value=np.nan)
 
 
 def dtype_of(name: str) -> Any:
@@ -33,7 +37,7 @@ def dtype_of(name: str) -> Any:
         return pd.ArrowDtype(pa.decimal128(int(decimal[1]), int(decimal[2])))
     if name == "ordered category":
         return pd.CategoricalDtype(ordered=True)
-    return TEXT if name == "str" else name
+    return text_dtype() if name == "str" else name
 
 
 def name_of(dtype: Any) -> str:
@@ -49,7 +53,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def from_arrow(table: pa.Table) -> pd.DataFrame:
-    """Return an Arrow table that holds no index as pandas, with texts of dtype `TEXT`.
+    """Return an Arrow table that holds no index as pandas, with texts of dtype `text_dtype`.
 
     Under pandas 2 they would be objects, and a synthetic table would come back from a store with
     other dtypes than it was stored with.
@@ -62,7 +66,7 @@ def from_arrow(table: pa.Table) -> pd.DataFrame:
             # Arrow gives them as objects.
             frame.isetitem(index, frame.iloc[:, index].astype(pd.ArrowDtype(field.type)).array)
         if is_text(field.type) and pd.api.types.is_object_dtype(frame.dtypes.iloc[index]):
-            frame.isetitem(index, frame.iloc[:, index].astype(TEXT).array)
+            frame.isetitem(index, frame.iloc[:, index].astype(text_dtype()).array)
     for name, dtype in json.loads((table.schema.metadata or {}).get(_DTYPES, b"{}")).items():
         if name in frame:
             frame[name] = _with_dtype(frame[name], *dtype)

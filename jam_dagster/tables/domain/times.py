@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Kind
@@ -392,7 +391,7 @@ class TimeAttribute(BinnedAttribute):
         return form if self.hour_from is None else form | {"hour_from": self.hour_from}
 
     def check_column(self, column: pd.Series[Any]) -> None:
-        if is_numeric_dtype(column.dtype) and not self.format:
+        if pd.api.types.is_numeric_dtype(column.dtype) and not self.format:
             raise DomainError(
                 f"attribute {self.name!r} is of dates or times, but the table's column has dtype"
                 f" {column.dtype}: turn it into a date in the source, or declare numbers"

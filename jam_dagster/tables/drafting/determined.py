@@ -13,8 +13,8 @@ from typing import Any
 from zoneinfo import available_timezones
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.computed_cells import (
     ISO_TIME,

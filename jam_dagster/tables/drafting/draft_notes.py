@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.column_notes import EXAMPLES, GROUP_ADVICE

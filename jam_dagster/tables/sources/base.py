@@ -16,9 +16,9 @@ from typing import (
     get_type_hints,
 )
 
-import pandas as pd
 from pydantic import Field, WithJsonSchema
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.section import adapter_of, allowed, is_of
 from jam_dagster.common.validation import changed_fields, check_keys

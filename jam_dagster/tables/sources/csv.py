@@ -11,14 +11,13 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-import pandas as pd
-from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not in its stubs
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.validation import changed_fields
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.domain.columns import each_value, with_types
-from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.domain.values import exact_number
 from jam_dagster.tables.sources.csv_records import (
     BLANKS,
@@ -35,7 +34,7 @@ from jam_dagster.tables.sources.identity import (
     opened,
     place_of,
 )
-from jam_dagster.tables.sources.reading import reading
+from jam_dagster.tables.sources.reading import open_handle, reading
 from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class CsvSource(Source):
         return self._parsed(path, self._names_in(path), options, private=False)
 
     def _refuse_nul(self, path: str) -> None:
-        with get_handle(path, "r", encoding=self.encoding, compression="infer") as handle:
+        with open_handle(path, "r", encoding=self.encoding, compression="infer") as handle:
             file = cast(IO[str], handle.handle)
             while text := file.read(BLOCK_BYTES):
                 if "\0" in text:
@@ -168,7 +167,7 @@ class CsvSource(Source):
             )
         form = Form(self.separator, self.skipinitialspace, self.multiline)
         path = opened(self.path)
-        with get_handle(path, "rb", compression="infer", is_text=False) as handle:
+        with open_handle(path, "rb", compression="infer", is_text=False) as handle:
             file = cast(IO[bytes], handle.handle)
             yield CsvRecords(file, self.describe(), self.encoding, form, checked=checked)
 
@@ -213,7 +212,7 @@ class CsvSource(Source):
             "sep": self.separator,
             "skipinitialspace": self.skipinitialspace,
             "keep_default_na": False,
-            "dtype": TEXT,
+            "dtype": text_dtype(),
         }
 
     def _parsed(
@@ -277,7 +276,7 @@ class CsvSource(Source):
                             " `text`"
                         )
                 written[column.isna()] = None
-                column = pd.Series(written, index=column.index, dtype=TEXT)
+                column = pd.Series(written, index=column.index, dtype=text_dtype())
             columns[name] = column
         return pd.DataFrame(columns, index=table.index)
 

@@ -23,8 +23,8 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import SourceError
 

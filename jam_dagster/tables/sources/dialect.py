@@ -8,9 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_integer_dtype
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.values import is_formula
@@ -98,7 +97,11 @@ class Dialect:
             return text.encode()
 
     def _column(self, column: pd.Series[Any], decimals: int | None, *, checked: bool) -> Any:
-        kinds = (is_integer_dtype, is_bool_dtype, is_datetime64_any_dtype)
+        kinds = (
+            pd.api.types.is_integer_dtype,
+            pd.api.types.is_bool_dtype,
+            pd.api.types.is_datetime64_any_dtype,
+        )
         if any(is_kind(column.dtype) for is_kind in kinds):
             return column
         cell = partial(self._cell, decimals=decimals, checked=checked)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.domain.columns import (

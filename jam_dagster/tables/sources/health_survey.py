@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.sources.parquet import ParquetSource

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from pandas.io.common import (  # type: ignore[import-not-found]  # not in its stubs
-    get_handle,
-    is_url,
-)
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
@@ -34,6 +30,7 @@ from jam_dagster.tables.sources.reading import (
     READ_ROWS,
     check_unique,
     each_chunk,
+    open_handle,
     reading,
     reading_values,
 )
@@ -71,6 +68,8 @@ class ParquetSource(Source):
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`); a named index becomes columns."""
+        from pandas.io.common import is_url  # type: ignore[import-not-found]  # not in its stubs
+
         path = opened(self.path)
         dataset = reading(
             self.describe(),
@@ -283,7 +282,7 @@ def _downloaded(url: str) -> pq.ParquetDataset:
     """Return the one file behind the URL of a web server, which neither Arrow nor fsspec opens."""
     import pyarrow.parquet as pq
 
-    with get_handle(url, "rb", is_text=False) as handle:
+    with open_handle(url, "rb", is_text=False) as handle:
         return pq.ParquetDataset(BytesIO(handle.handle.read()))
 
 

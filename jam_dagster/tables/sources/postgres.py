@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError, SourceError
 from jam_dagster.tables.codes.ibis_codes import (
     KEY,

@@ -6,10 +6,9 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import pandas as pd
-
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.variables import with_names
 from jam_dagster.errors import JamError, SourceError
@@ -33,6 +32,13 @@ def expand_variables(text: str) -> str:
         return value
 
     return re.sub(r"\$\{(\w+)\}", value_of, text)
+
+
+def open_handle(path: str, mode: str, **options: Any) -> Any:
+    """Open a file or a URL as `pandas.read_csv` does; a context, whose ``handle`` is the file."""
+    from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not in its stubs
+
+    return get_handle(path, mode, **options)
 
 
 def quoted(name: str, mark: str = '"') -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.clock import Clock
 from jam_dagster.tables.domain.columns import each_value, exact_column

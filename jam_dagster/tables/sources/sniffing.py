@@ -13,14 +13,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from io import StringIO
 
-from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not in its stubs
-
 from jam_dagster.tables.domain.values import exact_number
 from jam_dagster.tables.sources.base import config_from_text, source_from_config
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.csv_records import BLOCK_BYTES
 from jam_dagster.tables.sources.identity import opened
-from jam_dagster.tables.sources.reading import reading
+from jam_dagster.tables.sources.reading import open_handle, reading
 from jam_dagster.tables.sources.source import Source
 
 SNIFFED = ("separator", "encoding", "decimal")
@@ -76,7 +74,7 @@ def _encoding(path: str) -> str:
     """Return the encoding of a file: UTF-8, UTF-16 by its mark, or the usual one of Windows."""
     utf_8, cp1252 = (codecs.getincrementaldecoder(name)() for name in ("utf-8", "cp1252"))
     possible = {"utf-8": utf_8, "cp1252": cp1252}
-    with get_handle(path, "rb", compression="infer", is_text=False) as handle:
+    with open_handle(path, "rb", compression="infer", is_text=False) as handle:
         begun = False
         while True:
             block: bytes = handle.handle.read(BLOCK_BYTES)
@@ -94,7 +92,7 @@ def _encoding(path: str) -> str:
 
 def _sample(path: str, encoding: str) -> str:
     """Return the first whole lines of a file."""
-    with get_handle(path, "r", encoding=encoding, compression="infer") as handle:
+    with open_handle(path, "r", encoding=encoding, compression="infer") as handle:
         text = str(handle.handle.read(BLOCK_BYTES)).removeprefix("\ufeff")
     return text if len(text) < BLOCK_BYTES else text[: text.rfind("\n") + 1]
 

@@ -11,8 +11,8 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.table import EncodedTable

@@ -28,7 +28,7 @@ from jam_dagster.tables import (
     NumericAttribute,
     PublicTables,
 )
-from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.text_dtype import text_dtype
 from tests.dtypes import rows_of_every_dtype
 from tests.tiers import slow
 
@@ -40,7 +40,7 @@ DOMAIN = Domain(
 )
 TABLE = pd.DataFrame(
     {
-        "sex": pd.array(["F", None, "M"], dtype=TEXT),
+        "sex": pd.array(["F", None, "M"], dtype=text_dtype()),
         "age": [1.5, 11.0, 20.0],
         "rooms": pd.array([1, None, 3], dtype="Int64"),
     }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jam_dagster.errors import JamError, PrivateValuesError, SourceError, SpecificationError
 from jam_dagster.tables import CsvSource, source_from_config
-from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.sources import csv, csv_records
 from jam_dagster.tables.sources.csv_records import CsvRecords, Form
 from tests.examples import examples
@@ -126,7 +126,7 @@ def test_what_is_read_is_what_was_read_before(tmp_path: Path) -> None:
         before = pd.read_csv(
             path,
             sep=separator,
-            dtype=TEXT,
+            dtype=text_dtype(),
             keep_default_na=False,
             na_values=list(CsvSource("").missing),
             skipinitialspace=True,
