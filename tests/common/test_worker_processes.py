@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from jam_dagster.common import worker_processes
 from jam_dagster.common.worker_processes import cores, each_result, free_cores, free_memory
-
-
-@dataclass
-class Made:
-    """Says which process makes an array; some numbers end one that is no parent."""
-
-    parent: int
-    ends: int = -1
-    fails: int = -1
-
-    def __call__(self, number: int) -> tuple[int, np.ndarray]:
-        if number == self.fails:
-            raise ValueError(f"there is no {number}")
-        if number == self.ends and os.getpid() != self.parent:
-            os.kill(os.getpid(), signal.SIGKILL)
-        sys.stdout.write("what libraries print")
-        return os.getpid(), np.full((2, 3), number)
+from tests.common.sent_functions import Made, Returns, Unsendable
 
 
 def test_processes_make_results_in_order_and_end() -> None:
@@ -65,24 +46,6 @@ def test_an_error_is_the_function_s_own() -> None:
     with pytest.raises(ValueError, match="there is no 1") as raised:
         next(results)
     assert raised.traceback[-1].name == "__call__"
-
-
-class Unsendable:
-    """A value, or a function's result, that raises an error of its own where it is packed."""
-
-    def __call__(self, number: int) -> int:
-        return number
-
-    def __reduce__(self) -> str:
-        raise ZeroDivisionError
-
-
-@dataclass
-class Returns:
-    """A function that is sent, and whose results cannot be."""
-
-    def __call__(self, number: int) -> Unsendable:
-        return Unsendable()
 
 
 @pytest.mark.parametrize("function", [Unsendable(), Returns()])

@@ -124,6 +124,12 @@ def block(text: str) -> Block:
     return found
 
 
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """Return one in which no block does anything that another would see."""
+    return Workshop(tmp_path_factory.mktemp("workshop"))
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -140,10 +146,10 @@ def block(text: str) -> Block:
 )
 @pytest.mark.filterwarnings("ignore")
 def test_a_block_that_does_not_do_what_its_page_says_is_noticed(
-    tmp_path: Path, text: str, expected: str
+    workshop: Workshop, text: str, expected: str
 ) -> None:
     with pytest.raises(BlockError, match=expected):
-        Workshop(tmp_path).run(block(text))
+        workshop.run(block(text))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -36,6 +37,8 @@ from jam_dagster.tables.domain import domain_file
 from jam_dagster.tables.sources.base import SOURCES
 from jam_dagster.tables.sources.previous_release import PREVIOUS_RELEASE, PreviousRelease
 from tests.small_runs import SYNTHESIZING
+
+page_of_releases = cache(release_file_page)
 
 PAGES = {SyntheticRelease: release_file_page, ReleaseResources: resources_file_page}
 
@@ -74,20 +77,20 @@ def test_defaults_are_those_of_the_schema() -> None:
 
 @pytest.mark.parametrize("name", SYNTHESIZING)
 def test_every_setting_of_a_mechanism_is_described(name: str) -> None:
-    section = release_file_page().split(f"### `{name}`\n")[1].split("\n### ")[0]
+    section = page_of_releases().split(f"### `{name}`\n")[1].split("\n### ")[0]
     for key, one in settings_of(mechanism_class(name)).items():
         (row,) = (line for line in section.splitlines() if line.startswith(f"| `{key}` |"))
         assert str(one.default) in row or one.default in (None, False, True)
 
 
 def test_what_makes_no_table_is_not_offered() -> None:
-    assert "### `gaussian`" not in release_file_page()
+    assert "### `gaussian`" not in page_of_releases()
 
 
 @pytest.mark.parametrize("kind", [*SOURCES, PREVIOUS_RELEASE])
 def test_every_key_of_a_source_is_described(kind: str) -> None:
     source, first = {**SOURCES, PREVIOUS_RELEASE: (PreviousRelease, "")}[kind]
-    page = release_file_page()
+    page = page_of_releases()
     described = source_parameters(source)
 
     assert f"### `{kind}`" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy import Ledger, Policy, ReleaseKey
-from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.journal import append, copy_rows, read, read_accesses
 from tests.postgres import PostgresServer
 from tests.tiers import gate
 
@@ -35,11 +36,17 @@ def each_url(request: pytest.FixtureRequest, path: Path) -> str:
     return server.create_database()
 
 
+@pytest.fixture(scope="session")
+def granted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with a budget, which no test changes."""
+    file = tmp_path_factory.mktemp("granted") / "ledger.db"
+    Ledger(file).grant("people", epsilon=1.0, delta=1e-9, reason="policy")
+    return file
+
+
 @pytest.fixture
-def ledger(url: str) -> Ledger:
-    ledger = Ledger(url)
-    ledger.grant("people", epsilon=1.0, delta=1e-9, reason="policy")
-    return ledger
+def ledger(url: str, granted: Path) -> Ledger:
+    return copy_of(granted, url)
 
 
 @pytest.fixture
@@ -48,11 +55,21 @@ def key() -> ReleaseKey:
 
 
 @pytest.fixture
-def either(each_url: str) -> Ledger:
+def either(each_url: str, granted: Path) -> Ledger:
     """The ledger, on SQLite and on PostgreSQL."""
-    ledger = Ledger(each_url)
-    ledger.grant("people", epsilon=1.0, delta=1e-9)
-    return ledger
+    return copy_of(granted, each_url)
+
+
+def copy_of(file: Path, url: str) -> Ledger:
+    """Return a copy of a ledger at a place where there is none."""
+    if "://" not in url:
+        shutil.copy(file, url)
+        return Ledger(url)
+    copy = Ledger(url)
+    copy._backend.create()
+    with Ledger(file)._backend.reading() as origin, copy._backend.writing() as connection:
+        copy_rows(connection, read(origin), read_accesses(origin))
+    return copy
 
 
 def audit_finds(ledger: Ledger, fault: str, *forged: dict[str, Any]) -> None:

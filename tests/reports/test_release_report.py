@@ -69,6 +69,12 @@ def noisy(release: SmallRelease) -> WorkloadErrors:
 
 
 @pytest.fixture(scope="module")
+def plain(tiny: SmallRelease) -> str:
+    """The page of the small release without an error."""
+    return render(tiny)
+
+
+@pytest.fixture(scope="module")
 def html(release: SmallRelease, noisy: WorkloadErrors) -> str:
     return render(release, checks=CHECKS, error=noisy)
 
@@ -279,28 +285,27 @@ def test_the_card_of_the_error_tells_the_interval_of_the_verdict(
 
 
 def test_a_check_without_a_measurement_is_not_told_as_passed(
-    release: SmallRelease, noisy: WorkloadErrors
+    tiny: SmallRelease, noisy: WorkloadErrors
 ) -> None:
     skipped = ExpectationResult("sex__marginal", True, "WARN", "not measured", {"measured": False})
-    words = Page(render(release, checks=[CHECKS[0], skipped], error=noisy)).words()
+    words = Page(render(tiny, checks=[CHECKS[0], skipped], error=noisy)).words()
     assert "Checks 1 of 2 passed, 1 not measured" in words
     assert "No check failed; 1 of 2 had no private measurement to compare with." in words
     assert "skipped" in words
 
 
 def test_exact_errors_never_enter_the_page_that_leaves(
-    tiny: SmallRelease, exact: WorkloadErrors
+    tiny: SmallRelease, plain: str, exact: WorkloadErrors
 ) -> None:
     with pytest.raises(PrivacyLabelError, match="exact errors"):
         render(tiny, error=exact)
     with pytest.raises(PrivacyLabelError, match="exact errors"):
         render(tiny, verdict=verdict_of(exact))
-    without = render(tiny)
     assert exact.synthetic is not None
     for digits in (4, 5):
-        assert f"{exact.synthetic.mean:.{digits}f}" not in without
-    assert "The error against the private table is not shown on this page" in without
-    assert "Restricted" not in without
+        assert f"{exact.synthetic.mean:.{digits}f}" not in plain
+    assert "The error against the private table is not shown on this page" in plain
+    assert "Restricted" not in plain
 
 
 @pytest.mark.slow
@@ -346,14 +351,14 @@ def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -
 
 
 def test_a_misfit_is_a_warning_even_without_checks(
-    tiny: SmallRelease, noisy: WorkloadErrors
+    tiny: SmallRelease, plain: str, noisy: WorkloadErrors
 ) -> None:
     shares = (CatchAllShare("missing", "(null)", 0.995, 0.01, 0.02),)
     lost = ColumnFit(tiny.domain.attribute("citizen"), shares)
     html = render(tiny, verdict=verdict_of(None, fits=[lost]))
     banner = '<div class="banner"><strong>The domain does not fit citizen. In citizen, 99.5%'
     assert banner in html
-    assert banner not in render(tiny)
+    assert banner not in plain
     # No sample of private records has lost a column.
     error = replace(noisy, sample_equivalent=700)
     for fits, told in (((), True), ([lost], False)):
@@ -474,8 +479,8 @@ def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelea
     )
 
 
-def test_folders_of_the_server_are_not_told(release: SmallRelease) -> None:
+def test_folders_of_the_server_are_not_told(tiny: SmallRelease) -> None:
     source = "first: CSV file /srv/jane/census.csv; second: Parquet file s3://lake/raw/survey"
-    words = Page(render(release, facts=replace(FACTS, public_source=source))).words()
+    words = Page(render(tiny, facts=replace(FACTS, public_source=source))).words()
     assert "first: CSV file census.csv; second: Parquet file survey." in words
     assert "jane" not in words

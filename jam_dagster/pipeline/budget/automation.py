@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -35,12 +36,18 @@ def freshness_of(partitions: PartitionsSpec | None, tick: str | None) -> dg.Fres
     """Return when what a schedule makes is late: six hours after a daily tick, else a day."""
     if partitions is None or tick is None:
         return None
+    return _deadline(partitions.every, tick)
+
+
+# Dagster looks at hundreds of ticks of each deadline, and all assets of a release have the same.
+@cache
+def _deadline(every: str | None, tick: str) -> dg.FreshnessPolicy:
     minute, hour, day, _, weekday = tick.split()
     grace = timedelta(days=1)
-    if partitions.every == "daily":
+    if every == "daily":
         grace = timedelta(hours=6)
         hour = str((int(hour) + 6) % 24)
-    elif partitions.every == "weekly":
+    elif every == "weekly":
         weekday = str((int(weekday) + 1) % 7)
     elif int(day) <= _LAST_SAFE_DAY:
         day = str(int(day) + 1)

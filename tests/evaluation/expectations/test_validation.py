@@ -48,6 +48,7 @@ from tests.evaluation.conftest import (
     measured_round,
     transcript_of,
 )
+from tests.tiers import first_quick, slow
 
 
 def check(
@@ -266,7 +267,7 @@ def ruled(release: SmallRelease) -> tuple[SmallRelease, pd.DataFrame]:
     return replace(release, domain=domain), table
 
 
-@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("chunked", [False, *slow(True)])
 def test_rows_that_break_what_public_rows_keep_are_counted(
     release: SmallRelease, tmp_path: Path, chunked: bool
 ) -> None:
@@ -305,7 +306,7 @@ def test_a_rule_of_a_missing_column_cannot_be_checked(release: SmallRelease) -> 
     assert results["rule_3"].passed
 
 
-@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("chunked", [False, *slow(True)])
 def test_a_rule_that_cannot_read_a_column_ends_no_other_check(
     release: SmallRelease, tmp_path: Path, chunked: bool
 ) -> None:
@@ -480,7 +481,7 @@ def test_contents_tell_tables_apart() -> None:
     assert contents_of(table.assign(age=[[1], [2], [3]])) is None
 
 
-@pytest.mark.parametrize("other", ["A", "[a]", '"a"', "`A`", "a_2"])
+@pytest.mark.parametrize("other", first_quick(["A", "[a]", '"a"', "`A`", "a_2"]))
 def test_names_that_great_expectations_takes_for_one_are_two_columns(other: str) -> None:
     number = NumericAttribute("a", (0, 5, 10), integer=True, dtype="int64")
     domain = Domain((number, CategoricalAttribute(other, ("x", "y")), replace(number, name="a_3")))

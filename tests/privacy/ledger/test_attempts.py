@@ -93,7 +93,7 @@ def test_failures_close_the_dataset_until_they_are_acknowledged(
     either: Ledger, key: ReleaseKey
 ) -> None:
     ledger = either
-    for _ in range(10):
+    for _ in range(4):
         with paid(ledger, key):
             pass
     before = ledger.events(), ledger.verify().head

@@ -18,9 +18,6 @@ from jam_dagster.privacy.accounting import units_down
 from tests.budgets import PUBLIC_N
 from tests.tiers import slow
 
-# One worker makes the processes for all tests.
-pytestmark = pytest.mark.xdist_group("ledger-concurrency")
-
 PROCESSES = 2
 BUDGET = Budget(1.0, 1e-9)
 # Seven releases fit, and some of an eighth.
