@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+import scipy
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture, on_simplex
@@ -41,7 +41,7 @@ def by_linear_programming(private: EncodedTable, public: EncodedTable) -> float:
     answers, d = np.array(rows), np.array(wanted)
     slack = -np.eye(len(d))
     objective = np.concatenate([np.zeros(len(records)), costs])
-    found = linprog(
+    found = scipy.optimize.linprog(
         objective,
         A_ub=np.block([[answers, slack], [-answers, slack]]),
         b_ub=np.concatenate([d, -d]),

@@ -14,7 +14,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy
-from scipy.sparse.csgraph import connected_components
 
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
@@ -211,7 +210,7 @@ def all_trees(names: Clique) -> list[tuple[Clique, ...]]:
         near = np.zeros((len(names), len(names)))
         for one, other in edges:
             near[names.index(one), names.index(other)] = 1
-        if connected_components(near, directed=False)[0] == 1:
+        if scipy.sparse.csgraph.connected_components(near, directed=False)[0] == 1:
             trees.append(edges)
     return trees
 

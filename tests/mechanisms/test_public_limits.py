@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, minimize, nnls
+import scipy
 
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.models.weighted.model import WeightedTable
@@ -59,7 +59,7 @@ class Reweighting:
         """Return the least mean error of any weights: a linear program in weights and errors."""
         q, k = self.cells.shape
         below = np.block([[self.cells, -np.eye(q)], [-self.cells, -np.eye(q)]])
-        found = linprog(
+        found = scipy.optimize.linprog(
             np.r_[np.zeros(k), np.full(q, 1 / self.marginals)],
             A_ub=below,
             b_ub=np.r_[self.wanted, -self.wanted],
@@ -73,7 +73,7 @@ class Reweighting:
         """Return the weights with the least sum of squared errors; their sum is a heavy row."""
         heavy = 1e4
         rows = np.vstack([self.cells, np.full(self.cells.shape[1], heavy)])
-        return np.asarray(nnls(rows, np.r_[self.wanted, heavy])[0])
+        return np.asarray(scipy.optimize.nnls(rows, np.r_[self.wanted, heavy])[0])
 
     def projection(self) -> np.ndarray:
         """Return the weights nearest to the frequencies in relative entropy that are right.
@@ -87,7 +87,9 @@ class Reweighting:
             return np.log(total) - multipliers @ self.wanted, self.apart(weights / total)
 
         options = {"gtol": 1e-8, "maxiter": 2000}
-        found = minimize(dual, np.zeros(len(self.wanted)), jac=True, method="BFGS", options=options)
+        found = scipy.optimize.minimize(
+            dual, np.zeros(len(self.wanted)), jac=True, method="BFGS", options=options
+        )
         weights = self.frequencies * np.exp(found.x @ self.cells)
         return np.asarray(weights / weights.sum())
 
@@ -233,7 +235,9 @@ def test_one_product_is_the_best_one(name: str) -> None:
         return [one / one.sum() for one in odds]
 
     starts = np.random.default_rng(0).standard_normal((5, sum(THREE.shape)))
-    found = [minimize(lambda x: squares(product(x), measured), start) for start in starts]
+    found = [
+        scipy.optimize.minimize(lambda x: squares(product(x), measured), start) for start in starts
+    ]
     best = min(found, key=lambda one: float(one.fun))
     assert isinstance(made.model, ProductMixture)
     trained = [table[0] for table in made.model.tables]

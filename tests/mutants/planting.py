@@ -68,7 +68,7 @@ class Mutant:
             if source.count(text) != 1:
                 raise StaleMutantError(f"mutant {self.name}: {self.path}: not once: {text}")
             return source.replace(text, new)
-        return ast.unparse(self.changed_tree(source))
+        return ast.unparse(ast.fix_missing_locations(self.changed_tree(source)))
 
     def changed_tree(self, source: str) -> ast.Module:
         """Return the syntax tree of a file of Python, `source`, with the bug in it."""
@@ -77,7 +77,7 @@ class Mutant:
             change(tree, self.at.partition(":")[2], self.change)
         except StaleMutantError as error:
             raise StaleMutantError(f"mutant {self.name}: {self.path}: {error}") from None
-        return ast.fix_missing_locations(tree)
+        return tree
 
 
 def catalog() -> list[Mutant]:

@@ -11,14 +11,8 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.execution.backfill import PartitionBackfill
-from dagster._core.test_utils import create_test_daemon_workspace_context, instance_for_test
 from dagster._core.workspace.context import IWorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
-from dagster._daemon.backfill import execute_backfill_iteration
-from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
-    QueuedRunCoordinatorDaemon,
-)
 
 from jam_dagster.privacy import Budget, Event, Ledger, epsilon_from_rho
 from tests.pipeline.conftest import people
@@ -40,6 +34,13 @@ class Backfills:
 
     def launch(self, name: str, months: tuple[str, ...]) -> dict[str, dg.DagsterRun]:
         """Backfill everything that the release makes, and return each partition's run."""
+        # Dagster's daemon takes a second to import, for each run that collects these tests.
+        from dagster._core.execution.backfill import PartitionBackfill
+        from dagster._daemon.backfill import execute_backfill_iteration
+        from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
+            QueuedRunCoordinatorDaemon,
+        )
+
         graph = self.workspace.create_request_context().asset_graph
         started = time.time()
         backfill = PartitionBackfill.from_asset_partitions(
@@ -102,9 +103,11 @@ def backfills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backf
         working_directory=str(Path(__file__).parents[2]),
         location_name="backfills",
     )
+    from dagster._core.test_utils import create_test_daemon_workspace_context
+
     with (
         warnings.catch_warnings(),
-        instance_for_test(temp_dir=str(tmp_path), synchronous_run_coordinator=False) as instance,
+        dg.instance_for_test(temp_dir=str(tmp_path), synchronous_run_coordinator=False) as instance,
         create_test_daemon_workspace_context(target, instance) as workspace,
     ):
         warnings.simplefilter("ignore")

@@ -15,14 +15,8 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
-from dagster._core.test_utils import (
-    create_run_for_test,
-    create_test_daemon_workspace_context,
-    instance_for_test,
-)
 from dagster._core.workspace.context import IWorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
-from dagster._daemon.backfill import execute_backfill_iteration
 
 from jam_dagster.pipeline import (
     DatasetBudget,
@@ -386,9 +380,12 @@ def workspace(
     )
     home = tmp_path / "dagster"
     home.mkdir()
+    # It takes longer to import than all quick tests of this module, which need none of it.
+    from dagster._core.test_utils import create_test_daemon_workspace_context
+
     with (
         warnings.catch_warnings(),
-        instance_for_test(temp_dir=str(home)) as instance,
+        dg.instance_for_test(temp_dir=str(home)) as instance,
         create_test_daemon_workspace_context(target, instance) as context,
     ):
         warnings.simplefilter("ignore")
@@ -418,6 +415,8 @@ def test_no_launch_from_the_ui_moves_the_ledger_or_a_store(
             ],
         },
     ]
+    from dagster._core.test_utils import create_run_for_test
+
     before = create_run_for_test(instance, job_name="people_release")
     for key in KEYS:
         for selector in selectors:
@@ -453,6 +452,7 @@ mutation($params: LaunchBackfillParams!) { launchPartitionBackfill(backfillParam
 def test_no_backfill_moves_the_ledger_or_a_store(
     tmp_path: Path, workspace: tuple[dg.DagsterInstance, IWorkspaceProcessContext], key: str
 ) -> None:
+    from dagster._daemon.backfill import execute_backfill_iteration
     from dagster_graphql.test.utils import execute_dagster_graphql
 
     instance, context = workspace

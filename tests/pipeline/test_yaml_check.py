@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any
 
 import dagster as dg
@@ -14,8 +15,11 @@ from jam_dagster import ReleaseResources, SyntheticRelease
 from tests.pipeline.test_component import ATTRIBUTES
 from tests.pipeline.yaml.test_resources import BUDGET
 
-RELEASE = Draft202012Validator(SyntheticRelease.model().model_json_schema())
-RESOURCES = Draft202012Validator(ReleaseResources.model().model_json_schema())
+
+@cache
+def validator_of(component: type[SyntheticRelease | ReleaseResources]) -> Draft202012Validator:
+    """Return what checks the attributes of a component."""
+    return Draft202012Validator(component.model().model_json_schema())
 
 
 def found(validator: Draft202012Validator, attributes: dict[str, Any]) -> list[tuple[str, str]]:
@@ -66,7 +70,7 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
     spoil, place, message = MISTAKES[case]
     attributes = copy.deepcopy(ATTRIBUTES)
     spoil(attributes)
-    places = found(RELEASE, attributes)
+    places = found(validator_of(SyntheticRelease), attributes)
     assert any(where == place and message in what for where, what in places), places
 
 
@@ -101,7 +105,7 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
     ],
 )
 def test_what_is_right_is_let_through(changes: dict[str, Any]) -> None:
-    assert found(RELEASE, ATTRIBUTES | changes) == []
+    assert found(validator_of(SyntheticRelease), ATTRIBUTES | changes) == []
 
 
 @pytest.mark.parametrize("component", [SyntheticRelease, ReleaseResources])
@@ -127,9 +131,12 @@ def test_a_subclass_may_have_a_key_of_its_own() -> None:
 
 
 def test_budgets_are_checked_where_they_stand() -> None:
-    assert found(RESOURCES, {"budgets": BUDGET, "home": ".jam"}) == []
+    assert found(validator_of(ReleaseResources), {"budgets": BUDGET, "home": ".jam"}) == []
     spoiled = {"budgets": {"people": {"epsilon": 0}, "visitors": {"epsilon": 1, "period": "day"}}}
-    assert sorted(where for where, _ in found(RESOURCES, spoiled)) == [
+    assert sorted(where for where, _ in found(validator_of(ReleaseResources), spoiled)) == [
         *("budgets.people.epsilon", "budgets.visitors.period"),
     ]
-    assert found(RESOURCES, {"home": "x"})[0][1] == "'budgets' is a required property"
+    assert (
+        found(validator_of(ReleaseResources), {"home": "x"})[0][1]
+        == "'budgets' is a required property"
+    )

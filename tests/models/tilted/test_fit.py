@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+import scipy
 
 from jam_dagster.mechanisms import Measurement
 from jam_dagster.models.tilted.fit import TiltFit, closest_marginal, strength_of
@@ -83,8 +83,10 @@ def test_the_fit_is_the_optimum_over_all_tables(domain, records, monkeypatch):
         return float(divergence + sum(misfits))
 
     ours = cost(np.log(found[held]))
-    best = minimize(cost, np.log(found[held]), method="BFGS", options={"gtol": 1e-7})
-    elsewhere = minimize(cost, np.log(base[held]), method="BFGS", options={"gtol": 1e-7})
+    best = scipy.optimize.minimize(cost, np.log(found[held]), method="BFGS", options={"gtol": 1e-7})
+    elsewhere = scipy.optimize.minimize(
+        cost, np.log(base[held]), method="BFGS", options={"gtol": 1e-7}
+    )
     assert ours <= min(best.fun, elsewhere.fun) + 1e-5
     if domain is BARRED:
         assert found[0, :, 1].max() == 0.0

@@ -13,12 +13,6 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
-from dagster._core.remote_origin import (
-    RegisteredCodeLocationOrigin,
-    RemoteJobOrigin,
-    RemoteRepositoryOrigin,
-)
-from dagster._core.test_utils import create_run_for_test
 from upath import UPath
 
 from jam_dagster.certificates import Certificate, verify
@@ -554,6 +548,13 @@ def test_what_was_drawn_with_seeded_noise_is_not_told(months: Months) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dagster._core.remote_origin import (
+        RegisteredCodeLocationOrigin,
+        RemoteJobOrigin,
+        RemoteRepositoryOrigin,
+    )
+    from dagster._core.test_utils import create_run_for_test
+
     tags = {"dagster/partition": JANUARY}
     instance, job = january.bench.instance, "people_release"
     # One that never begins, for this one has overtaken it and holds its place, is not waited for.
