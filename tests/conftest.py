@@ -80,7 +80,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run_cli
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def release_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a release in such a folder."""
     from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables

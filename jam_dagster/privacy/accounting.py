@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
@@ -96,14 +96,7 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
     if _number(rho, "rho") == 0.0:
         return 0.0
     rho = check_rho(rho)
-    log_inverse_delta = -math.log(delta)
-
-    def slope(u: float) -> float:
-        order = 1.0 + math.exp(u)
-        epsilon = order * rho + (log_inverse_delta - _log_factor(u)) / (order - 1.0)
-        return _slope(u, rho, epsilon)
-
-    order = _best_order(slope)
+    order = _best_order(_slope_at_rho, rho, -math.log(delta))
     with localcontext(_PRECISION):
         bound = order * Decimal(rho) + _intercept(order, Decimal(delta))
     return max(0.0, _float_above(bound))
@@ -146,13 +139,7 @@ def rho_from_epsilon(epsilon: float, delta: float) -> float:
     # beyond it the best order is too close to 1 for floats to search.
     if epsilon > MAX_RHO + 2.0 * math.sqrt(MAX_RHO * log_inverse_delta):
         raise too_large
-
-    def slope(u: float) -> float:
-        order = 1.0 + math.exp(u)
-        rho = (epsilon - (log_inverse_delta - _log_factor(u)) / (order - 1.0)) / order
-        return _slope(u, rho, epsilon)
-
-    order = _best_order(slope)
+    order = _best_order(_slope_at_epsilon, epsilon, log_inverse_delta)
     with localcontext(_PRECISION):
         bound = (Decimal(epsilon) - _intercept(order, Decimal(delta))) / order
     if bound * UNITS_PER_RHO < 1:
@@ -434,12 +421,26 @@ def _slope(u: float, rho: float, epsilon: float) -> float:
     return (1.0 + 2.0 * math.exp(u)) * rho - epsilon - math.log1p(math.exp(-u))
 
 
-def _best_order(slope: Callable[[float], float]) -> Decimal:
+def _slope_at_rho(u: float, rho: float, log_inverse_delta: float) -> float:
+    order = 1.0 + math.exp(u)
+    epsilon = order * rho + (log_inverse_delta - _log_factor(u)) / (order - 1.0)
+    return _slope(u, rho, epsilon)
+
+
+def _slope_at_epsilon(u: float, epsilon: float, log_inverse_delta: float) -> float:
+    order = 1.0 + math.exp(u)
+    rho = (epsilon - (log_inverse_delta - _log_factor(u)) / (order - 1.0)) / order
+    return _slope(u, rho, epsilon)
+
+
+# A release, its pages and its checks convert the same few budgets hundreds of times.
+@lru_cache(maxsize=1024)
+def _best_order(slope: Callable[[float, float, float], float], *at: float) -> Decimal:
     """Bisect for the alpha where `slope` changes its sign; it does so once, by convexity."""
     low, high = _LOG_ORDER_RANGE
     for _ in range(100):
         middle = 0.5 * (low + high)
-        if slope(middle) < 0.0:
+        if slope(middle, *at) < 0.0:
             low = middle
         else:
             high = middle

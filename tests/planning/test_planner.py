@@ -35,7 +35,7 @@ def request(**options: Any) -> PlanRequest:
         "mechanism": "jam_pgm",
         "settings": SETTINGS,
         "degree": 2,
-        "records": 5000,
+        "records": 1000,
         "seeds": 2,
     }
     return PlanRequest.of(**(given | options))
@@ -240,8 +240,8 @@ def test_the_same_plan_comes_out_again(plan: Plan) -> None:
 
 def test_time_and_memory_grow_with_the_records_that_are_extrapolated_to(plan: Plan) -> None:
     cost = plan.cost
-    assert (cost.records, cost.public_records) == (5000, 400)
-    both = 5400
+    assert (cost.records, cost.public_records) == (1000, 400)
+    both = 1400
     assert cost.counted == both
     assert cost.expected_seconds["count"] >= cost.measured_seconds["count"]
     assert cost.expected_seconds["encode"] == pytest.approx(
@@ -250,7 +250,7 @@ def test_time_and_memory_grow_with_the_records_that_are_extrapolated_to(plan: Pl
     assert cost.expected_seconds["mechanism"] == pytest.approx(
         cost.measured_seconds["mechanism"] - cost.measured_seconds["count"]
     )
-    more = planned(request(epsilons=(1.0,), seeds=1, records=10_000)).cost
+    more = planned(request(epsilons=(1.0,), seeds=1, records=2000)).cost
     assert more.private_table_mb == pytest.approx(2 * cost.private_table_mb)
 
 
