@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,9 @@ def first_but_gate(values: Iterable[Any]) -> list[Any]:
     return [first, *gate(*others)]
 
 
-def names_of(test: str) -> list[str]:
+@cache
+def names_of(function: str) -> list[str]:
     """Return every name that stands for a test: its folders', its module's, its own."""
-    function, _, _ = test.partition("[")
     module, *classes = function.split("::")
     folders = module.split("/")
     return [
@@ -83,7 +84,7 @@ class Collected:
         for item in items:
             marks = (one for one, mark in MARKS.items() if item.get_closest_marker(mark))
             tier = next(marks, TEST)
-            for name in names_of(item.nodeid):
+            for name in names_of(item.nodeid.partition("[")[0]):
                 self.tiers[name].add(tier)
 
     @property
