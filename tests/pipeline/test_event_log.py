@@ -1,6 +1,7 @@
 """What may not leave is not told by the event log either: everyone with the UI reads it."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.pipeline.conftest import (
     failure,
     nothing_pictured,
     told,
+    write_tables,
 )
 
 SEEDED: dict[str, Any] = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy", seed=7)}
@@ -44,24 +46,36 @@ def log(bench: Bench, result: dg.ExecuteInProcessResult) -> str:
     return "\n".join(entry.user_message for entry in bench.instance.all_logs(result.run_id))
 
 
-def test_a_doubtful_configuration_is_warned_of(bench: Bench) -> None:
+@pytest.fixture(scope="module")
+def doubtful(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Bench, dg.ExecuteInProcessResult]]:
+    """A run with seeded noise, a large delta, and a synthetic table that is made in two chunks."""
+    home = tmp_path_factory.mktemp("doubtful")
+    write_tables(home)
+    privacy = PrivacySpec(epsilon=2.0, delta=0.01, noise="numpy", seed=7)
+    with Bench(home) as bench:
+        with nothing_pictured(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows, "MOST_AT_ONCE", 500)
+            patch.setattr(rows, "CHUNK_ROWS", 300)
+            result = bench.run(UP_TO_SYNTHETIC, privacy=privacy)
+        assert result.success, failure(result)
+        yield bench, result
+
+
+def test_a_doubtful_configuration_is_warned_of(
+    doubtful: tuple[Bench, dg.ExecuteInProcessResult],
+) -> None:
     """The private table has 600 records: a delta of a hundredth would let six be published."""
-    doubtful = PrivacySpec(epsilon=2.0, delta=0.01, noise="numpy")
-    with nothing_pictured():
-        result = bench.run(UP_TO_SYNTHETIC, privacy=doubtful)
-    assert result.success, failure(result)
+    bench, result = doubtful
     assert "delta = 0.01 is not below 1 / n" in told(result)["jam_pgm"]["warnings"]
     assert "delta = 0.01 is not below 1 / n" in log(bench, result)
 
 
 def test_rows_that_may_not_leave_are_not_counted_as_they_are_made(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    doubtful: tuple[Bench, dg.ExecuteInProcessResult],
 ) -> None:
-    monkeypatch.setattr(rows, "MOST_AT_ONCE", 500)
-    monkeypatch.setattr(rows, "CHUNK_ROWS", 300)
-    with nothing_pictured():
-        result = bench.run(UP_TO_SYNTHETIC, **SEEDED)
-    assert result.success, failure(result)
+    bench, result = doubtful
     (table,) = bench.home.rglob("synthetic_records.parquet")
     assert TableFile(table).sizes == [300, 300]
     assert "rows: " not in log(bench, result)
