@@ -12,7 +12,6 @@ from jam_dagster.errors import InputError, SourceError
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Source
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import missing_in
-from jam_dagster.tables.drafting.draft_notes import separator_of
 from jam_dagster.tables.sources.base import whole
 from jam_dagster.tables.sources.csv import unnamed_columns
 from jam_dagster.tables.sources.public import (
@@ -101,6 +100,8 @@ def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDo
 
 
 def _check_separator(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> None:
+    from jam_dagster.tables.drafting.draft_notes import separator_of
+
     source = _csv_of(spec)
     if source is not None:
         (frame,) = public.values()

@@ -1,4 +1,9 @@
-"""Tables: their domain, encoding, sources, workloads and marginals. Nothing here adds noise."""
+"""Tables: their domain, encoding, sources, workloads and marginals. Nothing here adds noise.
+
+Drafting is imported on first use.
+"""
+
+from typing import TYPE_CHECKING
 
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.encode import encode
@@ -16,7 +21,6 @@ from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
-from jam_dagster.tables.drafting.draft import draft_domain, draft_table, wide_attributes
 from jam_dagster.tables.drafting.drafted_domain import DraftedDomain
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.base import DemoSource, SplitSource, source_from_config
@@ -31,6 +35,9 @@ from jam_dagster.tables.sources.source import Source
 from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.splits import stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.drafting.draft import draft_domain, draft_table, wide_attributes
 
 __all__ = [
     "AssetSource",
@@ -74,3 +81,15 @@ __all__ = [
     "stratified_split",
     "wide_attributes",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("draft_domain", "draft_table", "wide_attributes"):
+        from jam_dagster.tables.drafting import draft
+
+        return getattr(draft, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

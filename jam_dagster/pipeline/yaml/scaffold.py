@@ -20,9 +20,8 @@ from jam_dagster.keys import PLAIN_NAME
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.release.sections import named_children
-from jam_dagster.tables import draft_table, source_from_config, wide_attributes
+from jam_dagster.tables import source_from_config
 from jam_dagster.tables.domain.children import Link
-from jam_dagster.tables.drafting.draft import names_in
 from jam_dagster.tables.sources.base import COMPOSED, SOURCES, config_from_text
 from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
 from jam_dagster.tables.sources.public import draft_with_children
@@ -133,6 +132,8 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             path.write_text(before + text, encoding="utf-8")
             if of is not None:
                 of.save(folder / DOMAIN_FILE)
+                from jam_dagster.tables import wide_attributes
+
                 remarks = *found, of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
@@ -147,6 +148,8 @@ def _draft(
     params: ReleaseParams, folder: Path, root: Path | None
 ) -> "tuple[dict[str, Any], str, DraftedDomain | None, Sequence[str]]":
     """Return a release's entries about its tables, a note, a draft of their domain, and remarks."""
+    from jam_dagster.tables.drafting.draft import draft_table, names_in
+
     if params.public is None:
         if params.private is not None or params.children is not None:
             raise InputError(

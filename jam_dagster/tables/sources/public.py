@@ -17,14 +17,6 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.columns import exact_columns
 from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.drafting.draft import (
-    chosen_columns,
-    draft_attributes,
-    draft_table,
-    drafted,
-)
-from jam_dagster.tables.drafting.draft_notes import notes_of
-from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.sources.base import source_from_config, source_of
 from jam_dagster.tables.sources.source import Source
 
@@ -32,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.tables.domain.children import Link
+    from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 
 PUBLIC_TABLES = "tables"
 
@@ -226,6 +219,15 @@ def draft_public(
     bins: int | None = None,
 ) -> DraftedDomain:
     """Draft a domain of all tables' attributes, each from the first table that allows it."""
+    # Most processes draft nothing.
+    from jam_dagster.tables.drafting.draft import (
+        chosen_columns,
+        draft_attributes,
+        draft_table,
+        drafted,
+    )
+    from jam_dagster.tables.drafting.draft_notes import notes_of
+
     if list(frames) == [""]:
         return draft_table(frames[""], columns=columns, bins=bins)
     frames = {name: exact_columns(frame.copy(deep=False)) for name, frame in frames.items()}
@@ -266,6 +268,8 @@ def draft_with_children(
     Columns are of either table; one of which none is named keeps all. Further options are those of
     `draft_table`.
     """
+    from jam_dagster.tables.drafting.draft import chosen_columns, draft_table
+
     if list(frames) != [""]:
         raise InputError("the domain of roots with children is drafted from one public table")
     roots, children = children_apart(frames[""], link)

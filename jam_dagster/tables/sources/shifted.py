@@ -16,8 +16,6 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.clock import Clock
 from jam_dagster.tables.domain.columns import each_value, exact_column
 from jam_dagster.tables.domain.derived import recomputed
-from jam_dagster.tables.drafting.determined import parts_of_dates
-from jam_dagster.tables.drafting.time_draft import seconds_in
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.source import Source
 
@@ -76,6 +74,8 @@ class ShiftedSource(Source):
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the table and move its dates (see `Source.read`)."""
+        from jam_dagster.tables.drafting.determined import parts_of_dates
+
         if private:
             raise SpecificationError(SHIFTED_PRIVATE)
         table = self.source.read(private=False)
@@ -132,6 +132,8 @@ def within_period(domain: Domain, first: date, last: date) -> Domain:
 
 def _dates_in(column: pd.Series[Any]) -> tuple[Clock, npt.NDArray[np.float64]] | None:
     """Return how a public column writes dates, and their counts; None if it has none."""
+    from jam_dagster.tables.drafting.time_draft import seconds_in
+
     found = None if column.isna().all() else seconds_in(str(column.name), column, nullable=True)
     return None if found is None or found[0].kind != "instant" else found
 
