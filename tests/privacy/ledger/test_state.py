@@ -137,7 +137,7 @@ def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
             case "restore":
                 ledger.file.write_bytes(random.choice(copies))
 
-    for _ in range(80):
+    for _ in range(50):
         try:
             act(random.choice((kept, Ledger(ledger.place).open_release(key, shares))))
         except ReleaseClosedError:
