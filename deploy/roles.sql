@@ -42,7 +42,7 @@ BEGIN
 END $$;
 CREATE OR REPLACE TRIGGER events_of_releases BEFORE INSERT ON jam_ledger.events FOR EACH ROW
 EXECUTE FUNCTION jam_ledger.officer_only(
-    'reserved', 'charged', 'returned', 'closed', 'stored', 'bound', 'counted', 'ran', 'certified'
+    'reserved', 'charged', 'returned', 'closed', 'stored', 'derived', 'bound', 'counted', 'ran', 'certified'
 );
 CREATE OR REPLACE TRIGGER accesses_of_releases BEFORE INSERT ON jam_ledger.accesses FOR EACH ROW
 EXECUTE FUNCTION jam_ledger.officer_only('attempted', 'ended');

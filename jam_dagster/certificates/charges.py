@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jam_dagster.certificates.facts import COUNTED, RAN, STORED
+from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED
 from jam_dagster.privacy.accounting import units_down, units_up
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def charge_faults(
         yield "no ledger was charged for the draws"
         return
     openings: dict[str, dict[str, list[Entry]]] = {}
-    entries = [entry for entry in entries if entry.kind not in (COUNTED, RAN)]
+    entries = [entry for entry in entries if entry.kind not in (COUNTED, DERIVED, RAN)]
     for entry in entries:
         openings.setdefault(entry.opening, {}).setdefault(entry.share, []).append(entry)
     for opening, by_share in openings.items():

@@ -20,6 +20,9 @@ VERSION = 2
 STORED = "stored"
 """The kind of the entries that hold the digest of an outcome."""
 
+DERIVED = "derived"
+"""The kind of the entries that hold the digest of what follows from outcomes."""
+
 RAN = "ran"
 """The kind of the entries that hold the digest of a run."""
 
@@ -69,7 +72,7 @@ class Entry:
     @staticmethod
     def is_listed(event: Event) -> bool:
         """Return whether certificates list an event."""
-        return event.moves_amount or event.kind.value in (STORED, COUNTED, RAN)
+        return event.moves_amount or event.kind.value in (STORED, DERIVED, COUNTED, RAN)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; a digest and a number of records only where there is one."""

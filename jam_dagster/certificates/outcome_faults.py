@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.certificates.facts import COUNTED, RAN, STORED
+from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED
 from jam_dagster.common.choices import RECORDS_SHARE
 from jam_dagster.evaluation.workload_error import noisy_errors
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
 from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import CLOSE, COUNTS, RECORDS, SELECTION, VALUES, noise_fault
-from jam_dagster.privacy.outcome_store import choice_digest, values_digest
+from jam_dagster.privacy.outcome_store import (
+    choice_digest,
+    derived_digest,
+    derived_steps,
+    values_digest,
+)
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 
 if TYPE_CHECKING:
@@ -98,19 +103,26 @@ def compare_outcomes(
     """Compare the outcomes of draws with the digests that the ledger has of them.
 
     Every paid draw is compared, or was lost before it was stored, or is a fault; and every
-    measurement is of such a draw.
+    measurement is of such a draw. So is every decision and every record that a solver found, which
+    follow from outcomes.
 
     `errors` is the file of workload errors, if they were measured with noise and it exists.
     `content` is the digest of the run's files (see `content_of`), which the ledger must have.
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
-    faults = [*_records_faults(transcript, entries), *_measurement_faults(transcript)]
+    # The last run that was made has a digest, which covers what no draw's does.
+    runs = [one for one in entries if one.kind == RAN]
+    another = [one.digest for one in runs[-1:]] != [content]
+    faults = ["the run is not the one that was made"] if another else []
+    faults += [*_records_faults(transcript, entries), *_measurement_faults(transcript)]
     compared, values = 0, values_of(transcript)
+    made = runs[-1].seq if runs else 0
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)
         entry = digests.pop(place, None)
         if call.lost:
-            if entry is not None:
+            # Errors of an earlier run are of no use, and stay charged.
+            if entry is not None and not (draw.share == EVALUATION and entry.seq < made):
                 faults.append(f"{call.step} is listed as lost, but its outcome was stored")
             continue
         if entry is None:
@@ -119,6 +131,8 @@ def compare_outcomes(
         given = values.get(call.step)
         if draw.share == EVALUATION:
             given = None if errors is None else np.array(means_in(errors), dtype=np.float64)
+            if call.subject != content:
+                faults.append(f"{call.step} was measured on another run than this one")
         wanted = outcome_digest(call, given)
         if wanted is None:
             faults.append(f"no file of the release records the outcome of {call.step}")
@@ -127,10 +141,23 @@ def compare_outcomes(
         else:
             compared += 1
     faults += [f"the ledger has an outcome of {step}, which is no draw" for _, step in digests]
-    # The last run that was made has a digest, which covers what no draw's does.
-    if [one.digest for one in entries if one.kind == RAN][-1:] != [content]:
-        faults.append("the run is not the one that was made")
+    faults += _derived_faults(transcript, entries)
     return Outcomes(tuple(faults), compared)
+
+
+def _derived_faults(transcript: Transcript, entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield what follows from outcomes, and not as the ledger has it of the last opening."""
+    opening = next((one.opening for one in reversed(entries) if one.share == MECHANISM), "")
+    last = (one for one in entries if (one.kind, one.opening) == (DERIVED, opening))
+    digests = {(one.share, one.step): one.digest for one in last}
+    for step, follows in derived_steps(transcript.decisions, transcript.solutions).items():
+        digest = digests.pop((MECHANISM, step), None)
+        if digest is None:
+            yield f"the ledger has no digest of {step}"
+        elif digest != derived_digest(follows):
+            yield f"{step} is not what the run found"
+    for _, step in digests:
+        yield f"the ledger has {step}, which the transcript lacks"
 
 
 def _records_faults(transcript: Transcript, entries: Sequence[Entry]) -> Iterator[str]:

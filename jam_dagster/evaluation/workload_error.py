@@ -197,6 +197,7 @@ def workload_error(
     draws: Draws | None = None,
     records: int | None = None,
     encode: Callable[[], MarginalSource] | None = None,
+    run: str = "",
 ) -> WorkloadErrors:
     """Measure the workload error of a synthetic and a public table.
 
@@ -225,6 +226,9 @@ def workload_error(
         In mode ``"private"``, returns the private table where no value of it was looked at yet, of
         which `private` then knows the domain and the number of records. It is called after the
         charge: whether it fails depends on values.
+    run
+        The digest of the run that made the synthetic table. Means that were measured on another
+        one are refused as a lost draw.
 
     Returns
     -------
@@ -261,7 +265,7 @@ def workload_error(
             "evaluation in mode 'private' needs a charge: give it the draws of the evaluation's "
             "account, or choose mode 'off'."
         )
-    return _noisy_errors(private, judged, workload, draws, records, encode)
+    return _noisy_errors(private, judged, workload, draws, records, encode, run)
 
 
 def _exact_errors(
@@ -309,6 +313,7 @@ def _noisy_errors(
     draws: Draws,
     records: int | None,
     encode: Callable[[], MarginalSource] | None,
+    run: str,
 ) -> WorkloadErrors:
     if draws.neighbours.records_public:
         _check_records("private", private)
@@ -333,6 +338,7 @@ def _noisy_errors(
         size=len(judged),
         rho=rho,
         sensitivity=sensitivity,
+        subject=run,
     )
     return noisy_errors(means.tolist(), draws.calls[-1], judged["synthetic"], workload, records)
 

@@ -89,6 +89,25 @@ class Account(Protocol):
     def confirmed(self, step: str) -> bool:
         """Return whether an outcome of `step` was noted."""
 
+    def derive(self, step: str, digest: str) -> None:
+        """Note what follows from outcomes, once; the note is durable on return.
+
+        Parameters
+        ----------
+        step : str
+            A decision, or the records of a solver.
+        digest : str
+            Of it; see `derived_digest`.
+
+        Raises
+        ------
+        LedgerIntegrityError
+            If another one was noted.
+        """
+
+    def derived(self, step: str, digest: str) -> bool:
+        """Return whether what follows from outcomes was noted with this digest."""
+
     def publish_records(self, records: int) -> None:
         """Note the number of records where it is public, once; the note is durable on return.
 
@@ -180,6 +199,13 @@ class UnledgeredAccount:
 
     def confirmed(self, step: str) -> bool:
         """Return True: nobody but the process itself stores what research draws."""
+        return True
+
+    def derive(self, step: str, digest: str) -> None:
+        """Do nothing: no ledger vouches for research."""
+
+    def derived(self, step: str, digest: str) -> bool:
+        """Return True, as `confirmed` does."""
         return True
 
     def publish_records(self, records: int) -> None:

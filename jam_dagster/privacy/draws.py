@@ -13,10 +13,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile
 
 import numpy as np
 
 from jam_dagster.common.choices import RECORDS_SHARE
+from jam_dagster.common.json_text import DAMAGE
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import (
     ChargedBeforeError,
@@ -43,12 +45,13 @@ from jam_dagster.privacy.noise.calls import (
     subject_of_choices,
 )
 from jam_dagster.privacy.outcome_store import (
-    DECISION,
-    SOLUTION,
     MemoryStore,
     Outcome,
     OutcomeStore,
     choice_digest,
+    decision_step,
+    derived_digest,
+    solution_step,
     values_digest,
 )
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -153,26 +156,42 @@ class Draws:
     def decided(self, number: int, holds: bool) -> bool:
         """Return a decision as the run that is resumed made it; else keep it as it is made now.
 
-        It follows from released outcomes, and costs nothing.
+        It follows from released outcomes, and costs nothing; see `_derived`.
         """
-        step = f"{DECISION}{number:03d}"
-        stored = self._store.get(step)
-        if stored is None:
-            self._store.put(step, {"holds": holds})
-            return holds
-        return bool(stored["holds"])
+        return bool(self._derived(decision_step(number), "holds", lambda: holds))
 
     def solved(self, step: str, solve: Callable[[], np.ndarray]) -> np.ndarray:
         """Return what a solver found in the run that is resumed; else solve, and keep it.
 
-        It follows from released outcomes, and costs nothing.
+        It follows from released outcomes, and costs nothing; see `_derived`.
         """
-        name = f"{SOLUTION}{step}"
-        stored = self._store.get(name)
-        if stored is None:
-            stored = {"records": solve()}
-            self._store.put(name, stored)
-        return np.asarray(stored["records"])
+        return np.asarray(self._derived(solution_step(step), "records", solve))
+
+    def _derived(
+        self, step: str, name: str, make: Callable[[], bool | np.ndarray]
+    ) -> bool | np.ndarray:
+        """Return what follows from outcomes as it was stored, or make it, store it and note it.
+
+        Everyone who may write to the store can put another one there, and the next prices or the
+        table follow from it. So it is taken only if the account has its digest. Without a digest it
+        is computed again: nothing was charged on it.
+
+        Raises
+        ------
+        LedgerIntegrityError
+            If it was changed or lost, and comes out otherwise here.
+        """
+        kept: bool | np.ndarray | None
+        try:
+            kept = (self._store.get(step) or {}).get(name)
+        except (*DAMAGE, BadZipFile):
+            kept = None
+        if kept is not None and self._account.derived(step, derived_digest(kept)):
+            return kept
+        made = make()
+        self._store.put(step, {name: made})
+        self._account.derive(step, derived_digest(made))
+        return made
 
     def select(
         self,
@@ -377,7 +396,8 @@ class Draws:
         sensitivity
             How far one person's replacement moves the vector, in L2.
         subject
-            What they are, which the ledger's digest covers.
+            What they are, which the ledger's digest covers. A stored outcome of something else is
+            lost.
         integers
             Whether they are whole numbers, of dtype int64. Their noise is discrete.
 
@@ -395,12 +415,17 @@ class Draws:
         kind: DrawKind = INTEGERS if integers else "Gaussian"
         call = NoiseCall(step, kind, rho, sensitivity, None, size, subject=subject)
         stored = self._recalled(call)
+        if stored is not None and stored.get("subject") != subject:
+            raise LostDrawError(
+                f"{step} was drawn of something else than this run has; it counts as spent and "
+                "cannot be drawn again."
+            )
         if stored is None:
             self._pay(call)
             check = check_counts if integers else partial(check_values, name="values")
             draw = self._noise.gaussian_counts if integers else self._noise.gaussian_values
             noisy, sigma = draw(_checked(check, compute(), call), sensitivity, rho, step)
-            stored = {"values": noisy, "sigma": float(sigma), "rho": rho}
+            stored = {"values": noisy, "sigma": float(sigma), "rho": rho, "subject": subject}
             self._store.put(step, stored)
         return self._released(call, stored)
 

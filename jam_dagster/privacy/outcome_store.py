@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 Outcome = dict[str, Any]
 
-DECISION = "decision-"
-"""How the names of decisions begin, which follow from outcomes and cost nothing."""
-
-SOLUTION = "solution-"
-"""How the names of a solver's records begin, which follow from outcomes and cost nothing."""
+_DECISION, _SOLUTION = "decision-", "solution-"
+"""How the names of what follows from outcomes begin; it costs nothing."""
 
 
 class OutcomeStore(Protocol):
@@ -102,7 +99,7 @@ def uncharged(files: Collection[str], steps: Iterable[str]) -> frozenset[str]:
     Such a file means that the ledger is another one, or an older copy of the one that paid. List
     the files before reading the ledger: a concurrent run charges first and stores afterwards.
     """
-    drawn = frozenset(one for one in files if not one.startswith((DECISION, SOLUTION)))
+    drawn = frozenset(one for one in files if not one.startswith((_DECISION, _SOLUTION)))
     return drawn - {_file_of(step) for step in steps}
 
 
@@ -116,6 +113,39 @@ def choice_digest(chosen: str, rho: float) -> str:
     `chosen` is the name of the candidate, not its index.
     """
     return canonical_digest({"chosen": chosen, "rho": float(rho)})
+
+
+def derived_digest(follows: object) -> str:
+    """Return the digest of what follows from outcomes, a decision or records, in hexadecimal.
+
+    Records are integers of any shape, hashed as int64, little-endian, in C order. Anything else
+    that a store may hold has none: it is empty.
+    """
+    if isinstance(follows, bool):
+        return canonical_digest({"holds": follows})
+    if not isinstance(follows, np.ndarray) or follows.dtype.kind != "i":
+        return ""
+    packed = np.ascontiguousarray(follows, dtype="<i8").tobytes()
+    records = hashlib.sha256(packed).hexdigest()
+    return canonical_digest({"shape": list(np.shape(follows)), "records": records})
+
+
+def derived_steps(
+    decisions: Sequence[bool], solutions: Mapping[str, np.ndarray]
+) -> dict[str, bool | np.ndarray]:
+    """Return what follows from outcomes by the names under which it is stored and journalled."""
+    decided = {decision_step(number): holds for number, holds in enumerate(decisions, 1)}
+    return {**decided, **{solution_step(step): found for step, found in solutions.items()}}
+
+
+def decision_step(number: int) -> str:
+    """Return the name of a run's decision, counted from 1."""
+    return f"{_DECISION}{number:03d}"
+
+
+def solution_step(step: str) -> str:
+    """Return the name of the records that a solver found in a step."""
+    return f"{_SOLUTION}{step}"
 
 
 def values_digest(values: np.ndarray, sigma: float, rho: float, subject: str = "") -> str:

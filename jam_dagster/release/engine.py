@@ -495,6 +495,7 @@ class Engine:
                     draws=draws,
                     records=run.transcript.records,
                     encode=encode if unread and not exact else None,
+                    run=run.known_by,
                 )
                 target = spec.evaluation.target
                 if exact and target is not None and isinstance(private, EncodedTable):

@@ -379,7 +379,7 @@ class LedgerFunding:
 
     def keep_digest(self, run: ReleaseRun) -> None:
         """Journal the digest of a run; see `jam_dagster.privacy.Ledger.ran`."""
-        self.ledger.ran(self.key, _digest(run), run_id=self.run_id)
+        self.ledger.ran(self.key, run.known_by, run_id=self.run_id)
 
     @property
     def has_drawn(self) -> bool:
@@ -388,7 +388,7 @@ class LedgerFunding:
 
     def has_made(self, run: ReleaseRun) -> bool:
         """Return whether the ledger has the digest of a run as its release's last."""
-        return self.ledger.last_run(run.release.key) == _digest(run)
+        return self.ledger.last_run(run.release.key) == run.known_by
 
     def after_interrupt(self, again: str) -> str:
         """Return how to resume, or who must first acknowledge the failed attempts."""
@@ -439,11 +439,6 @@ class LedgerFunding:
 
 Funding = LedgerFunding | ResearchFunding
 """Payment for the draws of one release."""
-
-
-def _digest(run: ReleaseRun) -> str:
-    # A plain digest of results over a domain from private data would distinguish neighbours.
-    return "" if run.model.domain.restricted else run.content
 
 
 def _has_ended(journal: Sequence[Event]) -> bool:

@@ -74,6 +74,14 @@ class ReleaseRun(MechanismResult):
         """See `run_digest`."""
         return run_digest(self.release.key, self.transcript)
 
+    @property
+    def known_by(self) -> str:
+        """The digest by which the ledger knows the run: `content`, or nothing.
+
+        A plain digest of results over a domain from private data would distinguish neighbours.
+        """
+        return "" if self.model.domain.restricted else self.content
+
     @cached_property
     def content(self) -> str:
         """The `run_files_digest` of its files, as they were read or are written here."""

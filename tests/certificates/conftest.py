@@ -22,18 +22,19 @@ from jam_dagster.certificates import (
     table_csv,
     verify,
 )
-from jam_dagster.certificates.facts import RAN, FileHash, ReleaseTerms
+from jam_dagster.certificates.facts import RAN, STORED, FileHash, ReleaseTerms
 from jam_dagster.certificates.issue import (
     content_of,
     released_files,
     run_files_digest,
     sha256_of,
 )
+from jam_dagster.certificates.outcome_faults import means_in, outcome_digest
 from jam_dagster.mechanisms import FittedModel, MechanismResult, Model, Transcript, load_model
 from jam_dagster.mechanisms.loops.rows import sample_rows
 from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.models.graphical.fit import make_estimator
-from jam_dagster.privacy import Ledger
+from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.tables import Domain, MarginalSource, decode
@@ -78,24 +79,48 @@ class Released:
     def forge(self, change: Callable[[Certificate], Certificate] = lambda it: it) -> None:
         """Change the certificate as somebody would who makes it fit itself and the files again."""
         forged = change(self.certificate)
-        hashed = {
-            name: FileHash(file.path, sha256_of(self.folder / file.path))
-            for name, file in forged.files.items()
-        }
         # Who makes it up can make up the digest of the run too; the ledger has another.
-        ran = content_of(hashed, restricted=forged.domain.restricted)
+        ran = content_of(self._hashed(forged), restricted=forged.domain.restricted)
         entries = tuple(
             replace(one, digest=ran) if one.kind == RAN else one for one in forged.entries
         )
-        self.put(replace(forged, files=hashed, entries=entries))
+        forged = self._measured_on(ran, replace(forged, entries=entries))
+        self.put(replace(forged, files=self._hashed(forged)))
 
-    def ran(self) -> None:
+    def _hashed(self, certificate: Certificate) -> dict[str, FileHash]:
+        return {
+            name: FileHash(file.path, sha256_of(self.folder / file.path))
+            for name, file in certificate.files.items()
+        }
+
+    def _measured_on(self, run: str, forged: Certificate) -> Certificate:
+        """Say that the errors were measured on a run, and make up their digest."""
+        draws = list(forged.draws)
+        at = next((n for n, one in enumerate(draws) if one.share == EVALUATION), None)
+        if at is None or draws[at].call.lost or draws[at].call.subject == run:
+            return forged
+        call = replace(draws[at].call, subject=run)
+        draws[at] = replace(draws[at], call=call)
+        self.rewrite("errors.json", lambda errors: errors.update(call=call.to_dict()))
+        means = means_in(json.loads((self.folder / "errors.json").read_text()))
+        digest = outcome_digest(call, np.array(means))
+        entries = tuple(
+            replace(one, digest=digest or "")
+            if (one.kind, one.share) == (STORED, EVALUATION)
+            else one
+            for one in forged.entries
+        )
+        return replace(forged, draws=tuple(draws), entries=entries)
+
+    def ran(self) -> str:
         """Journal the run as its files have it, as the process that makes a run does."""
         files = released_files(transcript=self.folder / "transcript", model=self.folder / "model")
         release, *_ = self.ledger.releases()
         hashes = {name: sha256_of(path) for name, path in files.items()}
         domain = Domain.load(self.folder / "domain.yaml")
-        self.ledger.ran(release.key, "" if domain.restricted else run_files_digest(hashes))
+        digest = "" if domain.restricted else run_files_digest(hashes)
+        self.ledger.ran(release.key, digest)
+        return digest
 
     def put(self, certificate: Certificate) -> None:
         """Put another certificate in place, with its page."""
@@ -200,9 +225,16 @@ def certified_again(
 ) -> Certificate:
     """Issue the certificate of the files as they are, as a repeat of the release does."""
     was = was or made.certificate
-    if ran:
-        made.ran()
     places = {name: made.folder / file.path for name, file in was.files.items()}
+    evaluation = next((one.call for one in was.draws if one.share == EVALUATION), None)
+    digest = made.ran() if ran else ""
+    last = {(event.kind, event.share): event.seq for event in made.ledger.events()}
+    measured = last.get((Kind.STORED, EVALUATION), 0)
+    if evaluation is not None and last.get((Kind.RAN, ""), 0) > measured > 0:
+        # The errors are of the run before, so a repeat does not know them.
+        evaluation = replace(evaluation, subject=digest, scale=None, lost=True)
+        for name in ("errors", "report"):
+            places.pop(name, None)
     return certify(
         made.folder,
         places,
@@ -212,7 +244,7 @@ def certified_again(
         ),
         ReleaseTerms(key=was.key, specification=was.specification, asked=was.asked),
         public=public,
-        evaluation=next((one.call for one in was.draws if one.share == EVALUATION), None),
+        evaluation=evaluation,
         fresh=fitted is not None,
         made=hashes,
         ledger=made.ledger,

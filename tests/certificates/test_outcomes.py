@@ -15,7 +15,7 @@ import pytest
 from typer.testing import Result
 
 from jam_dagster.certificates import Certificate, Finding, verify
-from jam_dagster.certificates.facts import COUNTED, RAN, STORED, Entry, PaidDraw
+from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED, Entry, PaidDraw
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import (
@@ -317,10 +317,14 @@ def test_that_nothing_was_chosen_is_an_outcome() -> None:
     rng = np.random.default_rng(0)
     table = EncodedTable(domain, tuple(rng.integers(0, size, 300) for size in domain.shape))
     digests: dict[str, str] = {}
+    derived: dict[str, str] = {}
 
     class Journal(UnledgeredAccount):
         def confirm(self, step: str, digest: str) -> None:
             digests[step] = digest
+
+        def derive(self, step: str, digest: str) -> None:
+            derived[step] = digest
 
     draws = Draws(ScriptedNoise([0, 0, -1]), Journal(1.0))
     workload = Workload.all_k_way(domain, 2)
@@ -331,12 +335,25 @@ def test_that_nothing_was_chosen_is_an_outcome() -> None:
         Entry(number, STORED, "o", "mechanism", call.step, 0, "", "", digest=digests[call.step])
         for number, call in enumerate(transcript.calls)
     ]
+    followed = [
+        Entry(0, DERIVED, "o", "mechanism", step, 0, "", "", digest=digest)
+        for step, digest in derived.items()
+    ]
+    for changed, fault in (
+        (followed[1:], "the ledger has no digest of decision-001"),
+        ([*followed, replace(followed[0], step="decision-999")], "the ledger has decision-999"),
+        ([replace(followed[0], digest="ab"), *followed[1:]], "decision-001 is not what"),
+    ):
+        faults = compare_outcomes(paid, [*changed, *entries], transcript, None, "").faults
+        assert fault in " ".join(faults)
+    entries = [*followed, *entries]
     entries.insert(0, Entry(0, COUNTED, "", "", "", 0, "", "", records="300"))
     entries.insert(0, Entry(0, RAN, "", "", "", 0, "", "", digest=""))
     assert compare_outcomes(paid, entries, transcript, None, "").faults == ()
     assert compare_outcomes(paid, entries, transcript, None, "ab").faults == (ANOTHER_RUN,)
     assert compare_outcomes(paid, entries[1:], transcript, None, "").faults == (ANOTHER_RUN,)
-    swapped = [*entries[:-1], replace(entries[-1], digest=entries[2].digest)]
+    assert len(derived) == len(transcript.decisions) > 0
+    swapped = [*entries[:-1], replace(entries[-1], digest="0" * 64)]
     (fault,) = compare_outcomes(paid, swapped, transcript, None, "").faults
     assert fault.startswith(f"the outcome of {transcript.calls[-1].step} is not the one")
 

@@ -158,4 +158,4 @@ def test_rounds_of_a_release_that_no_draw_was_made_for(
     made.rewrite("transcript/transcript.json", lambda it: it.update(calls=[]))
     events = [one for one in made.ledger.events() if one.kind is not Kind.CHARGED]
     monkeypatch.setattr(Ledger, "events", lambda *_: events)
-    assert faults(made)[0].startswith("round 1 records ")
+    assert any(fault.startswith("round 1 records ") for fault in faults(made))

@@ -53,9 +53,9 @@ def test_an_outcome_is_journalled_once(ledger: Ledger, account: LedgerAccount) -
 
 
 def test_an_outcome_of_what_was_never_charged(account: LedgerAccount) -> None:
-    with pytest.raises(LedgerIntegrityError, match="never charged"):
-        account.confirm("s", A)
     account.charge("s", 0.001)
+    with pytest.raises(LedgerIntegrityError, match="never charged"):
+        account.confirm("t", A)
     evaluation = account.release.account("evaluation")
     with pytest.raises(LedgerIntegrityError, match="never charged"):
         evaluation.confirm("s", A)

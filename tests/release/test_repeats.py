@@ -8,12 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import InputError, SourceBindingError
+from jam_dagster.errors import InputError, LedgerIntegrityError, SourceBindingError
 from jam_dagster.evaluation.workload_error import MEANS_STEP
+from jam_dagster.mechanisms.live import Live, MechanismResult
 from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.weighted.oracle import BestRecords
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.release.documents import MadeRelease
@@ -243,3 +246,94 @@ def test_a_run_that_somebody_put_there_is_none(tmp_path: Path, ledger: Ledger) -
     assert not drawn.repeated
     assert drawn.run.transcript.records == 200
     assert [one.records for one in ledger.events() if one.kind == Kind.COUNTED] == ["200"]
+
+
+SOLVER = {
+    "mechanism": "dualquery",
+    "settings": {"s": 3},
+    "epsilon": 3.0,
+    "evaluate": "off",
+    "public": None,
+}
+
+
+def forgotten(home: Path) -> None:
+    """Remove the run, its transcript and its model, and keep the draws."""
+    for path in (*home.rglob("asset.run"), *home.rglob("transcript"), *home.rglob("model")):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def invented(home: Path) -> int:
+    """Put records of somebody else in the place of a solver's; return in how many files."""
+    stored = sorted(home.rglob("solution-*.npz"))
+    for path in stored:
+        with np.load(path) as found:
+            parts = {name: found[name] for name in found.files}
+        parts["records"] = np.zeros_like(parts["records"])
+        np.savez_compressed(path, **parts)
+    return len(stored)
+
+
+def none_found(programs: BestRecords) -> np.ndarray:
+    return np.zeros((len(programs.bonuses), len(programs.shape)), dtype=np.int64)
+
+
+@pytest.fixture
+def generous(tmp_path: Path) -> Ledger:
+    granted = Ledger(tmp_path / "generous.db")
+    granted.grant("people", epsilon=10.0, delta=1e-9, policy=PUBLIC_N)
+    return granted
+
+
+def test_invented_records_of_a_solver_are_never_the_table(
+    tmp_path: Path, generous: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = draw(engine(tmp_path, generous, **SOLVER), tmp_path)
+    forgotten(tmp_path)
+    assert invented(tmp_path) > 1
+    events = generous.events()
+
+    again, _ = draw(engine(tmp_path, generous, **SOLVER), tmp_path)
+    pd.testing.assert_frame_equal(again.table, first.table)
+    assert (again.run.content, generous.events()) == (first.run.content, events)
+
+    # Another solver finds others, and none of both becomes a table.
+    forgotten(tmp_path)
+    assert invented(tmp_path) > 1
+    monkeypatch.setattr(BestRecords, "solve", none_found)
+    with pytest.raises(LedgerIntegrityError, match="the machine that drew"):
+        draw(engine(tmp_path, generous, **SOLVER), tmp_path)
+    assert generous.events() == events
+    assert not (tmp_path / "asset.run").exists()
+
+
+def test_errors_of_another_run_are_refused_and_stay_charged(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, errors = draw(engine(tmp_path, ledger), tmp_path)
+    assert errors.synthetic is not None
+    balance = ledger.balance("people")
+    forgotten(tmp_path)
+
+    # As on a machine whose fit is another one.
+    fitted = Live.result
+
+    def elsewhere(self: Live, *given: Any) -> MechanismResult:
+        made = fitted(self, *given)
+        return replace(made, model=FittedModel.uniform(self.domain, self.records))
+
+    said: list[str] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Live, "result", elsewhere)
+        other = replace(engine(tmp_path, ledger), progress=Progress(notify=said.append))
+        _, unknown = draw(other, tmp_path)
+    assert unknown.synthetic is None
+    assert any("was drawn of something else" in sentence for sentence in said)
+    assert ledger.balance("people") == balance
+
+    # Where it was measured, its errors are known as before.
+    forgotten(tmp_path)
+    made, known = draw(engine(tmp_path, ledger), tmp_path)
+    assert made.run.content == first.run.content
+    assert known == errors
+    assert ledger.balance("people") == balance

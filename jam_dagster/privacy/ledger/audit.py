@@ -242,6 +242,8 @@ class _Replay:
             return _certificate_fault(event, key, dataset)
         if event.kind == Kind.RAN:
             return _run_fault(event, release)
+        if event.kind == Kind.DERIVED:
+            return _derived_fault(event, release)
         fault = _share_fault(event, release)
         if not fault:
             release.apply(event)
@@ -390,6 +392,20 @@ def _run_fault(event: Event, release: _Release) -> str:
     if event.digest == release.run:
         return "names the same run again"
     release.run = event.digest
+    return ""
+
+
+def _derived_fault(event: Event, release: _Release) -> str:
+    share = release.shares.get(event.share)
+    if share is None or event.opening != share.reservation.opening:
+        return "is about a share that was never reserved"
+    if event.units:
+        return "moves an amount, and nothing is charged for what follows from outcomes"
+    if release.derived(event.share, event.step) is not None:
+        return "has another digest of what follows from the same outcomes"
+    if not is_sha256(event.digest):
+        return "names no digest of what follows from outcomes"
+    release.apply(event)
     return ""
 
 

@@ -45,6 +45,8 @@ class Kind(StrEnum):
     """A share has ended; nothing more can be charged to it."""
     STORED = "stored"
     """The outcome of a charged draw is stored, and has the digest `digest`."""
+    DERIVED = "derived"
+    """A decision, or a solver's records, which follow from outcomes, has the digest `digest`."""
     BOUND = "bound"
     """A release that is open reads the source `source` from now on."""
     COUNTED = "counted"
@@ -120,7 +122,8 @@ class Event:
     source : str
         Keyed digests of the source that a release reads; empty if none was bound.
     digest : str
-        SHA-256 of a stored outcome or of a certificate, or a public key.
+        SHA-256 of a stored outcome, of what follows from outcomes or of a certificate, or a public
+        key.
     attempts : int or None
         How many attempts to open private data may fail in a period, from a grant.
     sources : str

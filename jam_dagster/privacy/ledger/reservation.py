@@ -80,6 +80,7 @@ class Release:
             self._kept.through(connection, self.key, writing=True) as view,
         ):
             yield connection, view
+        view.committed()
 
     def _check_covered(self, connection: sa.Connection, view: ReleaseView) -> None:
         """Raise unless a grant covers the reservation; look only if it is not the one before."""
@@ -203,7 +204,8 @@ class LedgerAccount:
         SpecificationError, ChargedBeforeError, ReleaseClosedError, BudgetExceededError
             As `Account.charge` says.
         LedgerIntegrityError
-            If no grant covers the reservation: somebody else wrote it.
+            If no grant covers the reservation: somebody else wrote it; or if the ledger did not
+            take the outcome of an earlier draw of this process.
         BudgetError
             If the ledger cannot be written. Nothing was charged then, except perhaps where the
             message says that the connection was lost during the commit: the draw must not be made,
@@ -213,6 +215,11 @@ class LedgerAccount:
         units = units_up(check_rho(rho))
         key = self.release.key
         with self.release._writing() as (connection, view):
+            if self.release._kept.failed:
+                raise LedgerIntegrityError(
+                    f"the ledger did not take the outcome of an earlier draw of {key}, so this "
+                    "process draws nothing more for it: run the release again, which resumes it"
+                )
             state = view.share(self.share)
             grant = last_grant(connection, key.dataset) if units > state.left else None
             check_charge(
@@ -235,16 +242,50 @@ class LedgerAccount:
         LedgerIntegrityError, ReleaseClosedError, BudgetError
             As `Account.confirm` says; BudgetError if the ledger cannot be written.
         """
-        # No read comes first: a transaction that finds the digest there writes nothing.
-        with self.release._writing() as (connection, view):
-            # No other run draws for this release, but an operator may have closed it meanwhile.
-            if self._is_unconfirmed(view, step, digest):
-                self._write(connection, view, Kind.STORED, step=step, digest=digest)
+        try:
+            # No read comes first: a transaction that finds the digest there writes nothing.
+            with self.release._writing() as (connection, view):
+                # No other run draws for this release, but an operator may have closed it meanwhile.
+                if self._is_unconfirmed(view, step, digest):
+                    self._write(connection, view, Kind.STORED, step=step, digest=digest)
+        except ReleaseClosedError:
+            raise
+        except BaseException:
+            # The digest may not be durable, or the ledger is another one.
+            self.release._kept.failed = True
+            raise
 
     def confirmed(self, step: str) -> bool:
         """Return whether the ledger has a digest of the outcome of `step`."""
         with self.release._reading() as view:
             return view.digest(self.share, step) is not None
+
+    def derive(self, step: str, digest: str) -> None:
+        """Journal the digest of what follows from outcomes, durably; see `Account.derive`.
+
+        A share that has ended takes it too: nothing is charged on it.
+
+        Raises
+        ------
+        LedgerIntegrityError, BudgetError
+            As `Account.derive` says; BudgetError if the ledger cannot be written.
+        """
+        with self.release._writing() as (connection, view):
+            noted = view.derived(self.share, step)
+            if noted is None:
+                self._write(connection, view, Kind.DERIVED, step=step, digest=digest)
+            elif noted != digest:
+                raise LedgerIntegrityError(
+                    f"{step} of {self.release.key} was changed or lost after the ledger had its "
+                    "digest, and this machine, or its software, finds another one. Restore that "
+                    "file of the stored outcomes from a copy, run it on the machine that drew, or "
+                    "give the release another edition. All charges stay"
+                )
+
+    def derived(self, step: str, digest: str) -> bool:
+        """Return whether the ledger has this digest of what follows from outcomes."""
+        with self.release._reading() as view:
+            return view.derived(self.share, step) == digest
 
     def _is_unconfirmed(self, view: ReleaseView, step: str, digest: str) -> bool:
         """Return whether the digest must be written; raise if it cannot be."""
@@ -277,7 +318,7 @@ class LedgerAccount:
         view.check_not_moved()
         state = view.share(self.share)
         fields = _fields(self.release.key, self.share, state, **self.release._details(view))
-        append_after(connection, view.tail, kind, **fields, **details)
+        view.wrote = append_after(connection, view.tail, kind, **fields, **details)
 
     def publish_records(self, records: int) -> None:
         """Journal the public number of records; see `Account.publish_records`. Durable on return.

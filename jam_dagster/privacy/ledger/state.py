@@ -70,7 +70,7 @@ class ShareState:
 
 
 class ReleaseState:
-    """The shares of a release and the digests of its outcomes, from its events in their order.
+    """The shares of a release and the digests of what it stored, from its events in their order.
 
     `shares` are those of the last opening, by name; none if the release was never opened. An
     earlier opening ended without a charge.
@@ -79,6 +79,7 @@ class ReleaseState:
     def __init__(self, journal: Iterable[Event] = ()) -> None:
         self.shares: dict[str, ShareState] = {}
         self._digests: dict[tuple[str, str], str] = {}
+        self._derived: dict[tuple[str, str], str] = {}
         for event in journal:
             self.apply(event)
 
@@ -96,6 +97,10 @@ class ReleaseState:
         """Return the digest of the stored outcome of a step; None if the journal has none."""
         return self._digests.get((share, step))
 
+    def derived(self, share: str, step: str) -> str | None:
+        """Return the digest of what follows from outcomes; None if the last opening has none."""
+        return self._derived.get((share, step))
+
     def includes(self, earlier: ReleaseState) -> bool:
         """Return whether it has each reservation, charge and end of a share of an earlier state."""
         return all(
@@ -110,6 +115,8 @@ class ReleaseState:
         """Apply one more event of the release; raise if the ledger never writes it there."""
         if event.kind == Kind.STORED:
             self._digests.setdefault((event.share, event.step), event.digest)
+        elif event.kind == Kind.DERIVED:
+            self._derived.setdefault((event.share, event.step), event.digest)
         elif event.kind == Kind.RESERVED:
             self._reserve(event)
         elif event.moves_amount:
@@ -122,7 +129,7 @@ class ReleaseState:
         if any(share.reservation.opening != event.opening for share in self.shares.values()):
             if self.spent or not self.closed:
                 raise _misplaced(event, "reopens a release that had not ended, or had been charged")
-            self.shares = {}
+            self.shares, self._derived = {}, {}
         if event.share in self.shares:
             raise _misplaced(event, "reserves the same share again")
         self.shares[event.share] = ShareState(event)
@@ -152,7 +159,9 @@ def states_in(journal: Iterable[Event]) -> dict[ReleaseKey, ReleaseState]:
 class ReleaseView(ReleaseState):
     """The state of a release through one entry of the journal, which is kept to be continued.
 
-    `tail` has the `last_lines` of the journal, which that entry ends. `moved_to` is the place to
+    `tail` has the `last_lines` of the journal, which that entry ends. `wrote` is the entry that a
+    transaction of this process adds, and `own` one that is committed and was not read since.
+    `moved_to` is the place to
     which the ledger has moved; empty if it has not. `covered` has the hashes of the reservations
     that are known to be covered by a grant.
     """
@@ -163,6 +172,8 @@ class ReleaseView(ReleaseState):
         super().__init__(read(connection, of_release(key), through))
         self._key, self._fields = key, key_fields(key)
         self.moved_to = moved_to(connection)
+        self.own: Event | None = None
+        self.wrote: Event | None = None
         self.covered: frozenset[str] = frozenset()
 
     @property
@@ -205,6 +216,8 @@ class ReleaseView(ReleaseState):
         since = read_from(connection, self.tail[0].seq)
         if since[: len(self.tail)] != self.tail:
             return False
+        if self.own is not None and self.own not in since:
+            return False
         last, new = self.tail[-1], since[len(self.tail) :]
         check_chain(new, last.seq + 1, last.hash, events)
         for event in new:
@@ -212,8 +225,21 @@ class ReleaseView(ReleaseState):
                 self.moved_to = event.step if event.kind == Kind.MOVED else ""
             if all(getattr(event, name) == value for name, value in self._fields.items()):
                 self.apply(event)
-        self.tail = since[-2:]
+        self.tail, self.own = since[-2:], None
         return True
+
+    def committed(self) -> None:
+        """Remember what the transaction wrote: an older copy of the ledger would lack it."""
+        own, self.wrote = self.wrote, None
+        # Another thread may have taken the view meanwhile, and have read the entry.
+        if own is not None and own.seq > self.tail[-1].seq:
+            self.own = own
+
+    def lacks(self, connection: sa.Connection, earlier: ReleaseView) -> bool:
+        """Return whether the journal has forgotten what an earlier view had, or its own entry."""
+        own = earlier.own
+        forgot = own is not None and own not in read(connection, events.c.seq == own.seq)
+        return forgot or not self.includes(earlier)
 
 
 class KeptView:
@@ -225,6 +251,8 @@ class KeptView:
 
     def __init__(self) -> None:
         self._views: deque[ReleaseView] = deque(maxlen=1)
+        self.failed = False
+        """Whether the ledger refused the outcome of a draw, or its answer never came."""
 
     def __reduce__(self) -> tuple[type[KeptView], tuple[()]]:
         return KeptView, ()
@@ -242,7 +270,8 @@ class KeptView:
         if view is None or not view.continues(connection):
             view = ReleaseView(connection, key)
         # A reader may have begun before another thread drew: that thread's state is the later one.
-        latest = view if kept is None or view is kept or view.includes(kept) else kept
+        known = kept is None or view is kept or not view.lacks(connection, kept)
+        latest = view if known or kept is None else kept
         try:
             if writing and latest is not view:
                 raise _forgotten(f"entries of {key} that this process has read")

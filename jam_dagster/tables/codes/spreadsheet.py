@@ -26,8 +26,8 @@ def check_cells(domain: Domain, *, commas: bool = False) -> None:
     With `commas` the table's file has another separator; see `is_formula`.
     """
     found = [
-        f"attribute {name!r}: {' and '.join(texts)}"
-        for name, cells in _cells(domain)
+        f"{what} {name!r}: {' and '.join(texts)}"
+        for what, name, cells in _columns(domain)
         if (texts := _formulas(name, cells, commas))
     ]
     if found:
@@ -48,7 +48,14 @@ def _formulas(name: str, cells: Sequence[object], commas: bool) -> list[str]:
     return [*(["its name"] if runs(name) else []), *(f"its values {one}" for one in shown)]
 
 
-def _cells(domain: Domain) -> Iterator[tuple[str, Sequence[object]]]:
-    for attribute in domain.attributes:
-        yield attribute.name, (*attribute.listed, attribute.format)
-    yield from ((one.name, ()) for one in domain.derived)
+def _columns(domain: Domain) -> Iterator[tuple[str, str, Sequence[object]]]:
+    """Yield the columns of the released tables, with all texts that their cells are made of."""
+    children = domain.children
+    tables = {"": domain.roots}
+    if children is not None:
+        tables[f" of table {children.link.table}"] = children.domain
+        yield "key", children.link.key, ()
+    for table, its in tables.items():
+        for attribute in its.attributes:
+            yield f"attribute{table}", attribute.name, (*attribute.listed, attribute.format)
+        yield from ((f"derived column{table}", one.name, ()) for one in its.derived)

@@ -44,6 +44,10 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """Default markers of missing values."""
 
 
+_HIDDEN = {ord("\r"): "\ue000", 0xE000: "\r"}
+"""A return for a character of private use, and back."""
+
+
 @dataclass(frozen=True)
 class CsvSource(Source):
     r"""A CSV file with a header line.
@@ -154,8 +158,10 @@ class CsvSource(Source):
         """Read a private file, record by record."""
         with self._records() as records:
             names = self._names_in(BytesIO(records.header), "utf-8")
+            # By default pandas lets a return within a cell end a line.
+            ends = {} if self.multiline else {"lineterminator": "\n"}
             # The parser reads the checked blocks, so exactly the checked bytes are parsed.
-            return self._parsed(cast(Any, records), names, self._options, private=True)
+            return self._parsed(cast(Any, records), names, self._options | ends, private=True)
 
     @contextmanager
     def _records(self, *, checked: bool = True) -> Iterator[CsvRecords]:
@@ -202,9 +208,13 @@ class CsvSource(Source):
             line, separator = line.strip().replace("\t", " "), " "
         blanks = self.skipinitialspace or separator == " "
         try:
-            return next(reader([line], delimiter=separator, skipinitialspace=blanks))
+            # The reader takes a return for the end of a line.
+            (held,) = reader(
+                [line.translate(_HIDDEN)], delimiter=separator, skipinitialspace=blanks
+            )
         except CsvError:
             return []
+        return [field.translate(_HIDDEN) for field in held]
 
     @property
     def _options(self) -> dict[str, Any]:

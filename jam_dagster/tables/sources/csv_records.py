@@ -3,9 +3,10 @@
 An ordinary parser lets a quote at the beginning of a field join lines up to the next quote, so one
 record can change the number of the others. Here a line is a record. Each line is checked by itself,
 and the file is refused if a line leaves a quote open or has another number of fields than the
-header. Each line is then parsed independently. With ``multiline`` a quoted field may hold line
-breaks; then each quote must follow RFC 4180, and the writer of the file decides the bounds of
-records.
+header. Each line is then parsed independently. The end of the header's line decides how lines end:
+elsewhere a single return, or line feed, belongs to its cell. With ``multiline`` a quoted field may
+hold line breaks; then each quote must follow RFC 4180, and the writer of the file decides the
+bounds of records.
 
 One regular expression describes a record. It never backtracks, so that each byte of a block is
 looked at once.
@@ -38,6 +39,9 @@ BLANKS = r"\s+"
 """The separator for any number of blanks."""
 
 _BREAK, _QUOTE = b'\n"'
+_HEADER_END = re.compile(rb"\s*+[^\r\n]++(\r\n|\r|\n)")
+"""The end of the first line that is not blank. It is schema, which no record decides."""
+_SWAPPED = bytes.maketrans(b"\r\n", b"\n\r")
 _MARK = b"\xef\xbb\xbf"
 # In these encodings, one line decides how the next ones are decoded.
 _STATEFUL = re.compile(r"utf[-_]?7|iso2022|hz$|.*escape|punycode|idna")
@@ -131,6 +135,7 @@ class CsvRecords:
         self._decoder = _decoder(encoding, what, "strict" if checked else "replace")
         self._blocks = self._checked() if checked else self._whole_records()
         self.header, self._count = b"", 0
+        self._end = b""
         self._lines = form.lines_of(1)
         self._first = next(self._blocks, b"")
 
@@ -211,9 +216,11 @@ class CsvRecords:
                     continue
                 rest, data, begun = b"", whole.removeprefix(_MARK), True
             data = rest + data
+            if not self._end:
+                self._end = _line_end(data, whole=not read)
             if not read:
-                if data and not data.endswith(b"\n"):
-                    data += b"\n"
+                if data and not data.endswith(self._end):
+                    data += self._end
                 if data:
                     yield self._one_break(data)
                 return
@@ -230,21 +237,39 @@ class CsvRecords:
         return self._decoder.decode(read, final=not read).encode()
 
     def _one_break(self, data: bytes) -> bytes:
-        """Return records with one kind of line break between them."""
+        """Return records with a line feed between them; a return belongs to its cell."""
         if self._form.multiline or b"\r" not in data:
             return data
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        whole = data.replace(b"\r\n", self._end)
+        # A line feed within a cell becomes a return: no cell may hold what ends a line.
+        return whole if self._end == b"\n" else whole.translate(_SWAPPED)
 
     def _cut(self, data: bytes) -> int:
         """Return the end of the last whole record in some data."""
         if not self._form.multiline:
+            if self._end != b"\r":
+                return data.rfind(b"\n") + 1 if self._end else 0
             # A return at the very end may be half of a line break.
-            return max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(0, len(data) - 1))) + 1
+            cut = data.rfind(b"\r", 0, max(0, len(data) - 1)) + 1
+            return cut + (cut > 0 and data.startswith(b"\n", cut))
         held = np.frombuffer(data, np.uint8)
         breaks = np.flatnonzero(held == _BREAK)
         quotes = np.flatnonzero(held == _QUOTE)
         outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
         return int(outside[-1]) + 1 if len(outside) else 0
+
+
+def _line_end(data: bytes, *, whole: bool) -> bytes:
+    """Return how lines of a file end, by its first ones; empty if its header is still to come.
+
+    A return before a line feed belongs to the end in any case.
+    """
+    found = _HEADER_END.match(data)
+    if found is None:
+        return b"\n" if whole else b""
+    if found[1] == b"\r" and found.end() == len(data) and not whole:
+        return b""
+    return b"\r" if found[1] == b"\r" else b"\n"
 
 
 def _each_record(block: bytes, form: Form) -> Iterator[bytes]:

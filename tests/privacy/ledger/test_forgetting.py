@@ -86,6 +86,41 @@ def test_no_draw_is_paid_by_a_ledger_that_has_forgotten_one(
     draw(ledger.open_release(key, release.shares).account("mechanism"), 3)
 
 
+def test_an_own_entry_is_remembered_before_it_is_read_again(
+    each_url: str, release: Release, key: ReleaseKey
+) -> None:
+    """An older copy that is put in place right after a charge lacks that one alone."""
+    account = release.account("mechanism")
+    account.charge("round-00003/measure", 1e-7)
+    last = len(Ledger(each_url).events())
+    for cut in (last - 1, last - 2):
+        cut_off(each_url, after=cut)
+        for write in (lambda: account.charge("round-00004/measure", 1e-7), account.close):
+            with pytest.raises(LedgerIntegrityError, match=FORGOTTEN):
+                write()
+    assert len(Ledger(each_url).events()) == last - 2
+
+
+def test_a_copy_without_the_last_digest_is_missed(each_url: str, release: Release) -> None:
+    last = len(Ledger(each_url).events())
+    cut_off(each_url, after=last - 1)
+    with pytest.raises(LedgerIntegrityError, match=FORGOTTEN):
+        release.account("mechanism").charge("round-00003/measure", 1e-7)
+
+
+def test_a_process_whose_outcome_was_refused_draws_nothing_more(
+    each_url: str, release: Release, key: ReleaseKey
+) -> None:
+    account = release.account("mechanism")
+    account.charge("round-00003/measure", 1e-7)
+    with pytest.raises(LedgerIntegrityError, match="changed after it was drawn"):
+        account.confirm("round-00002/measure", "0" * 64)
+    with pytest.raises(LedgerIntegrityError, match="draws nothing more"):
+        account.charge("round-00004/measure", 1e-7)
+    again = Ledger(each_url).open_release(key, release.shares).account("mechanism")
+    again.charge("round-00004/measure", 1e-7)
+
+
 def test_an_end_that_was_removed_is_missed_too(each_url: str, release: Release) -> None:
     release.close()
     assert release.closed

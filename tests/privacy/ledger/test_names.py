@@ -210,7 +210,8 @@ def test_a_run_goes_on_with_no_other_ledger_than_it_began_with(ledger, path):
         with pytest.raises(BudgetError, match="was replaced by another file while a run"):
             release.account("a").charge("second", SHARE / 4)
     # The next run takes the ledger as it finds it.
-    release.account("a").charge("second", SHARE / 4)
+    resumed = ledger.open_release(KEY, {"a": SHARE})
+    resumed.account("a").charge("second", SHARE / 4)
 
 
 def test_no_lock_is_lost_when_another_one_ends(ledger, path):

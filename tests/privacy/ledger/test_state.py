@@ -176,7 +176,11 @@ def test_an_older_copy_that_is_put_back_in_place_ends_the_run(
             account.charge("round-00004/measure", 1e-6)
         # The newest copy is restored, as the message says.
         ledger.file.write_bytes(newest)
-        draw(account, 4)
+        with pytest.raises(LedgerIntegrityError, match="run the release again, which resumes it"):
+            account.charge("round-00004/measure", 1e-6)
+        resumed = Ledger(ledger.place).release(key)
+        assert resumed is not None
+        draw(resumed.account("mechanism"), 4)
     ledger.verify()
 
 

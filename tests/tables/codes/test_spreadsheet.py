@@ -77,9 +77,30 @@ def test_all_formulas_are_named_at_once() -> None:
         check_cells(Domain.from_dict({"attributes": attributes, "derived": {"-d": None}}))
     assert (
         "attribute 'a': its values '@home', '=0', '=1', '=2', '=3', 3 more; attribute '=b': its"
-        " name and its values '+x'; attribute 'c': its values '=%Y-%m-%d'; attribute '-d': its"
-        " name. Give each"
+        " name and its values '+x'; attribute 'c': its values '=%Y-%m-%d'; derived column"
+        " '-d': its name. Give each"
     ) in str(raised.value)
+
+
+def test_every_text_of_both_tables_is_looked_at() -> None:
+    """The joined domain has other names, and no format or derived column of children."""
+    link = '=HYPERLINK("//x")'
+    moment = {"bounds": ["2024-01-01", "2024-01-31"], "unit": "day", "format": link + "%Y-%m-%d"}
+    sound = {"region": {"values": ["n", "s"]}}
+    for key, roots, persons in (
+        (link, {"attributes": sound}, {"attributes": sound}),
+        ("home", {"attributes": {link: sound["region"]}}, {"attributes": sound}),
+        ("home", {"attributes": sound, "derived": {link: 1}}, {"attributes": sound}),
+        ("home", {"attributes": sound}, {"attributes": {link: sound["region"]}}),
+        ("home", {"attributes": sound}, {"attributes": {"job": {"values": ["x", link]}}}),
+        ("home", {"attributes": sound}, {"attributes": {"born": moment}}),
+        ("home", {"attributes": sound}, {"attributes": sound, "derived": {link: 1}}),
+    ):
+        children = {"persons": {"key": key, "max": 2, **persons}}
+        with pytest.raises(DomainError, match="HYPERLINK"):
+            check_cells(Domain.from_dict({**roots, "children": children}))
+    fine = {"persons": {"key": "home", "max": 2, "attributes": sound}}
+    check_cells(Domain.from_dict({"attributes": sound, "children": fine}))
 
 
 def test_numbers_stay_numbers() -> None:

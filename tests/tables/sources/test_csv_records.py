@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import JamError, PrivateValuesError, SourceError, SpecificationError
-from jam_dagster.tables import CsvSource, source_from_config
+from jam_dagster.tables import CsvSource, PrivacyUnit, source_from_config
 from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.sources import csv, csv_records
 from jam_dagster.tables.sources.csv_records import CsvRecords, Form
@@ -39,7 +39,6 @@ def test_a_stray_quote_swallows_no_rows(tmp_path: Path) -> None:
 
 REFUSED = {
     "a break in a quoted field": b'1,"x\ny"\n',
-    "a return in a quoted field": b'1,"x\ry"\n',
     "a quote left open": b'1,"x\n',
     "a quote left open by the last line": b'1,2\n1,"x',
     "a doubled quote left open": b'1,"x""\n',
@@ -90,6 +89,47 @@ def test_lines_that_are_a_record(
     table = read(tmp_path / "people.csv", content.replace(b"\n", end))
     assert rows_of(table) == [("3", "4"), record, record, ("5", "6")]
     assert list(table.columns) == ["a", "b"]
+
+
+RETURNS = {
+    "in a cell": (b"a\rb,c\n", ("a\rb", "c")),
+    "in quotes": (b'"a\rb",c\n', ("a\rb", "c")),
+    "before a separator": (b"a\r,c\n", ("a\r", "c")),
+    "at the beginning": (b"\ra,c\n", ("\ra", "c")),
+    "twice before the end": (b"a,c\r\r\n", ("a", "c\r")),
+    "at the end": (b"a,c\r\n", ("a", "c")),
+}
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize(("line", "record"), RETURNS.values(), ids=list(RETURNS))
+def test_a_return_belongs_to_its_cell_in_all_paths(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    line: bytes,
+    record: tuple[Any, ...],
+    end: bytes,
+) -> None:
+    """A release that shows the number of records would count two for one, and refuse none."""
+    content = b"\n  \na,b\n1,2\n".replace(b"\n", end) + line + b"3,4" + end
+    for size in (1, 5, 1 << 20):
+        monkeypatch.setattr(csv_records, "BLOCK_BYTES", size)
+        assert rows_of(read(tmp_path / "people.csv", content)) == [("1", "2"), record, ("3", "4")]
+    source = CsvSource(str(tmp_path / "people.csv"))
+    assert source.count_records(None) == 3
+    assert source.count_records(PrivacyUnit("a", 1)) == 3
+    assert source.count_records(PrivacyUnit("b", 1)) == 3
+
+
+def test_a_file_whose_header_ends_with_a_return_has_line_feeds_in_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"a,b\r1,2\rx\ny,3\r\n4,5\n\r6,7"
+    for size in (1, 5, 1 << 20):
+        monkeypatch.setattr(csv_records, "BLOCK_BYTES", size)
+        found = rows_of(read(tmp_path / "people.csv", content))
+        assert found == [("1", "2"), ("x\ry", "3"), ("4", "5\r"), ("6", "7")]
+    assert CsvSource(str(tmp_path / "people.csv")).count_records(None) == 4
 
 
 def test_a_nul_is_refused_where_pandas_cuts_a_text_there(
@@ -287,7 +327,7 @@ def test_each_line_is_read_as_if_it_stood_alone(
         whole = rows(lines)
     except JamError:
         # One of them is no record, and is none by itself either.
-        pieces = "\n".join(lines).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        pieces = "\n".join(lines).replace("\r\n", "\n").split("\n")
         assert any(alone(rows, piece) is None for piece in pieces)
         return
     each = [alone(rows, line) for line in lines]

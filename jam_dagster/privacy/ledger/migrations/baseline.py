@@ -77,6 +77,7 @@ _ONCE = {
     "one_return_a_share": ("returned", ", opening"),
     "one_closure_a_share": ("closed", ", opening"),
     "one_outcome_a_step": ("stored", ", step"),
+    "one_derivation_a_step": ("derived", ", opening, step"),
     "one_count_a_release": ("counted", ""),
 }
 
