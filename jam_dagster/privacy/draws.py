@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from zipfile import BadZipFile
 
 import numpy as np
@@ -181,9 +181,8 @@ class Draws:
         LedgerIntegrityError
             If it was changed or lost, and comes out otherwise here.
         """
-        kept: bool | np.ndarray | None
         try:
-            kept = (self._store.get(step) or {}).get(name)
+            kept = cast("bool | np.ndarray | None", (self._store.get(step) or {}).get(name))
         except (*DAMAGE, BadZipFile):
             kept = None
         if kept is not None and self._account.derived(step, derived_digest(kept)):
