@@ -53,6 +53,10 @@ def consistent(
             tables[clique] = _without_negatives(tables[clique], possible[clique])
         if not wrong:
             break
+    for clique, table in tables.items():
+        # Floats near counts far beyond the total are further apart than it.
+        if table.sum() <= 0.0:
+            tables[clique] = total * possible[clique] / possible[clique].sum()
     return tables
 
 
