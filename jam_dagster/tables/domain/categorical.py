@@ -111,7 +111,8 @@ class CategoricalAttribute(Attribute):
             stored = np.array(self.values, dtype=object).astype(dtype)
         except OverflowError:
             stored = np.array([])
-        if [text_of(value) for value in stored] != [text_of(value) for value in self.values]:
+        # Numbers of Python have their text sooner than those of NumPy.
+        if [*map(text_of, stored.tolist())] != [*map(text_of, self.values)]:
             raise DomainError(
                 f"attribute {self.name!r} has values that dtype {self.dtype} changes: use a wider"
                 " dtype, or texts"

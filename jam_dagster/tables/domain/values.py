@@ -52,7 +52,7 @@ def text_of(value: object) -> str:
     ``1``, ``1.0`` and ``"1"`` are the same value (a reader's type for a code depends on the other
     codes of the column); ``True`` and ``1`` are not.
     """
-    if isinstance(value, str):
+    if isinstance(value, str) or type(value) is int:
         return str(value)
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
@@ -192,6 +192,8 @@ def check_dtype(name: str, dtype: str, allowed: set[str], nullable: bool) -> Non
 
 def plain_value(name: str, value: object) -> Value:
     """Return a value as a Python type of JSON and YAML, or raise DomainError."""
+    if type(value) is int:
+        return value
     if isinstance(value, str) and _is_unicode(value):
         return str(value)
     if isinstance(value, bool | np.bool_):

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -188,6 +189,13 @@ def _is_integer(column: pd.Series[Any]) -> bool:
     return bool(len(values)) and bool((values == np.floor(values)).all())
 
 
+@cache
+def _zones() -> tuple[str, ...]:
+    """Return the zones to try that this machine has; it lists the files of all."""
+    there = available_timezones()
+    return tuple(one for one in ZONES if one in there)
+
+
 def _parts(
     time: str,
     targets: list[str],
@@ -213,10 +221,9 @@ def _parts(
             if len(known):
                 texts[name] = (known, column.iloc[known].tolist())
     best: dict[str, Value] = {}
-    zones = available_timezones()
     # A date has no zone.
     dates = own.dt.tz is None and bool((own.dropna() == own.dropna().dt.normalize()).all())
-    for zone in ("", *(one for one in ZONES if one in zones and not dates)):
+    for zone in ("", *(() if dates else _zones())):
         local = pd.DatetimeIndex(in_utc.dt.tz_convert(zone) if zone else own)
         given = f'{column_text(time)}, "{zone}"' if zone else column_text(time)
         hits: dict[str, Value] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -267,8 +266,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     if lengths and any(map(_IS_LENGTH.fullmatch, distinct)):
         clocks = [Clock(name, "second", format=one) for one in DURATION_FORMATS]
         return _most_alike(clocks, sample)
-    formats = Counter(one for text in sample for one in formats_of(text))
-    found = [one for one, rows in formats.items() if 2 * rows > len(sample)]
+    found = _formats_of_most(sample)
     if not found:
         return None
     if len(found) > 1:
@@ -291,9 +289,30 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     return _most_alike(clocks, sample)
 
 
+def _formats_of_most(sample: Sequence[str]) -> list[str]:
+    """Return the formats that more than half of the texts may be written in."""
+    places: dict[str, list[int]] = {}
+    for place, text in enumerate(sample):
+        for one in _forms_of(text):
+            places.setdefault(one, []).append(place)
+    # Python keeps how a few formats are read: one format after the other reads them fastest.
+    read = {
+        one: [place for place in those if reads(one, sample[place])]
+        for one, those in places.items()
+        if 2 * len(those) > len(sample)
+    }
+    found = [one for one, those in read.items() if 2 * len(those) > len(sample)]
+    return sorted(found, key=lambda one: read[one][0])
+
+
 def formats_of(text: str) -> Iterator[str]:
     """Yield the formats that a text may be written in."""
-    if len(text) == 4 and text.isdecimal() and reads("%H%M", text):
+    return (one for one in _forms_of(text) if reads(one, text))
+
+
+def _forms_of(text: str) -> Iterator[str]:
+    """Yield the formats of texts that look like this one."""
+    if len(text) == 4 and text.isdecimal():
         yield "%H%M"
     shape = _SHAPE.fullmatch(text)
     if shape is None or not (shape["date"] or shape["clock"]):
@@ -311,9 +330,7 @@ def formats_of(text: str) -> Iterator[str]:
     dates = _NAMED if shape["named"] else _DATES if shape["date"] else ("",)
     for one in dates:
         if one != "%Y%m%d" or len(shape["date"]) == 8:
-            written = f"{one}{shape['between']}{clock}{zone}"
-            if reads(written, text):
-                yield written
+            yield f"{one}{shape['between']}{clock}{zone}"
 
 
 def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
