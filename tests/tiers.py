@@ -29,6 +29,10 @@ MARKS = {GATE: "gate", TEST_ALL: "slow"}
 """The mark that a test of each tier has; those of the first have none."""
 
 
+by_jax = pytest.mark.xdist_group("jax")
+"""Tests that train by jax, or import it: one worker runs them, and imports and compiles once."""
+
+
 def slow(*values: Any) -> list[Any]:
     """Return parameters of a test as slow ones."""
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]

@@ -17,7 +17,7 @@ from tests.battery.mechanisms import CASES
 DOMAIN = Domain.from_sizes({"town": 40, "age": 20, "job": 10, "sex": 2, "wealth": 7})
 
 
-def tables() -> tuple[EncodedTable, EncodedTable]:
+def tables(private: int = 3000, public: int = 900) -> tuple[EncodedTable, EncodedTable]:
     rng = np.random.default_rng(0)
 
     def one(rows: int) -> EncodedTable:
@@ -27,7 +27,7 @@ def tables() -> tuple[EncodedTable, EncodedTable]:
             DOMAIN, tuple(c % size for c, size in zip(columns, DOMAIN.shape, strict=True))
         )
 
-    return one(3000), one(900)
+    return one(private), one(public)
 
 
 def fingerprint(name: str) -> dict[str, object]:

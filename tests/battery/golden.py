@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,8 @@ from jam_dagster.privacy.accounting import units_up
 from jam_dagster.privacy.noise.calls import COUNTS, INTEGERS, SELECTION
 from jam_dagster.tables import Workload
 from tests.battery.fingerprint import DOMAIN, tables
-from tests.battery.mechanisms import CASES, Case
-from tests.battery.test_interruptions import Forgetful, StoppedError, run
+from tests.battery.mechanisms import CASES, TRAINED, Case
+from tests.battery.runs import whole, without_one
 
 FILE = Path(__file__).with_name("golden.json")
 RELATIONS = (
@@ -40,10 +39,7 @@ RELATIONS = (
     Neighbours("add_remove", 2),
     Neighbours("replace_one", 3),
 )
-RHO = 2.0
-
 # A few steps of training hide in the tolerance that the sums of another processor need.
-TRAINED = ("gem", "gem_pub", "gem-max-cell", "rap", "rap_softmax", "mwem_rp")
 FROZEN = [case for case in CASES if case.name not in TRAINED]
 
 
@@ -63,15 +59,15 @@ def told(
 ) -> dict[str, Any]:
     """Return what a run left, in plain values: what is exact, and what is real."""
     transcript = result.transcript
-    whole, real = {}, {}
+    integers, real = {}, {}
     for call in transcript.calls:
         stored = store.get(call.step)
         if call.lost or stored is None:
-            whole[call.step] = "lost"
+            integers[call.step] = "lost"
         elif call.kind == SELECTION:
-            whole[call.step] = [int(index) for index in stored["index"]]
+            integers[call.step] = [int(index) for index in stored["index"]]
         elif call.kind in (COUNTS, INTEGERS):
-            whole[call.step] = whole_digest(stored["values"])
+            integers[call.step] = whole_digest(stored["values"])
         else:
             real[call.step] = six_digits(stored["values"])
     real["size limits"] = six_digits(one.size_limit_mb or 0.0 for one in transcript.rounds)
@@ -88,7 +84,7 @@ def told(
                 [call.step, call.kind, units_up(call.rho), call.sensitivity, call.cells]
                 for call in transcript.calls
             ],
-            "outcomes": whole,
+            "outcomes": integers,
             "rounds": [
                 [" x ".join(one.clique), one.origin, one.candidates] for one in transcript.rounds
             ],
@@ -100,21 +96,16 @@ def told(
 def outcomes(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the whole runs of a case, and those in which one draw was lost, by their names."""
     for relation in RELATIONS:
-        store = Forgetful(-1)
-        whole = run(case, relation, store, UnledgeredAccount(RHO))
         name = f"{case.name}, {relation.relation}, {relation.max_rows}"
-        yield name, told(whole, store)
+        made = whole(case, relation)
+        yield name, told(made.result, made.store)
         if relation != RELATIONS[0]:
             continue
-        for lost, call in enumerate(whole.transcript.calls):
-            account, store = UnledgeredAccount(RHO), Forgetful(lost)
-            with suppress(StoppedError):
-                run(case, relation, store, account)
-            again = run(case, relation, store, account)
-            yield f"{name}, {call.step} lost", told(again, store)
+        for step, made in without_one(case, relation).items():
+            yield f"{name}, {step} lost", told(made.result, made.store)
     # Rounds of many candidates and larger tables. The answers are of this run alone: rounding grows
     # to a per cent in fits of the others, which have not arrived yet.
-    private, public = tables()
+    private, public = tables(600, 180)
     store = MemoryStore()
     draws = Draws(SeededNoise(3), UnledgeredAccount(1.0), store)
     made = case.make(**case.steady)

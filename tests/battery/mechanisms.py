@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ from jam_dagster.mechanisms.tilt import Tilt
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import EncodedTable, MarginalSource, PublicTables
 from tests.privacy.neighbours import RELATIONS
-from tests.tiers import first_quick
+from tests.tiers import by_jax, first_quick
 
 Joint = tuple[tuple[int, int], tuple[int, int]]
 
@@ -609,18 +609,37 @@ SLOW_CASES = [
 CASES = [*QUICK_CASES, *SLOW_CASES]
 
 
-def marked(cases: Iterable[Case]) -> list[ParameterSet]:
-    """Return cases as parameters of a test, those among `SLOW_CASES` marked slow."""
-    return [
-        pytest.param(case, id=case.name, marks=pytest.mark.slow if case in SLOW_CASES else ())
-        for case in cases
-    ]
+TRAINED = ("gem", "gem_pub", "gem-max-cell", "rap", "rap_softmax", "mwem_rp")
+"""The cases whose mechanisms train a mixture, by steps that are compiled."""
+
+
+def marked(cases: Iterable[Case], later: Sequence[Case] = SLOW_CASES) -> list[ParameterSet]:
+    """Return cases as parameters of a test, the later ones marked slow.
+
+    One worker runs all tests of a case, and makes once what they share: runs, and the compiled
+    steps of all that are trained.
+    """
+
+    def marks(case: Case) -> list[pytest.MarkDecorator]:
+        group = by_jax if case.name in TRAINED else pytest.mark.xdist_group(case.name)
+        return [group, *([pytest.mark.slow] if case in later else [])]
+
+    return [pytest.param(case, id=case.name, marks=marks(case)) for case in cases]
 
 
 FITTED_BY_MBI = replace(jam_pgm(), name="mbi", make=partial(SMALL_JAM_PGM, estimator="mbi"))
 """A fit draws nothing; one that took the true number of records would still tell it."""
 
 every_mechanism = pytest.mark.parametrize("case", marked(CASES))
+
+# Choices with and without public tables, counts alone, real and whole statistics, decisions, many
+# choices at once, and choices alone.
+OF_EACH_KIND = (*("jam_pgm", "mwem_pgm", "independent", "privmrf", "hdmm", "tilt", "rap", "fem"),)
+
+of_each_kind = pytest.mark.parametrize(
+    "case", marked(CASES, [case for case in CASES if case.name not in OF_EACH_KIND])
+)
+"""Every mechanism; in the first tier one for each kind of draws."""
 
 every_mechanism_that_samples = pytest.mark.parametrize(
     "case", marked(case for case in CASES if case.make().samples)

@@ -15,7 +15,7 @@ from jam_dagster.mechanisms import Transcript, refit
 from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.adversary import Adversary
-from tests.battery.mechanisms import Case, every_mechanism
+from tests.battery.mechanisms import Case, of_each_kind
 from tests.examples import examples
 from tests.mechanisms.extremes import DOMAINS, PLAIN, check_model, check_rows, possible
 from tests.privacy.neighbours import RELATIONS
@@ -32,7 +32,7 @@ def records(domain: Domain, rows: int, seed: int) -> EncodedTable:
 
 
 # The fit of Private-PGM is tried by itself: `test_private_pgms_own_fit`.
-@every_mechanism
+@of_each_kind
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @examples(8)
 @given(

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from tests.battery.golden import FILE, FROZEN, outcomes
-from tests.battery.mechanisms import SLOW_CASES, Case
+from tests.battery.mechanisms import OF_EACH_KIND, Case, marked
 
-# It solves a program in each of its many rounds.
-LONG = ("dualquery",)
-LATER = [*SLOW_CASES, *(case for case in FROZEN if case.name in LONG)]
+LATER = [case for case in FROZEN if case.name not in OF_EACH_KIND]
 
 
 @cache
@@ -23,13 +21,7 @@ def frozen() -> dict[str, Any]:
     return content
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=pytest.mark.slow if case in LATER else ())
-        for case in FROZEN
-    ],
-)
+@pytest.mark.parametrize("case", marked(FROZEN, LATER))
 def test_seeded_runs_are_those_that_were_frozen(case: Case) -> None:
     names = set()
     for name, told in outcomes(case):

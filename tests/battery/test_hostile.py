@@ -1,6 +1,7 @@
 """Whatever it is given, the package says so in an error of its own, charges nothing, tells nothing.
 
-The tests take a few hundred inputs of each kind, those of the gate more than ten thousand.
+The quick tests take a hundred inputs of each kind, the slow ones a few hundred, and those of the
+gate more than ten thousand.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ from jam_dagster.tables.codes.repair import repaired
 from tests.battery import hostile
 from tests.battery.hostile import NUMBER, TEXT, anything, garbled, pick, spoiled
 from tests.budgets import PUBLIC_N
-from tests.tiers import gate
+from tests.tiers import gate, slow
 
-QUICK, MANY = 300, 2_500
-numbers = pytest.mark.parametrize("number", [QUICK, *gate(MANY)], ids=["quick", "many"])
+numbers = pytest.mark.parametrize(
+    "number", [100, *slow(300), *gate(2_500)], ids=["quick", "slow", "many"]
+)
 
 
 def attempted(action: Callable[[], Any], what: object) -> Any:

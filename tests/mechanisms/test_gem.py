@@ -16,6 +16,9 @@ from jam_dagster.models.mixture.training import MixtureTrainer, public_cliques
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
 from tests.mechanisms.conftest import scripted_run
+from tests.tiers import by_jax
+
+pytestmark = by_jax
 
 SMALL: dict[str, Any] = {"rounds": 3, "components": 6, "iterations": 5}
 NETWORK: dict[str, Any] = {**SMALL, "width": 4}

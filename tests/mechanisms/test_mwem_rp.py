@@ -12,6 +12,9 @@ from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.mechanisms.conftest import ScriptedNoise, scripted_run
+from tests.tiers import by_jax
+
+pytestmark = by_jax
 
 SMALL: dict[str, Any] = {"components": 6, "iterations": 5}
 

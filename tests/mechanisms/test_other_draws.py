@@ -16,7 +16,7 @@ from jam_dagster.mechanisms import replay as module
 from jam_dagster.mechanisms.replay import ReplayError
 from jam_dagster.privacy import Draws, Ledger, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
-from tests.battery.test_interruptions import Forgetful, StoppedError, Unrepeatable
+from tests.battery.runs import Forgetful, StoppedError, Unrepeatable
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize, without
 from tests.mechanisms import other_draws
 from tests.mechanisms.other_draws import Linked, Sampled

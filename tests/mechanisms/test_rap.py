@@ -22,6 +22,9 @@ from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccoun
 from jam_dagster.privacy.noise.calls import subject_of_choices
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.mechanisms.conftest import IMPOSSIBLE, ScriptedNoise, scripted_run
+from tests.tiers import by_jax
+
+pytestmark = by_jax
 
 SMALL: dict[str, Any] = {"components": 6, "iterations": 5}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.errors import PrivateStepError, ReleaseClosedError
+from jam_dagster.errors import PrivateStepError
 from jam_dagster.mechanisms import MechanismResult, Transcript
 from jam_dagster.mechanisms import replay as module
 from jam_dagster.mechanisms.context import Context
@@ -22,12 +22,31 @@ from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.replay import Replay, ReplayError, refit
 from jam_dagster.models.base import Model
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION
+from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, SELECTION, NoiseCall
 from jam_dagster.tables import Workload
-from tests.battery.mechanisms import CASES, Case, aim, every_mechanism, mwem_pgm, rap, tilt
-from tests.battery.test_interruptions import RHO, Forgetful, StoppedError, run
+from tests.battery.mechanisms import (
+    CASES,
+    Case,
+    aim,
+    every_relation,
+    marked,
+    mwem_pgm,
+    of_each_kind,
+    rap,
+    tilt,
+)
+from tests.battery.runs import (
+    RHO,
+    Closing,
+    closed,
+    run,
+    some_or_every_draw,
+    whole,
+    without_one,
+)
 from tests.battery.test_replay import DOMAIN, pairs
 from tests.privacy.neighbours import RELATIONS
+from tests.tiers import by_jax, first_quick
 
 WORKLOAD = Workload.all_k_way(DOMAIN, 2)
 NO_TABLES = "jam_pgm-two-tables"
@@ -49,61 +68,39 @@ def check_same(case: Case, result: MechanismResult) -> None:
         np.testing.assert_array_equal(model.marginal(clique), result.model.marginal(clique))
 
 
-@every_mechanism
-@pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
+@of_each_kind
+@every_relation
 def test_a_replay_ends_with_the_same_model(case: Case, relation: Neighbours) -> None:
-    check_same(case, run(case, relation, MemoryStore(), UnledgeredAccount(RHO)))
+    check_same(case, whole(case, relation).result)
 
 
-@every_mechanism
+@of_each_kind
 def test_a_stored_transcript_is_enough(case: Case, tmp_path: Path) -> None:
-    result = run(case, RELATIONS[3], MemoryStore(), UnledgeredAccount(RHO))
+    result = whole(case, RELATIONS[3]).result
     result.transcript.save(tmp_path)
     check_same(case, replace(result, transcript=Transcript.load(tmp_path)))
 
 
-@every_mechanism
-@pytest.mark.parametrize("relation", RELATIONS[:2], ids=Neighbours.describe)
+@of_each_kind
+@pytest.mark.parametrize("relation", first_quick(RELATIONS[:2]), ids=Neighbours.describe)
 def test_lost_draws_are_draws(case: Case, relation: Neighbours) -> None:
-    whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO))
-    for lost in range(len(whole.transcript.calls)):
-        store, account = Forgetful(lost), UnledgeredAccount(RHO)
-        with pytest.raises(StoppedError):
-            run(case, relation, store, account)
-        check_same(case, run(case, relation, store, account))
+    for made in without_one(case, relation).values():
+        check_same(case, made.result)
 
 
-class Closing(UnledgeredAccount):
-    """An account that an operator closes as a step is charged, or before it is confirmed."""
-
-    def __init__(self, rho: float, *, charging: str = "", confirming: str = "") -> None:
-        super().__init__(rho)
-        self.charging, self.confirming = charging, confirming
-
-    def charge(self, step: str, rho: float) -> None:
-        if step == self.charging:
-            self.close("by an operator")
-        super().charge(step, rho)
-
-    def confirm(self, step: str, digest: str) -> None:
-        if step == self.confirming:
-            self.close("by an operator")
-            raise ReleaseClosedError("closed by an operator")
-        super().confirm(step, digest)
-
-
-@every_mechanism
-def test_a_release_that_was_closed_ends_there(case: Case) -> None:
+@some_or_every_draw
+@of_each_kind
+def test_a_release_that_was_closed_ends_there(case: Case, every: bool) -> None:
     relation = RELATIONS[0]
-    whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO))
-    steps = [call.step for call in whole.transcript.calls]
     # Before a round has measured something there is no release.
-    first = next((at for at, step in enumerate(steps) if step.endswith(("/measure", "/cells"))), 0)
-    for step in steps[first + 1 :]:
-        for account in (Closing(RHO, charging=step), Closing(RHO, confirming=step)):
-            result = run(case, relation, MemoryStore(), account)
-            assert result.transcript.ended == "closed"
-            check_same(case, result)
+    charging = {step: made for step, made in closed(case, relation).items() if made}
+    for made in charging.values():
+        assert made.result.transcript.ended == "closed"
+        check_same(case, made.result)
+    for step in charging if every else list(charging)[-1:]:
+        result = run(case, relation, MemoryStore(), Closing(RHO, confirming=step))
+        assert result.transcript.ended == "closed"
+        check_same(case, result)
 
 
 def forged(result: MechanismResult, place: int, **changes: Any) -> Transcript:
@@ -139,11 +136,22 @@ FOUND = {
 """What is found first; that a draw was not lost may be found anywhere."""
 
 
-@every_mechanism
+def last_of_each_kind(calls: Sequence[NoiseCall]) -> list[int]:
+    """Return the places of the last draws of each kind of step."""
+    kinds = {(call.kind, call.step.rpartition("/")[2]): at for at, call in enumerate(calls)}
+    return sorted(kinds.values())
+
+
+@some_or_every_draw
+@of_each_kind
 @pytest.mark.parametrize("what", FORGERIES)
-def test_a_draw_that_the_mechanism_does_not_make_is_found(case: Case, what: str) -> None:
-    result = run(case, RELATIONS[1], MemoryStore(), UnledgeredAccount(RHO))
-    for place, call in enumerate(result.transcript.calls):
+def test_a_draw_that_the_mechanism_does_not_make_is_found(
+    case: Case, what: str, every: bool
+) -> None:
+    result = whole(case, RELATIONS[1]).result
+    calls = result.transcript.calls
+    for place in range(len(calls)) if every else last_of_each_kind(calls):
+        call = calls[place]
         if what == "cost" and call.step == "records":
             # What a private number of records may cost is the release's to say.
             continue
@@ -154,9 +162,9 @@ def test_a_draw_that_the_mechanism_does_not_make_is_found(case: Case, what: str)
             again(case, FORGERIES[what](result, place))
 
 
-@every_mechanism
+@of_each_kind
 def test_rounds_that_the_mechanism_does_not_make_are_found(case: Case) -> None:
-    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    transcript = whole(case, RELATIONS[0]).result.transcript
     if not transcript.rounds:
         return
     *others, last = transcript.rounds
@@ -171,10 +179,10 @@ def test_rounds_that_the_mechanism_does_not_make_are_found(case: Case) -> None:
         again(case, replace(transcript, calls=(*transcript.calls, transcript.calls[-1])))
 
 
-@pytest.mark.parametrize("case", [aim(), tilt()], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", marked([aim(), tilt()]))
 def test_a_replay_follows_what_was_decided(case: Case) -> None:
     """A fit on another processor may come to another decision, and the run went on by its own."""
-    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    transcript = whole(case, RELATIONS[0]).result.transcript
     assert transcript.decisions
     for decisions in (transcript.decisions[:-1], (*transcript.decisions, True)):
         with pytest.raises(ReplayError):
@@ -188,7 +196,7 @@ def test_a_replay_follows_what_was_decided(case: Case) -> None:
     assert replayed.decisions[-1] is last[-1]
 
 
-@pytest.mark.parametrize("case", [aim(), tilt()], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", marked([aim(), tilt()]))
 def test_a_resumed_run_keeps_what_was_decided(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its stored draws have the prices that follow, whatever the fit of another processor."""
     store, account = MemoryStore(), UnledgeredAccount(RHO)
@@ -201,10 +209,10 @@ def test_a_resumed_run_keeps_what_was_decided(case: Case, monkeypatch: pytest.Mo
     assert other.decisions[0] is not whole.decisions[0]
 
 
-@pytest.mark.parametrize("case", [mwem_pgm(), aim(), rap()], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", marked([mwem_pgm(), aim(), rap()]))
 def test_outcomes_that_no_draw_gives_are_found(case: Case) -> None:
     """A run gives finite floats; a fit would take others, or fail."""
-    result = run(case, RELATIONS[1], MemoryStore(), UnledgeredAccount(RHO))
+    result = whole(case, RELATIONS[1]).result
     transcript = result.transcript
     for change in (
         lambda it: it * math.nan,
@@ -228,9 +236,9 @@ def test_outcomes_that_no_draw_gives_are_found(case: Case) -> None:
             again(case, replace(transcript, rounds=rounds, values=values))
 
 
-@pytest.mark.parametrize("case", [mwem_pgm(), aim(), rap()], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", marked([mwem_pgm(), aim(), rap()]))
 def test_noise_that_was_not_paid_for_is_found(case: Case) -> None:
-    result = run(case, RELATIONS[1], MemoryStore(), UnledgeredAccount(RHO))
+    result = whole(case, RELATIONS[1]).result
     for place, call in enumerate(result.transcript.calls):
         assert call.scale is not None
         # The smaller epsilon, the more noise.
@@ -245,15 +253,16 @@ def test_noise_that_was_not_paid_for_is_found(case: Case) -> None:
 @pytest.mark.parametrize("records", [0, -5])
 def test_a_run_has_records(records: int) -> None:
     case = mwem_pgm()
-    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    transcript = whole(case, RELATIONS[0]).result.transcript
     with pytest.raises(ReplayError, match=f"no run has {records} records"):
         again(case, replace(transcript, records=records))
 
 
+@by_jax
 def test_choices_are_written_as_a_run_writes_them() -> None:
     """The ledger has the digest of one spelling."""
     case = rap()
-    result = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO))
+    result = whole(case, RELATIONS[0]).result
     subject = result.transcript.calls[0].subject
     for other in (f"{subject} ", subject.replace(",", ", "), subject.replace("a", "\\u0061")):
         assert other != subject
@@ -263,7 +272,7 @@ def test_choices_are_written_as_a_run_writes_them() -> None:
 
 def test_a_choice_of_no_candidate_is_found() -> None:
     case = mwem_pgm()
-    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    transcript = whole(case, RELATIONS[0]).result.transcript
     first, *others = transcript.calls
     single = replace(first, subject=subject_of(transcript.rounds[0].clique[:1]))
     with pytest.raises(ReplayError, match="no candidate"):
@@ -273,7 +282,7 @@ def test_a_choice_of_no_candidate_is_found() -> None:
 def test_tables_without_end_are_not_believed() -> None:
     """Each name of a public table brings as many candidates as there are marginals."""
     (case,) = (one for one in CASES if one.name == NO_TABLES)
-    transcript = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    transcript = whole(case, RELATIONS[0]).result.transcript
     more = [
         replace(transcript.rounds[0], index=at, source="public", table=f"t{at}", measurement=None)
         for at in range(101)
@@ -357,8 +366,8 @@ def test_private_data_are_reached_only_within_draws(monkeypatch: pytest.MonkeyPa
         refit(result.transcript, DOMAIN, WORKLOAD)
 
 
-@every_mechanism
-@pytest.mark.parametrize("relation", RELATIONS[:2], ids=Neighbours.describe)
+@of_each_kind
+@pytest.mark.parametrize("relation", first_quick(RELATIONS[:2]), ids=Neighbours.describe)
 def test_private_data_are_looked_at_once_a_draw(
     case: Case, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_many_rows_come_in_chunks_of_their_own_seeds(made, tmp_path, monkeypatch
     assert chunks[1].codes.to_frame().equals(alone.to_frame())
 
 
+@pytest.mark.slow
 def test_processes_make_the_same_chunks(made, monkeypatch):
     """Two are started, for what they import and compute is what is compared."""
     transcript = replace(made.transcript, chunk_rows=made.transcript.records // 3)

@@ -12,16 +12,16 @@ import pytest
 
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.privacy import MemoryStore, Neighbours, UnledgeredAccount
+from jam_dagster.privacy import Neighbours
 from tests.battery.mechanisms import mwem_pgm
-from tests.battery.test_interruptions import RHO, run
+from tests.battery.runs import whole
 
 Change = Callable[[dict[str, Any]], object]
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    result = run(mwem_pgm(), Neighbours("add_remove"), MemoryStore(), UnledgeredAccount(RHO))
+    result = whole(mwem_pgm(), Neighbours("add_remove")).result
     result.transcript.save(tmp_path)
     return tmp_path
 

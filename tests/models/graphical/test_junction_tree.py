@@ -16,6 +16,7 @@ from jam_dagster.models.graphical.junction_tree import (
 )
 from jam_dagster.models.graphical.mbi_bridge import load_mbi
 from tests.examples import examples
+from tests.tiers import by_jax
 
 
 @st.composite
@@ -29,6 +30,7 @@ def structures(draw, largest=7, widest=5):
 
 @given(structures(largest=9, widest=7))
 @examples(60)
+@by_jax
 def test_size_equals_mbi(structure):
     mbi = load_mbi()
 

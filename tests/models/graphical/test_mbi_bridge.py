@@ -12,6 +12,9 @@ from jam_dagster.mechanisms import FittedModel, Measurement
 from jam_dagster.models.graphical.mbi_bridge import estimate, load_mbi, to_markov_random_field
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from tests.tiers import by_jax
+
+pytestmark = by_jax
 
 
 def exact(table, *cliques):
@@ -36,9 +39,7 @@ def test_warm_start_goes_on_where_the_last_fit_stopped(domain, private):
 def test_marginals_equal_mbi_on_the_same_potentials(domain, private):
     """Our junction tree and mbi's variable elimination read one model alike."""
     mbi = load_mbi()
-    model = estimate(
-        domain, exact(private, ("a", "b"), ("b", "c")), private.records, iterations=100
-    )
+    model = estimate(domain, exact(private, ("a", "b"), ("b", "c")), private.records, iterations=5)
     theirs_domain = mbi.Domain(domain.names, domain.shape)
     tables = {
         clique: mbi.Factor(theirs_domain.project(clique), table)

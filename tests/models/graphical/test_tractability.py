@@ -15,6 +15,7 @@ from jam_dagster.models.graphical.tractability import BLOCK_BYTES, TractabilityF
 from jam_dagster.tables import Domain, Workload
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from tests.examples import examples
+from tests.tiers import by_jax
 
 MB = 8 / 2**20
 
@@ -109,6 +110,7 @@ def test_rounds_may_come_in_any_order(run, random):
 
 @given(domains(largest=9, widest=7), st.data())
 @examples(50)
+@by_jax
 def test_sizes_equal_mbi(domain, data):
     mbi = load_mbi()
 

@@ -11,6 +11,9 @@ from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.adam_step import free_logits, free_rows, network, programs
 from jam_dagster.models.mixture.training import CellTarget, MixtureTrainer, Target
 from jam_dagster.tables import Domain, Workload
+from tests.tiers import by_jax
+
+pytestmark = by_jax
 
 TWO = Domain.from_sizes({"a": 2, "b": 2})
 

@@ -327,7 +327,7 @@ def test_columns_of_timestamps_take_as_long_each_as_they_are_more(
         written.clear()
         start = pd.Timestamp("2024-01-01")
         times = {
-            f"t{at}": (start + pd.to_timedelta(rng.integers(0, 10**7, 300), "s")).strftime(
+            f"t{at}": (start + pd.to_timedelta(rng.integers(0, 10**7, 60), "s")).strftime(
                 "%Y-%m-%d %H:%M:%S"
             )
             for at in range(columns)

@@ -2,6 +2,7 @@ import uuid
 from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ from jam_dagster.tables import (
     wide_attributes,
 )
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.drafting.drafted_domain import DraftedDomain
 from tests.examples import examples
+from tests.tiers import slow
 
 
 def draft(column, **options):
@@ -141,8 +144,8 @@ def test_integers_get_a_bin_a_value_of_equal_width_where_these_are_few():
     assert wide.edges[-1] == 35
 
 
-@pytest.mark.parametrize("bins", [1, 2, 5, 32, 100])
-@pytest.mark.parametrize("decimals", [0, 1, 2, 3])
+@pytest.mark.parametrize("bins", [1, 5, 32, *slow(2, 100)])
+@pytest.mark.parametrize("decimals", [0, 3, *slow(1, 2)])
 @pytest.mark.parametrize("count", [2, 31, 32, 33, 34, 64, 500])
 def test_every_bin_of_a_draft_holds_a_value(bins, decimals, count):
     # A range as wide as the bins is where rounding could leave one without.
@@ -272,10 +275,21 @@ SAYING_MORE = {
 }
 
 
+@cache
+def drafted_as_given(cells: str) -> DraftedDomain:
+    given = CELLS[cells]
+    other = [place % 3 for place in range(len(given))]
+    return draft_table(pd.DataFrame({"a": given, "b": other}))
+
+
 @pytest.mark.parametrize(
     ("cells", "container"),
     [
-        (cells, container)
+        # Each kind of cells and each container once in the first tier.
+        pytest.param(
+            *(cells, container),
+            marks=() if container == "Arrow" or cells == "dates" else pytest.mark.slow,
+        )
         for cells, given in CELLS.items()
         for container in CONTAINERS
         if (cells, container) not in SAYING_MORE
@@ -283,10 +297,9 @@ SAYING_MORE = {
     ],
 )
 def test_the_same_cells_have_one_domain_whatever_holds_them(cells, container):
-    given = CELLS[cells]
-    other = [place % 3 for place in range(len(given))]
-    expected = draft_table(pd.DataFrame({"a": given, "b": other}))
-    drafted = draft_table(pd.DataFrame({"a": CONTAINERS[container](given), "b": other}))
+    expected = drafted_as_given(cells)
+    other = [place % 3 for place in range(len(CELLS[cells]))]
+    drafted = draft_table(pd.DataFrame({"a": CONTAINERS[container](CELLS[cells]), "b": other}))
     assert drafted.domain == expected.domain
     assert drafted.left_out == expected.left_out
     assert drafted.notes == expected.notes
@@ -586,7 +599,7 @@ def test_private_texts_are_read_like_the_public_columns():
 
 
 @pytest.mark.parametrize("odd", [15550217, 2020101, 0, 19801301, 19800100, 99991231])
-@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]", "str"])
+@pytest.mark.parametrize("dtype", ["int64", "str", *slow("Int64", "int64[pyarrow]")])
 def test_a_few_odd_cells_change_no_kind_in_silence(odd, dtype):
     days = pd.date_range("1930-01-01", periods=249, freq="97D").strftime("%Y%m%d").astype(int)
     column = pd.Series([*days, odd]).astype(dtype)

@@ -20,6 +20,7 @@ from jam_dagster.tables import (
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.column_notes import CLIPPED_DATES, SHIFT_ADVICE
 from tests.tables.drafting.test_draft import draft
+from tests.tiers import slow
 
 
 def test_a_name_that_a_spreadsheet_runs_is_noted_at_once():
@@ -57,16 +58,21 @@ def money(number: float) -> str:
 RNG = np.random.default_rng(0)
 
 
-AMOUNTS = RNG.normal(900, 800, 500).round(2).tolist()
+ROWS = 150
 
 
-PLACES = RNG.integers(0, 500, 500).tolist()
+AMOUNTS = RNG.normal(900, 800, ROWS).round(2).tolist()
 
 
-SECONDS = RNG.integers(0, 90_000, 500).tolist()
+PLACES = RNG.integers(0, 500, ROWS).tolist()
 
 
-MOMENTS = pd.Series(pd.Timestamp("2013-06-01") + pd.to_timedelta(RNG.integers(0, 40_000, 500), "m"))
+SECONDS = RNG.integers(0, 90_000, ROWS).tolist()
+
+
+MOMENTS = pd.Series(
+    pd.Timestamp("2013-06-01") + pd.to_timedelta(RNG.integers(0, 40_000, ROWS), "m")
+)
 
 
 SUMMER = MOMENTS.dt.tz_localize("Europe/Berlin")
@@ -98,22 +104,29 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("form", WRITTEN)
+# One of each way to write a number, a length, a time of day and a date.
+QUICK = (
+    *("0", "$#,##0.00", "#.##0,00 EUR", "0%", "h:mm:ss", "1h 20m", "ISO 8601"),
+    *("%d.%m.%y", "%d-%b-%Y", "%I:%M %p", "%Y-%m-%d %H:%M:%S%:z"),
+)
+
+
+@pytest.mark.parametrize("form", [*QUICK, *slow(*(one for one in WRITTEN if one not in QUICK))])
 def test_texts_are_read_and_written_in_their_format(form):
     texts = [*WRITTEN[form][:-1], "n.a."]
-    table = pd.DataFrame({"a": pd.Series(texts, dtype="str"), "b": ["x", "y"] * 250})
+    table = pd.DataFrame({"a": pd.Series(texts, dtype="str"), "b": ["x", "y"] * (ROWS // 2)})
     drafted = draft_table(table)
     attribute = drafted.domain.attribute("a")
     assert isinstance(attribute, BinnedAttribute)
     assert attribute.format == (None if form == "0" else form)
-    unread = "1 of 500 public cells are read as missing, such as 'n.a.'"
+    unread = f"1 of {ROWS} public cells are read as missing, such as 'n.a.'"
     assert drafted.notes["a"].startswith(unread)
     assert ("times of day have" in drafted.notes["a"]) == (form == "h:mm:ss")
     assert unread in drafted.remark
     domain = drafted.domain
     assert Domain.from_dict(domain.to_dict()) == domain
     encoded = encode(table, domain, private=False)
-    assert (encoded.columns[0] == attribute.null_code).tolist() == [False] * 499 + [True]
+    assert (encoded.columns[0] == attribute.null_code).tolist() == [False] * (ROWS - 1) + [True]
     # One bin a value, and no other value: the texts come back.
     again = decode(encoded, np.random.default_rng(0))
     assert np.array_equal(encode(again, domain).columns[0], encoded.columns[0])
