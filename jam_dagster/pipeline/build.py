@@ -23,7 +23,7 @@ from jam_dagster.pipeline.budget.automation import check_automation
 from jam_dagster.pipeline.budget.labels import DATASET, check_privacy_labels, check_translated
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.graph import LEDGER, Execute, ReleaseGraph, Translate, yield_all
-from jam_dagster.pipeline.launch import RELEASE_TAG
+from jam_dagster.pipeline.launch import NO_CONFIG, RELEASE_TAG
 from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.release.spec import ReleaseSpec
 
@@ -220,6 +220,14 @@ def build_release_checks(
         ]
 
 
+# A step in a process of its own spends seconds on imports, and steps wait for each other anyway.
+# It takes no config: a launch that lets steps run before those upstream of them, and leaves these
+# out, would have Dagster look for a step that can run, without a pause and without an end.
+_ONE_PROCESS = dg.in_process_executor.configured(
+    lambda _: {}, name="one_process", config_schema=NO_CONFIG
+)
+
+
 def build_release_job(
     spec: ReleaseSpec,
     assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
@@ -252,9 +260,7 @@ def build_release_job(
         ),
         description=description,
         tags={RELEASE_TAG: spec.release},
-        # A step in a process of its own spends seconds on imports, and the steps wait for each
-        # other anyway.
-        executor_def=dg.in_process_executor if executor == "in_process" else None,
+        executor_def=_ONE_PROCESS if executor == "in_process" else None,
     )
 
 

@@ -416,7 +416,7 @@ def test_the_job_runs_in_one_process_unless_the_code_location_is_to_run_it(bench
         made = dg.Definitions.merge(bench.definitions(**given), location)
         return made.resolve_job_def("people_release").executor_def
 
-    assert executor_of() is dg.in_process_executor
+    assert executor_of().name == "one_process"
     assert executor_of(executor="code_location") is dg.multiprocess_executor
     with pytest.raises(SpecificationError, match="executor must be one of in_process, code_loc"):
         executor_of(executor="celery")

@@ -474,3 +474,13 @@ def test_no_backfill_moves_the_ledger_or_a_store(
     assert_refused(said, key)
     assert not any(run.is_success for run in instance.get_runs())
     assert_nothing_happened(tmp_path)
+
+
+def test_no_launch_lets_steps_run_before_those_upstream_of_them(tmp_path: Path) -> None:
+    """Dagster would look for a step that can run without end, and no signal would end it."""
+    job = Bench(tmp_path).definitions().resolve_job_def("people_release")
+    dg.validate_run_config(job, {})
+    order = {"step_dependency_config": {"require_upstream_step_success": False}}
+    for config in (order, {"in_process": order}, {"multiprocess": order}):
+        with pytest.raises(dg.DagsterInvalidConfigError, match="nexpected config entr"):
+            dg.validate_run_config(job, {"execution": {"config": config}})

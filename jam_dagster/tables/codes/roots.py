@@ -52,9 +52,10 @@ def roots_with_children(
     """Return a table of one row a root: its columns, the number of its children, two of them.
 
     A root that has several rows keeps one. Children of no root are left out, and so are those of a
-    root that has more than `link.maximum`; both by keyed hashes (see `PrivacyUnit.limit`), never by
-    their order. The key is left out, and cells of a child that a root lacks are missing. `fits` is
-    a domain that each child of a root must be in, whether it is chosen or not.
+    root that has more than `link.maximum`; both by keyed hashes of the root and of places among its
+    own rows (see `PrivacyUnit.limit`). The key is left out, and cells of a child that a root lacks
+    are missing. `fits` is a domain that each child of a root must be in, whether it is chosen or
+    not.
 
     An InputError says if a table has no column of the key, or two, or both tables have columns of
     one name; in public tables, if the key of a root is missing, or no child has a root. Faults of
