@@ -13,6 +13,7 @@ from jam_dagster.models.tilted.fit import TiltFit, closest_marginal, strength_of
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
+from tests.tiers import slow
 
 SIZES = {"a": 2, "b": 3, "c": 4}
 DOMAIN = Domain.from_sizes(SIZES)
@@ -50,7 +51,7 @@ def joint_of(model) -> np.ndarray:
 
 
 @pytest.mark.parametrize("domain", [DOMAIN, BARRED], ids=["all possible", "some impossible"])
-@pytest.mark.parametrize("records", [True, False], ids=["records", "network"])
+@pytest.mark.parametrize("records", [True, *slow(False)], ids=["records", "network"])
 def test_the_fit_is_the_optimum_over_all_tables(domain, records, monkeypatch):
     """As a general optimizer finds it, with a probability for every possible cell."""
     monkeypatch.setattr("jam_dagster.models.tilted.fit.SETTLED", 1e-8)

@@ -16,7 +16,7 @@ from jam_dagster.tables.drafting import determined as module
 from jam_dagster.tables.drafting.determined import determined
 from jam_dagster.tables.drafting.drafted_domain import _lines
 
-ROWS = 400
+ROWS = 250
 RNG = np.random.default_rng(0)
 HOUR, MINUTE = RNG.integers(5, 24, ROWS), RNG.integers(0, 60, ROWS)
 FLIGHTS = pd.DataFrame(

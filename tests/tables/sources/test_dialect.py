@@ -13,6 +13,7 @@ import pytest
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables import CsvSource, Domain, ParquetSource, PublicSources, SplitSource
 from jam_dagster.tables.sources.dialect import Dialect
+from tests.tiers import slow
 
 DOMAIN = Domain.from_dict(
     {
@@ -52,7 +53,7 @@ def test_all_numbers_have_the_decimal_mark_and_their_decimals() -> None:
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|", " ", r"\s+"])
-@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-16", *slow("utf-8", "cp1252")])
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_a_reader_of_the_public_file_reads_it(
     tmp_path: Path, separator: str, encoding: str, decimal: str

@@ -21,6 +21,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.sources import health_survey as demo
 from jam_dagster.tables.sources.partition_template import at_partition
+from tests.tiers import slow
 
 FILES = Path(demo.__file__).parents[1] / "demo"
 
@@ -48,7 +49,7 @@ def test_both_parts_lie_in_the_declared_domain() -> None:
         assert encode(private, domain).marginal((name,)).all()
 
 
-@pytest.mark.parametrize("part", ["private", "public"])
+@pytest.mark.parametrize("part", ["public", *slow("private")])
 def test_the_same_people_live_in_households(part: str) -> None:
     households, persons = (
         source_from_config({"demo": table, "part": part}).read(private=False)

@@ -86,15 +86,22 @@ def test_a_path_that_looks_like_a_url_is_the_file_that_is_opened(
     assert json.loads(source.identity())[kind] == str(tmp_path / path)
 
 
+@pytest.fixture(scope="module")
+def similar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of files with similar names, each in CSV and in Parquet."""
+    folder = tmp_path_factory.mktemp("similar")
+    for number, one in enumerate(["p.csv", "p%2Ecsv", "p.csv#1", "p%23.csv", "p#.csv", "p?.csv"]):
+        pd.DataFrame({"x": [number]}).to_csv(folder / one, index=False)
+        pd.DataFrame({"x": [number]}).to_parquet(folder / one.replace("csv", "pq"))
+    return folder
+
+
 @pytest.mark.parametrize("name", ["p.csv", "p%2Ecsv", "p.csv#1", "p%23.csv", "~p.csv", "p?.csv"])
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "local://{}", "file://localhost{}"])
-def test_what_is_opened_is_what_the_text_says(tmp_path: Path, name: str, form: str) -> None:
+def test_what_is_opened_is_what_the_text_says(similar: Path, name: str, form: str) -> None:
     """Whichever of several files of similar names a URL means, identity and reader agree."""
-    for number, one in enumerate(["p.csv", "p%2Ecsv", "p.csv#1", "p%23.csv", "p#.csv", "p?.csv"]):
-        pd.DataFrame({"x": [number]}).to_csv(tmp_path / one, index=False)
-        pd.DataFrame({"x": [number]}).to_parquet(tmp_path / one.replace("csv", "pq"))
     for kind, named in (("csv", name), ("parquet", name.replace("csv", "pq"))):
-        url = form.format(f"{tmp_path}/{named}")
+        url = form.format(f"{similar}/{named}")
         source = source_from_config({kind: url})
         place = json.loads(source.identity())[kind]
         if name == "~p.csv":
