@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
-    from jam_dagster.pipeline.benchmark import Benchmark
     from jam_dagster.pipeline.component import SyntheticRelease
     from jam_dagster.pipeline.yaml.resources import ReleaseResources
     from jam_dagster.release.dataframes import FrameRelease, synthesize
 
 __all__ = [
-    "Benchmark",
     "FrameRelease",
     "ReleaseResources",
     "SyntheticRelease",
@@ -20,7 +18,6 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Benchmark": "jam_dagster.pipeline.benchmark",
     "FrameRelease": "jam_dagster.release.dataframes",
     "ReleaseResources": "jam_dagster.pipeline.yaml.resources",
     "SyntheticRelease": "jam_dagster.pipeline.component",

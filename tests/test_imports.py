@@ -322,7 +322,6 @@ def test_the_component_is_found_by_name() -> None:
         " if k.namespace == 'jam_dagster')}))"
     )
     assert found["found"] == [
-        "jam_dagster.Benchmark",
         "jam_dagster.ReleaseResources",
         "jam_dagster.SyntheticRelease",
     ]

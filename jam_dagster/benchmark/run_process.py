@@ -30,7 +30,6 @@ _ENVIRONMENT = {
 }
 # Windows has no signals, and a process that is killed there ends with a status.
 _KILL = int(getattr(signal, "SIGKILL", 9))
-_KILLED = f"its process was killed by signal {_KILL}"
 
 
 class RunProcess:
@@ -100,15 +99,13 @@ class RunProcess:
             self._process.kill()
 
 
-def was_killed(row: Row) -> bool:
-    """Return whether the process of a row's run was killed, usually for lack of memory."""
-    return row["status"] == "failed" and (row.get("message") or "").startswith(_KILLED)
-
-
 def _how(code: int) -> str:
     """Return how a process without a row ended."""
     if code == -_KILL:
-        return f"{_KILLED}, usually for lack of memory; with --jobs 1 it has more"
+        return (
+            f"its process was killed by signal {_KILL}, usually for lack of memory; with --jobs 1"
+            " it has more"
+        )
     if code < 0:
         return f"its process was ended by signal {-code}"
     return f"its process ended with status {code} and no result; its output is above"

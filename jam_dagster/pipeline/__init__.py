@@ -1,6 +1,5 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
-from jam_dagster.pipeline.benchmark import Benchmark, build_benchmark
 from jam_dagster.pipeline.budget.alerts import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.build import (
@@ -18,14 +17,12 @@ from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_
 from jam_dagster.version import __version__
 
 __all__ = [
-    "Benchmark",
     "BudgetAlert",
     "DatasetBudget",
     "LedgerResource",
     "ReleaseResources",
     "ReleaseStoreResource",
     "SyntheticRelease",
-    "build_benchmark",
     "build_budget_sensor",
     "build_release_assets",
     "build_release_checks",
