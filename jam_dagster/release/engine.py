@@ -556,7 +556,7 @@ class Engine:
         restricted
             Whether to make the restricted edition, with exact errors.
         **more
-            Facts that only the place knows: ``public_source``, ``public_released``, ``history``.
+            Facts that only the place knows: ``public_source``, ``public_released``.
         """
         run, counts, error = made.run, made.counts, made.error
         self._check_run(run)

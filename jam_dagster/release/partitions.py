@@ -135,15 +135,6 @@ class PartitionsSpec:
         begin = self._previous(self._moment(partition))
         return self._name(begin) if begin >= self._first else None
 
-    def up_to(self, partition: str, most: int) -> list[str]:
-        """Return a partition and those before it, the last `most` of them, in their order."""
-        names: list[str] = []
-        one: str | None = partition
-        while one is not None and len(names) < most:
-            names.append(one)
-            one = self.before(one)
-        return names[::-1]
-
     def following(self, done: Collection[str]) -> Iterator[tuple[str, datetime | None]]:
         """Yield the coming partitions and when each is over; those of time have no end.
 

@@ -37,7 +37,6 @@ from jam_dagster.tables.domain.constraints import described
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
     from jam_dagster.mechanisms.loops.transcript import Transcript
-    from jam_dagster.reports.history import PartitionRelease
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
@@ -54,7 +53,7 @@ class ReportFacts:
     table is an earlier release of the same dataset. `remaining_epsilon` is what the dataset has
     left, at the budget's delta; None without a ledger. `run` is the digest of the mechanism's run,
     which identifies the page; it may be empty. `bounds` are the errors in the
-    transcript, `history` the partitions before.
+    transcript.
     """
 
     release: str
@@ -70,7 +69,6 @@ class ReportFacts:
     remaining_epsilon: float | None = None
     run: str = ""
     bounds: ErrorBounds | None = None
-    history: Sequence[PartitionRelease] = ()
 
 
 _FOLDERS = re.compile(r"(?<!\S)\S*[/\\](?=\S)")
@@ -102,14 +100,12 @@ def render_report(
     """
     _check_edition(error, verdict, restricted=restricted)
     # Only rendering needs altair and jinja2.
-    from jam_dagster.reports import history as release_history
     from jam_dagster.reports import report_figures
     from jam_dagster.reports.live_charts import page_script
     from jam_dagster.version import __version__
 
-    domain, bounds, history = synthetic.domain, facts.bounds, facts.history
+    domain, bounds = synthetic.domain, facts.bounds
     one_way = list(report_figures.one_way_figures(domain, transcript, synthetic, public))
-    history_figures = release_history.history_figures(history)
     template = environment("jam_dagster.reports").get_template("report.html")
     return template.render(
         version=__version__,
@@ -136,10 +132,6 @@ def render_report(
         unmeasured_text=unmeasured_text(transcript.mechanism),
         learned_from=learned_from(transcript, released=facts.public_released),
         chooses_source=chooses_source(transcript.mechanism),
-        history=history,
-        history_figures=history_figures,
-        # The guarantee of this release does not cover content from other releases.
-        earlier=bool(history_figures) or facts.public_released,
         one_way=one_way,
         columns=sorted(one_way, key=lambda one: one.summary.rank),
         **_pairs(domain, transcript, synthetic, public),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ from jam_dagster.evaluation import (
     workload_error,
 )
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.tables import Domain, Workload
 from tests.browser.conftest import (
     PHONE,
@@ -33,7 +31,7 @@ from tests.browser.conftest import (
 )
 from tests.browser.expectations import expect
 from tests.evaluation.conftest import RECORDS, SmallRelease, small_release
-from tests.reports.pages import FACTS, render
+from tests.reports.pages import render
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -340,30 +338,3 @@ def test_the_restricted_edition_shows_errors_by_marginal(
     assert accessibility_faults(page) == []
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     assert not scrolls_sideways(page)
-
-
-@pytest.mark.parametrize("phone", [False, True])
-def test_partitions_before_are_looked_back_on(
-    visit: Open, release: SmallRelease, tmp_path: Path, phone: bool
-) -> None:
-    errors = WorkloadErrors("private", TableErrors(0.2), TableErrors(0.3), sigma=0.01)
-    history = [
-        PartitionRelease(partition, "1", release.transcript, errors)
-        for partition in ("2026-01", "2026-02", "2026-03")
-    ]
-    path = tmp_path / "report.html"
-    path.write_text(render(release, facts=replace(FACTS, history=history)))
-    page = visit(path, dark=phone, phone=phone).page
-    section = page.locator("#history")
-    expect(section.locator(".chart")).to_have_count(3)
-    for chart in section.locator(".chart").all():
-        chart.scroll_into_view_if_needed()
-        expect(chart.locator(".live")).to_have_attribute("aria-label", re.compile("2026-03"))
-    section.locator("summary").click()
-    expect(section.locator("tbody tr")).to_have_count(3)
-    row = section.get_by_role("row", name="2026-02")
-    expect(row.get_by_role("cell").nth(1)).to_have_text(figures(release.transcript.rho_spent))
-    expect(row.get_by_role("cell").filter(has_text="better")).to_be_visible()
-    assert not scrolls_sideways(page)
-    assert accessibility_faults(page) == []
-    assert clipped_on_paper(page) == []

@@ -27,7 +27,6 @@ from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.mechanisms import Aim
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.noise import calls
-from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.live_charts import page_script
 from jam_dagster.reports.mechanism_text import picks_text
 from jam_dagster.reports.release_report import render_report
@@ -238,24 +237,6 @@ def test_the_guarantee_is_told_for_whom_it_is(
     assert "taken to be public" not in words
     assert "Measuring the number of rows 0.004" in words
     assert "Lost draws" not in words
-
-
-@pytest.mark.slow
-def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
-    tiny: SmallRelease, html: str
-) -> None:
-    assert "whole release, this page included, becomes" in Page(html).words()
-    earlier = PartitionRelease("2026-01", "1", tiny.transcript)
-    history = [earlier, replace(earlier, partition="2026-02")]
-    words = Page(render(tiny, facts=replace(FACTS, history=history))).words()
-    assert "whole release becomes" in words
-    assert "This page shows the releases of earlier partitions. They paid for" in words
-    assert "The public table is not protected at all" in words
-    assert "Lost picks" not in words
-    # What was lost is neither, and told where there is any.
-    less = replace(earlier.transcript, rounds=tuple(map(lost, earlier.transcript.rounds)))
-    history[1] = replace(history[1], transcript=less)
-    assert "Lost picks" in Page(render(tiny, facts=replace(FACTS, history=history))).words()
 
 
 def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadErrors) -> None:

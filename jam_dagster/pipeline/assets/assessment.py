@@ -5,23 +5,18 @@ from typing import Any
 
 import dagster as dg
 
-from jam_dagster.certificates.reliance import newest_edition
 from jam_dagster.common.shown_text import one_line
-from jam_dagster.errors import InputError, SourceError
 from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.metadata import pictures
-from jam_dagster.pipeline.assets.previous_release import drawn_on, run_of
-from jam_dagster.pipeline.assets.step import ReleaseStep, ledger_funding
+from jam_dagster.pipeline.assets.previous_release import drawn_on
+from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import made_release
-from jam_dagster.privacy import ReleaseKey
 from jam_dagster.release.documents import MadeRelease
-from jam_dagster.release.engine import Engine
-from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
-from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.plot_style import png
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -110,7 +105,6 @@ def _page(step: ReleaseStep, made: MadeRelease, *, restricted: bool) -> str:
         restricted=restricted,
         public_source=public_source,
         public_released=public_released,
-        history=history_of(step, engine, run, made.error),
     )
     metadata: dict[str, Any] = {}
     if graph.tells_data("release_report"):
@@ -125,60 +119,3 @@ def _page(step: ReleaseStep, made: MadeRelease, *, restricted: bool) -> str:
         metadata |= graph.withheld_note()
     step.context.add_output_metadata(metadata)
     return page
-
-
-MOST_PARTITIONS = 24
-"""Partitions that a report looks back on, itself among them."""
-
-
-def history_of(
-    step: ReleaseStep, engine: Engine, run: ReleaseRun, error: WorkloadErrors | None
-) -> list[PartitionRelease]:
-    """Return the releases of earlier partitions and, last, of this run; none without partitions.
-
-    They are in the store of this release, which holds nothing that may be seen by fewer people; a
-    partition whose noise was of another kind, or whose run is another than was made last, is left
-    out.
-    Errors that noise hides are marked.
-    """
-    graph, partition = step.graph, step.partition
-    if graph.spec.partitions is None:
-        return []
-    store = step.store(MECHANISM_RUN)
-    found = []
-    for one in graph.spec.partitions.up_to(partition, MOST_PARTITIONS)[:-1]:
-        asset = next((asset for asset in graph.run_keys() if store.holds(asset, one)), None)
-        if asset is not None:
-            made = run_of(step, asset, one)
-            if made is None or not _was_last(engine, made, replace(run.release.key, partition=one)):
-                step.context.log.warning(
-                    f"The report leaves out partition {one}: its run is not the last that was made."
-                )
-            elif made.transcript.releasable == run.transcript.releasable:
-                found.append(_release(one, made, _errors(step, one, made)))
-    return [*found, _release(partition, run, error)]
-
-
-def _was_last(engine: Engine, run: ReleaseRun, wanted: ReleaseKey) -> bool:
-    """Return whether a run is of a release's partition, in the edition that was made last."""
-    key, funding = run.release.key, ledger_funding(engine)
-    its = replace(key, edition=wanted.edition, specification=wanted.specification) == wanted
-    if not its or not engine.funding.has_made(run):
-        return False
-    return funding is None or newest_edition(funding.ledger, key) in ("", key.edition)
-
-
-def _release(partition: str, run: ReleaseRun, error: WorkloadErrors | None) -> PartitionRelease:
-    told = error if error is not None and error.mode == "private" else None
-    return PartitionRelease(partition, run.release.key.edition, run.transcript, told)
-
-
-def _errors(step: ReleaseStep, partition: str, run: ReleaseRun) -> WorkloadErrors | None:
-    """Return the released errors of an earlier partition's run."""
-    if step.graph.spec.evaluation_mode != "private":
-        return None
-    try:
-        error = step.load("workload_error", partition, ReleaseErrors)
-    except (InputError, SourceError):
-        return None
-    return error if error.run == run.digest else None

@@ -42,7 +42,7 @@ from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.reports import plots
-from jam_dagster.reports.history import PartitionRelease
+from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.reports.plot_style import png
 from jam_dagster.tables import Domain, MarginalSource, Source
@@ -280,9 +280,10 @@ def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
     picks = transcript.picks
     shares: dict[str, Any] = {}
     if chooses_source(transcript.mechanism):
+        measured = Spending.of(transcript).measuring
         shares = {
             "share_of_public_picks": picks["public"] / max(1, sum(picks.values())),
-            "share_measured_privately": PartitionRelease("", "", transcript).measured,
+            "share_measured_privately": measured / transcript.rho_budget if measured else 0.0,
             "picks_private": picks["private"],
             "picks_public": picks["public"],
         }
