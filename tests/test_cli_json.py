@@ -15,7 +15,6 @@ from docs_build.command_line import commands
 from jam_dagster.benchmark.results import to_parquet
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.ledger.key import fingerprint_of
-from jam_dagster.privacy.private_copies import failure_of
 from tests.benchmark.conftest import data as data
 from tests.benchmark.conftest import grid_file as grid_file
 from tests.benchmark.rows import row
@@ -33,13 +32,6 @@ POPULATION = (
     *("--epsilon", 9, "--delta", 1e-9, *WHY),
 )
 GRANT = ("ledger", "grant", *PEOPLE, "--epsilon", 1, "--delta", 1e-9)
-
-
-def _failure() -> None:
-    """Store the cause of a failure, which holds a private value."""
-    path = Path("private/yearly/failures/a.txt")
-    path.parent.mkdir(parents=True)
-    path.write_bytes(failure_of({"dataset": "people", "release": "yearly"}) + b"SENTINEL")
 
 
 def _key() -> None:
@@ -81,7 +73,6 @@ CROISSANT = (
     *("--license", "https://spdx.org/licenses/CC0-1.0"),
 )
 DRAFT = ("domain", "draft", "--public", "raw-pub.csv", "--out", "draft.yaml")
-STORED = ("--private", "private")
 CASES: dict[
     str, tuple[list[Callable[[], None] | tuple[object, ...]], tuple[object, ...], set[str]]
 ] = {
@@ -146,8 +137,6 @@ CASES: dict[
         ("export", "registry", "out", "--written", "written.yaml", "--out", "record.yaml"),
         {"file"},
     ),
-    "private list": ([_failure], ("private", "list", *STORED), {"files"}),
-    "private remove": ([_failure], ("private", "remove", *STORED, "--yes"), {"files", "removed"}),
     "benchmark run": (
         [],
         ("benchmark", "run", "grid.yaml", "--data", "data", "--list"),

@@ -13,7 +13,6 @@ from jam_dagster.cli.export import app as export_app
 from jam_dagster.cli.ledger import app as ledger_app
 from jam_dagster.cli.mechanisms import mechanisms
 from jam_dagster.cli.plan import plan
-from jam_dagster.cli.private import app as private_app
 from jam_dagster.cli.synthesize import synthesize
 from jam_dagster.version import __version__
 
@@ -83,6 +82,5 @@ app.add_typer(domain_app, name="domain")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")
 app.add_typer(export_app, name="export")
-app.add_typer(private_app, name="private")
 app.add_typer(benchmark_app, name="benchmark")
 app.add_typer(demo_app, name="demo")

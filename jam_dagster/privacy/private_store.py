@@ -1,10 +1,12 @@
-"""The private store of the command line: a folder of secrets that only its owner may read."""
+"""The private store: secrets that only its owner may read, and why attempts failed."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from jam_dagster.common.files import OWNER_ONLY, write_once, write_whole
@@ -15,6 +17,9 @@ SOURCE_KEY_FILE = "source.key"
 
 CONTENTS_FOLDER = "contents"
 """The folder, in a private store, of keyed digests of the private records of each release."""
+
+FAILURES = "failures"
+"""The folder, in a private store, of the causes of failed attempts to open private data."""
 
 _SECRET_BYTES = 32
 
@@ -55,6 +60,13 @@ def keyed_contents(secret: bytes, release: str, contents: str) -> str:
     """
     text = f"jam contents\0{release}\0{contents}".encode()
     return hmac.new(secret, text, "sha256").hexdigest()
+
+
+def failure_of(key: Mapping[str, str]) -> bytes:
+    """Return the first line of a failure's file, which names the release."""
+    named = ("dataset", "release", "partition", "edition")
+    fields = {name: key[name] for name in named if name in key}
+    return b"jam_dagster.failure " + json.dumps(fields).encode() + b"\n\n"
 
 
 def default_private_store(file: Path | None, place: str) -> Path:

@@ -15,10 +15,11 @@ from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.errors import BudgetError, InputError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import DirectoryStore, MemoryStore, ReleaseKey
-from jam_dagster.privacy.private_copies import FAILURES, failure_of
 from jam_dagster.privacy.private_store import (
     CONTENTS_FOLDER,
+    FAILURES,
     default_private_store,
+    failure_of,
     keyed_contents,
     stored_secret,
 )
@@ -458,7 +459,7 @@ def keep_failure(
 ) -> None:
     """Append the reason why an attempt to open private data failed to the attempt's file.
 
-    The file begins with `header`; see `jam_dagster.privacy.private_copies.failure_of`.
+    The file begins with `header`; see `jam_dagster.privacy.private_store.failure_of`.
     """
     path = folder / FAILURES / f"{attempt}.txt"
     before = path.read_bytes() if path.exists() else header

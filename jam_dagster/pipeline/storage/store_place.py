@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jam_dagster.pipeline.storage.formats import CODES
-from jam_dagster.privacy.private_copies import failure_of
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
+from jam_dagster.privacy.private_store import SOURCE_KEY_FILE, failure_of
 from jam_dagster.release.place import (
     DRAWS,
     FilePlace,
