@@ -225,7 +225,7 @@ def test_private_files_without_a_header(number: int, tmp_path: Path) -> None:
             # As a spreadsheet of another country writes it, here and there with a point.
             text = text.replace(",", ";").replace(".", decimal, int(rng.integers(9)))
         path.write_bytes(text.encode() if index % 3 else garbled(text, rng))
-        source = CsvSource(str(path), separator, decimal=decimal, multiline=index % 5 == 0)
+        source = CsvSource(str(path), separator, decimal=decimal)
         made = attempted(
             lambda: encode(source.read(private=True), domain, private=True), path.read_bytes()
         )

@@ -216,8 +216,7 @@ class _Pair:
         if self.found:
             public = (public if isinstance(public, dict) else {"csv": public}) | alike
         if isinstance(private, str) and source_from_config(private) == CsvSource(private):
-            options = alike | ({"multiline": True} if drafted.multiline else {})
-            private = {"csv": private, **options} if options else private
+            private = {"csv": private, **alike} if alike else private
             if alike:
                 remark = (
                     "The private table, which is not opened, is declared to be in the same"

@@ -19,6 +19,12 @@ SHIFT_ADVICE = ": `shift` the public table to the private table's period"
 GROUP_ADVICE = ": group them in the source to keep them"
 """Advice on texts that become `other`, unless what they write is known."""
 
+AS_PARQUET = (
+    "python -c \"import pandas; pandas.read_csv('FILE', dtype=str, keep_default_na=False)"
+    ".to_parquet('FILE.parquet')\""
+)
+"""The command that writes a file as Parquet, all cells as texts, whatever its lines are."""
+
 EXAMPLES = 3
 # Number of a column's values that show whether they are periods.
 LOOKED_AT = 1_000

@@ -34,7 +34,7 @@ from jam_dagster.tables.domain.values import (
 )
 from jam_dagster.tables.drafting.column_draft import draft_attribute
 from jam_dagster.tables.drafting.determined import Entry, determined, part_of
-from jam_dagster.tables.drafting.draft_notes import has_line_breaks, notes_of, separator_of
+from jam_dagster.tables.drafting.draft_notes import notes_of, separator_of
 from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.drafting.found_constraints import found_constraints
 from jam_dagster.tables.drafting.found_lookups import found_lookups
@@ -271,9 +271,8 @@ def drafted(
         for one in missing
     )
     notes = notes_of(table, encoded)
-    multiline = any(map(has_line_breaks, (table[name] for name in table.columns)))
     proposed = {name: one for name, one in found.items() if name not in set_now}
-    return DraftedDomain(domain, missing, proposed, notes, multiline)
+    return DraftedDomain(domain, missing, proposed, notes)
 
 
 def _is_constant(entry: Entry) -> bool:

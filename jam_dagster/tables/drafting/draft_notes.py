@@ -11,7 +11,7 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
-from jam_dagster.tables.domain.column_notes import EXAMPLES, GROUP_ADVICE
+from jam_dagster.tables.domain.column_notes import AS_PARQUET, EXAMPLES, GROUP_ADVICE
 from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.domain.values import is_formula
 from jam_dagster.tables.drafting.many_texts import advice_on
@@ -19,7 +19,7 @@ from jam_dagster.tables.drafting.many_texts import advice_on
 _SEPARATORS = (";", "\t", "|")
 
 
-def has_line_breaks(column: pd.Series[Any]) -> bool:
+def _has_line_breaks(column: pd.Series[Any]) -> bool:
     """Return whether texts of a public column have line breaks."""
     texts = isinstance(column.dtype, pd.StringDtype)
     return texts and bool(column.str.contains("\n", regex=False, na=False).any())
@@ -52,10 +52,10 @@ def _notes(column: pd.Series[Any], encoded: EncodedTable) -> Iterator[str]:
             "a spreadsheet would run its name as a formula, which no release may hold: give it"
             " another first character in both tables, or exclude it"
         )
-    if has_line_breaks(column):
+    if _has_line_breaks(column):
         yield (
-            "cells hold line breaks: declare a private CSV file with such cells as"
-            " {csv: PATH, multiline: true} in the release's file"
+            "cells hold line breaks, which no private CSV file may: write it as Parquet,"
+            f" {AS_PARQUET}"
         )
     if name not in encoded.domain.names:
         return

@@ -50,8 +50,6 @@ class DraftedDomain:
         expression, or a mapping of `expression` and `values`, as a domain file has them.
     notes
         What a person should look at, by column.
-    multiline
-        Whether cells hold line breaks, which a private CSV file must be declared to have.
     children
         The draft of the children's table, if the domain has one; the rest is of the root table.
     """
@@ -60,7 +58,6 @@ class DraftedDomain:
     left_out: tuple[LeftOut, ...]
     proposed: Mapping[str, Entry] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
-    multiline: bool = False
     children: DraftedDomain | None = None
 
     @property

@@ -16,11 +16,11 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.validation import changed_fields
 from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.domain.column_notes import AS_PARQUET
 from jam_dagster.tables.domain.columns import each_value, with_types
 from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.domain.values import exact_number
 from jam_dagster.tables.sources.csv_records import (
-    BLANKS,
     BLOCK_BYTES,
     CsvRecords,
     Form,
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """Default markers of missing values."""
 
+
+BLANKS = r"\s+"
+"""The separator for any number of blanks."""
 
 _HIDDEN = {ord("\r"): "\ue000", 0xE000: "\r"}
 """A return for a character of private use, and back."""
@@ -75,16 +78,11 @@ class CsvSource(Source):
     text
         Columns to keep as texts though they look like numbers, such as postal codes with
         leading zeros.
-    multiline
-        Whether quoted fields of a private file may hold line breaks. Then quotes must follow RFC
-        4180, and the writer of the file guarantees that records do not merge: a misplaced quote
-        joins several.
 
     Raises
     ------
     SpecificationError
-        `separator` or `decimal` is longer than a character, or is a quote or a line break; or
-        `multiline` files are separated by blanks.
+        `separator` or `decimal` is longer than a character, or is a quote or a line break.
     """
 
     path: str
@@ -94,7 +92,6 @@ class CsvSource(Source):
     skipinitialspace: bool = True
     missing: tuple[str, ...] = MISSING
     text: tuple[str, ...] = ()
-    multiline: bool = False
 
     has_dialect: ClassVar[bool] = True
 
@@ -105,11 +102,6 @@ class CsvSource(Source):
             raise SpecificationError(
                 "separator must be one character (or \\s+ for blanks), but no quote or line"
                 f" break, got {self.separator!r}"
-            )
-        if self.multiline and self.separator in (" ", BLANKS):
-            raise SpecificationError(
-                "multiline needs a separator other than blanks: remove multiline, or write the"
-                " file with another separator"
             )
         if len(self.decimal) != 1:
             raise SpecificationError(f"decimal must be one character, got {self.decimal!r}")
@@ -159,19 +151,25 @@ class CsvSource(Source):
         with self._records() as records:
             names = self._names_in(BytesIO(records.header), "utf-8")
             # By default pandas lets a return within a cell end a line.
-            ends = {} if self.multiline else {"lineterminator": "\n"}
+            options = self._options | {"lineterminator": "\n"}
             # The parser reads the checked blocks, so exactly the checked bytes are parsed.
-            return self._parsed(cast(Any, records), names, self._options | ends, private=True)
+            return self._parsed(cast(Any, records), names, options, private=True)
 
     @contextmanager
     def _records(self, *, checked: bool = True) -> Iterator[CsvRecords]:
         """Open a private file; see `CsvRecords`."""
-        if self.separator != BLANKS and not self.separator.isascii():
+        if self.separator == BLANKS:
+            raise SourceError(
+                f"{self.describe()}: fields of a private file are not separated by any number of"
+                f" blanks: write it with another separator, or as Parquet: {AS_PARQUET}, with"
+                r" sep=r'\s+' after 'FILE'"
+            )
+        if not self.separator.isascii():
             raise SourceError(
                 f"{self.describe()}: the separator of a private file must be an ASCII character:"
                 " write the file with another one"
             )
-        form = Form(self.separator, self.skipinitialspace, self.multiline)
+        form = Form(self.separator, self.skipinitialspace)
         path = opened(self.path)
         with open_handle(path, "rb", compression="infer", is_text=False) as handle:
             file = cast(IO[bytes], handle.handle)
@@ -203,15 +201,11 @@ class CsvSource(Source):
 
     def _fields(self, line: str) -> list[str]:
         """Return the fields of a line that is read by itself; empty if they cannot be separated."""
-        separator = self.separator
-        if separator == BLANKS:
-            line, separator = line.strip().replace("\t", " "), " "
-        blanks = self.skipinitialspace or separator == " "
+        blanks = self.skipinitialspace or self.separator == " "
         try:
             # The reader takes a return for the end of a line.
-            (held,) = reader(
-                [line.translate(_HIDDEN)], delimiter=separator, skipinitialspace=blanks
-            )
+            hidden = [line.translate(_HIDDEN)]
+            (held,) = reader(hidden, delimiter=self.separator, skipinitialspace=blanks)
         except CsvError:
             return []
         return [field.translate(_HIDDEN) for field in held]

@@ -4,9 +4,7 @@ An ordinary parser lets a quote at the beginning of a field join lines up to the
 record can change the number of the others. Here a line is a record. Each line is checked by itself,
 and the file is refused if a line leaves a quote open or has another number of fields than the
 header. Each line is then parsed independently. The end of the header's line decides how lines end:
-elsewhere a single return, or line feed, belongs to its cell. With ``multiline`` a quoted field may
-hold line breaks; then each quote must follow RFC 4180, and the writer of the file decides the
-bounds of records.
+elsewhere a single return, or line feed, belongs to its cell.
 
 One regular expression describes a record. It never backtracks, so that each byte of a block is
 looked at once.
@@ -17,17 +15,15 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from typing import IO, TYPE_CHECKING
 
-import numpy as np
-
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import SourceError
+from jam_dagster.tables.domain.column_notes import AS_PARQUET
 
 if TYPE_CHECKING:
     from codecs import IncrementalDecoder
@@ -35,10 +31,6 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 20
 """Bytes that are read at a time."""
 
-BLANKS = r"\s+"
-"""The separator for any number of blanks."""
-
-_BREAK, _QUOTE = b'\n"'
 _HEADER_END = re.compile(rb"\s*+[^\r\n]++(\r\n|\r|\n)")
 """The end of the first line that is not blank. It is schema, which no record decides."""
 _SWAPPED = bytes.maketrans(b"\r\n", b"\n\r")
@@ -66,11 +58,10 @@ def nul_fault(what: str) -> SourceError:
 
 @dataclass(frozen=True)
 class Form:
-    """The separation of a record's fields, by one ASCII character or `BLANKS`."""
+    """The separation of a record's fields, by one ASCII character."""
 
     separator: str
     skipinitialspace: bool = True
-    multiline: bool = False
 
     def fields(self, line: bytes) -> int | None:
         """Return the number of fields of a single line, 0 for a blank one."""
@@ -103,15 +94,9 @@ class Form:
     @property
     def _parts(self) -> tuple[bytes, bytes, bytes, bytes]:
         """Return the patterns before a line's fields, of a field, and between and after fields."""
-        within = b'[^"]' if self.multiline else rb'[^"\n]'
-        quoted = b'"%b*+(?:""%b*+)*+"' % (within, within)
-        if self.separator == BLANKS:
-            token = rb'(?:%b[^ \t\n]*+|[^" \t\n][^ \t\n]*+)' % quoted
-            return rb"[ \t]*+", token, rb"[ \t]++", rb"[ \t]*+"
+        quoted = rb'"[^"\n]*+(?:""[^"\n]*+)*+"'
         separator = re.escape(self.separator.encode())
         blanks = b" *+" if self.skipinitialspace else b""
-        if self.multiline:
-            return b"", rb'(?:%b%b|[^%b"\r\n]*+)' % (blanks, quoted, separator), separator, rb"\r?+"
         # A quote after the closing one, or within an unquoted field, is an ordinary character.
         others = rb"[^%b\n]*+" % separator
         return b"", b'%b(?:%b%b|(?!")%b)' % (blanks, quoted, others, others), separator, b""
@@ -156,7 +141,7 @@ class CsvRecords:
             if not closed.fullmatch(block):
                 with private_values():
                     raise self._fault()
-            for line in _each_record(block, self._form):
+            for line in _each_record(block):
                 if blank.fullmatch(line):
                     if one_column:
                         yield ""
@@ -179,28 +164,20 @@ class CsvRecords:
 
     def _take_header(self, block: bytes) -> None:
         """Set the number of fields of a record from the first line that is not blank."""
-        for line in _each_record(block, self._form):
+        for line in _each_record(block):
             count = self._form.fields(line)
             if count is None:
-                # With `multiline` a quote in a later row may end the header.
-                with private_values() if self._form.multiline else nullcontext():
-                    raise self._fault()
+                raise self._fault()
             if count:
                 self.header, self._count = line, count
                 self._lines = self._form.lines_of(count)
                 return
 
     def _fault(self) -> SourceError:
-        hint = (
-            "each quote is at the beginning or the end of a field or is doubled, and the last"
-            " one is closed"
-            if self._form.multiline
-            else "fields that hold the separator are quoted, and no field holds a line break"
-            " (unless `multiline` is set)"
-        )
         return SourceError(
             f"{self._what}: some lines are not records with as many fields as the header: check"
-            f" that the separator is right, {hint}"
+            " that the separator is right, fields that hold the separator are quoted, and no field"
+            f" holds a line break. Such a file is read as Parquet: {AS_PARQUET}"
         )
 
     def _whole_records(self) -> Iterator[bytes]:
@@ -238,7 +215,7 @@ class CsvRecords:
 
     def _one_break(self, data: bytes) -> bytes:
         """Return records with a line feed between them; a return belongs to its cell."""
-        if self._form.multiline or b"\r" not in data:
+        if b"\r" not in data:
             return data
         whole = data.replace(b"\r\n", self._end)
         # A line feed within a cell becomes a return: no cell may hold what ends a line.
@@ -246,17 +223,11 @@ class CsvRecords:
 
     def _cut(self, data: bytes) -> int:
         """Return the end of the last whole record in some data."""
-        if not self._form.multiline:
-            if self._end != b"\r":
-                return data.rfind(b"\n") + 1 if self._end else 0
-            # A return at the very end may be half of a line break.
-            cut = data.rfind(b"\r", 0, max(0, len(data) - 1)) + 1
-            return cut + (cut > 0 and data.startswith(b"\n", cut))
-        held = np.frombuffer(data, np.uint8)
-        breaks = np.flatnonzero(held == _BREAK)
-        quotes = np.flatnonzero(held == _QUOTE)
-        outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
-        return int(outside[-1]) + 1 if len(outside) else 0
+        if self._end != b"\r":
+            return data.rfind(b"\n") + 1 if self._end else 0
+        # A return at the very end may be half of a line break.
+        cut = data.rfind(b"\r", 0, max(0, len(data) - 1)) + 1
+        return cut + (cut > 0 and data.startswith(b"\n", cut))
 
 
 def _line_end(data: bytes, *, whole: bool) -> bytes:
@@ -272,13 +243,8 @@ def _line_end(data: bytes, *, whole: bool) -> bytes:
     return b"\r" if found[1] == b"\r" else b"\n"
 
 
-def _each_record(block: bytes, form: Form) -> Iterator[bytes]:
-    if not form.multiline:
-        yield from (found[1] for found in re.finditer(rb"([^\n]*+)\n", block))
-        return
-    # A quote that is never closed ends no later than its line.
-    for found in re.finditer(rb'((?:[^"\n]|"[^"]*+"|")*+)\n', block):
-        yield found[1].removesuffix(b"\r")
+def _each_record(block: bytes) -> Iterator[bytes]:
+    yield from (found[1] for found in re.finditer(rb"([^\n]*+)\n", block))
 
 
 def _decoder(encoding: str, what: str, errors: str) -> IncrementalDecoder | None:

@@ -14,8 +14,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.values import is_formula
 from jam_dagster.tables.sources.base import whole
-from jam_dagster.tables.sources.csv import CsvSource
-from jam_dagster.tables.sources.csv_records import BLANKS
+from jam_dagster.tables.sources.csv import BLANKS, CsvSource
 from jam_dagster.tables.sources.public import PublicSources
 from jam_dagster.tables.sources.source import Source
 

@@ -285,6 +285,5 @@ def draft_with_children(
     return replace(
         merged,
         domain=merged.domain.with_children(link, child.domain),
-        multiline=merged.multiline or child.multiline,
         children=child,
     )

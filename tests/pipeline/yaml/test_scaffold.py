@@ -129,13 +129,12 @@ def test_children_that_cannot_be_scaffolded(
     assert not (project / "defs" / "mine").exists()
 
 
-def test_what_a_public_file_shows_is_declared_of_the_private_one(
+def test_columns_without_a_name_are_remarked_on(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = people(60, seed=2).assign(note="a\nb")
-    table.to_csv(project / "survey.csv")
+    people(60, seed=2).to_csv(project / "survey.csv")
     path = scaffold(project, "mine", public="survey.csv", private="people.csv")
-    assert attributes(path)["private"] == {"csv": "../../people.csv", "multiline": True}
+    assert attributes(path)["private"] == "../../people.csv"
     assert "survey.csv without a name" in capsys.readouterr().out
 
 
@@ -197,11 +196,11 @@ def test_tables_may_be_sources_in_json(project: Path) -> None:
     people(60, seed=2).to_csv(project / "survey.csv", index=False, sep=";")
     tables = {
         "public": json.dumps({"csv": "survey.csv", "separator": ";"}),
-        "private": json.dumps({"csv": "people.csv", "multiline": True}),
+        "private": json.dumps({"csv": "people.csv", "text": ["town"]}),
     }
     given = attributes(scaffold(project, "mine", **tables))
     assert given["public"] == {"csv": "../../survey.csv", "separator": ";"}
-    assert given["private"] == {"csv": "../../people.csv", "multiline": True}
+    assert given["private"] == {"csv": "../../people.csv", "text": ["town"]}
 
 
 def test_without_tables_it_is_of_the_demo(project: Path, loaded: Loaded) -> None:

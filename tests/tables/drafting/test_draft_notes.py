@@ -41,8 +41,7 @@ def test_a_separator_that_nobody_declared_is_noted():
 def test_line_breaks_in_cells_are_noted():
     texts = [f"{number}\n{number}" for number in range(200)]
     drafted = draft_table(pd.DataFrame({"a": [1, 2] * 100, "b": texts}))
-    assert "as {csv: PATH, multiline: true} in the release's file" in drafted.notes["b"]
-    assert drafted.multiline
+    assert "which no private CSV file may: write it as Parquet" in drafted.notes["b"]
 
 
 def test_values_that_differ_in_case_or_blanks_are_noted():
