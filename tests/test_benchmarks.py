@@ -18,6 +18,7 @@ from jam_dagster.benchmark.results import to_parquet
 from jam_dagster.benchmark.summary import markdown
 from jam_dagster.errors import InputError
 from tests.benchmark.rows import row
+from tests.tiers import slow
 
 ROOT = Path(__file__).parents[1]
 TILT = ("tilt.yaml", "tilt_wrong.yaml", "tilt_held_out.yaml", "tilt_held_out_peers.yaml")
@@ -145,7 +146,7 @@ def test_the_grids_of_the_documentation_can_be_read(name: str) -> None:
     assert load_grid(ROOT / "benchmarks" / name).runs()
 
 
-@pytest.mark.parametrize("name", ["peers", "peers_budgets", "peers_small_domain"])
+@pytest.mark.parametrize("name", [*slow("peers", "peers_budgets"), "peers_small_domain"])
 def test_ratios_to_aim_on_the_page_are_those_of_the_rows(name: str) -> None:
     page = (ROOT / "docs" / "mechanisms" / "without_public_data.md").read_text()
     frame = read_frame([ROOT / "docs" / "measurements" / f"{name}.parquet"])

@@ -17,6 +17,7 @@ import jam_dagster
 from jam_dagster.privacy import Ledger
 from jam_dagster.tables import Domain
 from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
+from tests.tiers import slow, slow_rows
 
 # --- help and version
 
@@ -33,12 +34,14 @@ def test_help_teaches_by_example(run: Run) -> None:
     "command",
     [
         ["synthesize"],
-        ["domain", "draft"],
-        ["ledger", "show"],
-        ["ledger", "grant"],
-        ["ledger", "close"],
-        ["ledger", "verify"],
-        ["demo", "data"],
+        *slow(
+            ["domain", "draft"],
+            ["ledger", "show"],
+            ["ledger", "grant"],
+            ["ledger", "close"],
+            ["ledger", "verify"],
+            ["demo", "data"],
+        ),
     ],
 )
 def test_every_command_explains_every_option(run: Run, command: list[str]) -> None:
@@ -79,10 +82,12 @@ def test_help_takes_less_than_a_second_of_work_and_loads_nothing_heavy() -> None
     ("arguments", "says"),
     [
         (["synthesise"], "Did you mean 'synthesize'?"),
-        (["synthesize"], "Missing option '--out'"),
+        *slow_rows((["synthesize"], "Missing option '--out'")),
         (["synthesize", "--epsilon", "much"], "--epsilon"),
-        (["synthesize", "--noise", "loud"], "--noise"),
-        (["ledger", "grant", "--ledger", "ledger.db"], "Missing option '--dataset'"),
+        *slow_rows(
+            (["synthesize", "--noise", "loud"], "--noise"),
+            (["ledger", "grant", "--ledger", "ledger.db"], "Missing option '--dataset'"),
+        ),
     ],
 )
 def test_a_usage_error_is_one_line_and_2(run: Run, arguments: list[str], says: str) -> None:

@@ -16,6 +16,7 @@ from jam_dagster.benchmark.running import Planned
 from jam_dagster.cli import app
 from tests.benchmark.conftest import data as data
 from tests.benchmark.conftest import grid_file as grid_file
+from tests.tiers import slow_rows
 
 
 def called(*arguments: object) -> Result:
@@ -117,12 +118,16 @@ def stored(one: Planned, status: str = "done") -> Row:
     ("arguments", "said"),
     [
         (("run", "slow"), "There is no grid 'slow'"),
-        (("run", "smoke", "--out", "rows.csv"), "must end in .parquet"),
-        (("run", "smoke", "--mechanism", "magic"), "no mechanism 'magic'"),
-        (("run", "smoke", "--jobs", "0"), "jobs must be at least 1"),
+        *slow_rows(
+            (("run", "smoke", "--out", "rows.csv"), "must end in .parquet"),
+            (("run", "smoke", "--mechanism", "magic"), "no mechanism 'magic'"),
+            (("run", "smoke", "--jobs", "0"), "jobs must be at least 1"),
+        ),
         (("run", "smoke", "--split", "nowhere", "--data", "."), "holds no split 'nowhere'"),
-        (("run", "aim_paper", "--split", "adult", "--data", "."), "holds no split 'adult'"),
-        (("figures", "absent.parquet"), "absent.parquet is missing"),
+        *slow_rows(
+            (("run", "aim_paper", "--split", "adult", "--data", "."), "holds no split 'adult'"),
+            (("figures", "absent.parquet"), "absent.parquet is missing"),
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line_and_status_2(

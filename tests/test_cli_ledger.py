@@ -10,6 +10,7 @@ import pytest
 
 from jam_dagster.privacy import Budget, Ledger, Release, ReleaseKey
 from tests.cli_bench import Run, lines
+from tests.tiers import slow
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-9)
 
@@ -41,8 +42,10 @@ def test_a_ledger_shows_what_a_release_spent(released: Run) -> None:
     assert "The last 3 of" in result.stdout
 
 
-@pytest.mark.parametrize("more", [[], ["other"]])
-@pytest.mark.parametrize("name", ["a", "a_dataset_of_fifty_five_letters_as_departments_name_them"])
+@pytest.mark.parametrize("more", [*slow([]), ["other"]])
+@pytest.mark.parametrize(
+    "name", [*slow("a"), "a_dataset_of_fifty_five_letters_as_departments_name_them"]
+)
 def test_no_name_takes_a_column_away_and_draws_stay_in_one_piece(
     run: Run, monkeypatch: pytest.MonkeyPatch, name: str, more: list[str]
 ) -> None:

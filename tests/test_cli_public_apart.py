@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 
 from tests.cli_bench import NOISY, RELEASE, Run, definition, synthesize, without
+from tests.tiers import slow
 
 
 def ledger() -> bytes:
     return Path("ledger.db").read_bytes()
 
 
-@pytest.mark.parametrize("spelling", ["path", "hard link", "url", "named", "json"])
+@pytest.mark.parametrize("spelling", ["path", *slow("hard link", "url", "named", "json")])
 def test_synthesize(run: Run, spelling: str) -> None:
     os.link("priv.csv", "hard.csv")
     public = {

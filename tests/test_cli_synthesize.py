@@ -30,6 +30,7 @@ from tests.cli_bench import (
     synthesize,
 )
 from tests.full_disk import on_a_full_disk
+from tests.tiers import slow
 
 # --- research
 
@@ -262,7 +263,10 @@ def test_no_exact_errors_are_left_of_a_release_that_is_not_certified(
 # are the draws alone.
 @pytest.mark.parametrize(
     "lost",
-    [["out/synthetic.csv", "priv.csv"], ["out/synthetic.csv", "out/transcript/transcript.json"]],
+    [
+        *slow(["out/synthetic.csv", "priv.csv"]),
+        ["out/synthetic.csv", "out/transcript/transcript.json"],
+    ],
 )
 def test_the_same_release_again_is_free_and_the_same(released: Run, lost: list[str]) -> None:
     kept = ("out/synthetic.csv", "out/certificate.json")
@@ -327,8 +331,7 @@ def test_a_release_that_died_before_its_first_outcome_goes_on(
     "other",
     [
         (*RELEASE, "--epsilon", "0.3"),
-        (*RELEASE, *NOISY, "--edition", "2"),
-        RESEARCH,
+        *slow((*RELEASE, *NOISY, "--edition", "2"), RESEARCH),
     ],
 )
 def test_a_charged_folder_is_not_overwritten(released: Run, other: tuple[str, ...]) -> None:

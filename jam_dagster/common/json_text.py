@@ -12,6 +12,8 @@ MOST_DEPTH = 64
 MOST_DIGITS = 100
 """The most digits of an integer in a document."""
 
+_NESTING = (dict, list)
+
 DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions from reading a damaged document: wrong types, missing parts, deep nesting."""
 
@@ -35,8 +37,9 @@ def parse_json(text: str | bytes) -> Any:
         raise deep from None
     level = [content]
     for _ in range(MOST_DEPTH):
-        inside = [one.values() if isinstance(one, dict) else one for one in level if _nests(one)]
-        level = [inner for values in inside for inner in values]
+        inside = (one.values() if isinstance(one, dict) else one for one in level if _nests(one))
+        # Almost all values are in no list: a call for each of them would take longer than parsing.
+        level = [inner for values in inside for inner in values if type(inner) in _NESTING]
     if any(map(_nests, level)):
         raise deep
     return content
@@ -60,7 +63,7 @@ def _finite(digits: str) -> float:
 
 
 def _nests(content: object) -> bool:
-    return isinstance(content, dict | list)
+    return type(content) in _NESTING
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.mechanisms import MECHANISMS
 from tests.benchmark.conftest import GRID
+from tests.tiers import first_quick
 
 
 def written(folder: Path, text: str) -> Path:
@@ -26,7 +27,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", presets())
+@pytest.mark.parametrize("name", first_quick(presets()))
 def test_a_preset_can_be_read_and_names_only_what_exists(name: str) -> None:
     grid = load_grid(name)
 

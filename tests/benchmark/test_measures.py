@@ -13,6 +13,7 @@ import pytest
 from jam_dagster.benchmark.measures import best_runs, levels, main_runs, means, ratios, sweep
 from jam_dagster.benchmark.summary import markdown
 from tests.benchmark.rows import row
+from tests.tiers import slow_rows
 
 
 def comparison(error: float, **columns: Any) -> list[dict[str, Any]]:
@@ -32,25 +33,31 @@ def comparison(error: float, **columns: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("one", "other", "words"),
     [
-        ({"delta": 1e-9}, {"delta": 1e-6}, ("s, delta 1e-09", "s, delta 1e-06")),
+        *slow_rows(({"delta": 1e-9}, {"delta": 1e-6}, ("s, delta 1e-09", "s, delta 1e-06"))),
         ({"degree": 3}, {"degree": 2}, ("s, 3-way marginals", "s, 2-way marginals")),
-        ({"records": 1000}, {"records": 1200}, ("s, 1,000 records", "s, 1,200 records")),
-        (
-            {"workload": "target a"},
-            {"workload": "random 8"},
-            ("s, marginals with a", "s, 8 random marginals"),
-        ),
-        ({"workload": None}, {"workload": "skewed"}, ("s, all marginals", "s, skewed marginals")),
-        (
-            {"public_records": 30},
-            {"public_records": None},
-            ("s, 30 public records", "s, no public table"),
-        ),
-        ({"attributes": 9}, {"attributes": 5}, ("s, 9 attributes", "s, 5 attributes")),
-        (
-            {"fingerprint": "a" * 64},
-            {"fingerprint": "b" * 64},
-            ("s, tables aaaaaa", "s, tables bbbbbb"),
+        *slow_rows(
+            ({"records": 1000}, {"records": 1200}, ("s, 1,000 records", "s, 1,200 records")),
+            (
+                {"workload": "target a"},
+                {"workload": "random 8"},
+                ("s, marginals with a", "s, 8 random marginals"),
+            ),
+            (
+                {"workload": None},
+                {"workload": "skewed"},
+                ("s, all marginals", "s, skewed marginals"),
+            ),
+            (
+                {"public_records": 30},
+                {"public_records": None},
+                ("s, 30 public records", "s, no public table"),
+            ),
+            ({"attributes": 9}, {"attributes": 5}, ("s, 9 attributes", "s, 5 attributes")),
+            (
+                {"fingerprint": "a" * 64},
+                {"fingerprint": "b" * 64},
+                ("s, tables aaaaaa", "s, tables bbbbbb"),
+            ),
         ),
     ],
 )
@@ -74,10 +81,12 @@ def test_another_question_is_another_panel(
 @pytest.mark.parametrize(
     ("one", "other", "words"),
     [
-        (
-            {"version": "0.1.0"},
-            {"version": "0.2.0"},
-            ("AIM (version 0.1.0)", "AIM (version 0.2.0)"),
+        *slow_rows(
+            (
+                {"version": "0.1.0"},
+                {"version": "0.2.0"},
+                ("AIM (version 0.1.0)", "AIM (version 0.2.0)"),
+            )
         ),
         ({"mechanism": "aim"}, {"mechanism": "mst"}, ("AIM (aim)", "AIM (mst)")),
     ],

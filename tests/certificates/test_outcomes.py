@@ -33,6 +33,7 @@ from tests.certificates.conftest import MWEM, Released, certified_again, copied,
 from tests.certificates.test_verification import ISSUED
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
 from tests.mechanisms.conftest import ScriptedNoise
+from tests.tiers import slow, slow_rows
 
 ANOTHER_RUN = "the run is not the one that was made"
 
@@ -216,7 +217,7 @@ def test_rounds_that_draws_are_not_looked_for_in(tmp_path: Path, unchosen_folder
         certified_again(made)
 
 
-@pytest.mark.parametrize("ended", ["all rounds", "closed"])
+@pytest.mark.parametrize("ended", ["all rounds", *slow("closed")])
 def test_measurements_that_the_transcript_leaves_out(made: Released, ended: str) -> None:
     """A measurement that its owner does not like is no less an outcome that was stored."""
     *others, last = rounds_of(made)
@@ -369,13 +370,14 @@ def test_errors_that_were_changed(made: Released) -> None:
     ("name", "value"),
     [
         ("sample_equivalent", 2_999_999),
-        ("equivalent_within", [2_999_990, 2_999_999]),
-        ("sigma", 1e-9),
+        *slow_rows(("equivalent_within", [2_999_990, 2_999_999]), ("sigma", 1e-9)),
         ("rho", 1e-9),
-        ("mode", "exact"),
-        ("synthetic", {"mean": None, "max": 0.001}),
-        ("independent", {"mean": 0.9, "max": 1.0}),
-        ("remark", "as good as the private records"),
+        *slow_rows(
+            ("mode", "exact"),
+            ("synthetic", {"mean": None, "max": 0.001}),
+            ("independent", {"mean": 0.9, "max": 1.0}),
+            ("remark", "as good as the private records"),
+        ),
     ],
 )
 def test_errors_that_say_more_than_was_drawn(made: Released, name: str, value: Any) -> None:
@@ -470,7 +472,9 @@ def drawn(made: Released) -> list[Event]:
     return [event for event in made.ledger.events() if event.kind in (Kind.CHARGED, Kind.STORED)]
 
 
-@pytest.mark.parametrize("step", ["round-001/measure", "round-001/select", "evaluation/means"])
+@pytest.mark.parametrize(
+    "step", [*slow("round-001/measure"), "round-001/select", *slow("evaluation/means")]
+)
 def test_a_stored_draw_that_was_swapped_is_refused_and_named(
     made: Released, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -513,7 +517,7 @@ def test_a_changed_transcript_is_not_certified(
     assert made.failed() == set()
 
 
-@pytest.mark.parametrize("name", ["rho_select", "l1_residual", "loss", "candidates"])
+@pytest.mark.parametrize("name", [*slow("rho_select", "l1_residual"), "loss", *slow("candidates")])
 def test_what_no_draw_has_a_digest_of(made: Released, name: str) -> None:
     """The ledger's digest of the run covers all of the transcript."""
     made.rewrite(

@@ -18,6 +18,7 @@ from jam_dagster.mechanisms.loops import rows
 from jam_dagster.tables import Domain
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 from tests.certificates.conftest import Released, copied, released
+from tests.tiers import slow
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +87,15 @@ def _another_compression(folder: Path) -> None:
 FOREIGN = {"pyarrow": "0"}
 
 
-@pytest.mark.parametrize("made_with", [{}, FOREIGN], ids=["", "by another pyarrow"])
+@pytest.mark.parametrize("made_with", [{}, *slow(FOREIGN)], ids=["", "by another pyarrow"])
 @pytest.mark.parametrize(
     "change",
-    [_one_cell, _one_chunk, _more_metadata, _other_marks, _other_type, _another_compression],
+    [
+        _one_cell,
+        *slow(_one_chunk, _more_metadata),
+        _other_marks,
+        *slow(_other_type, _another_compression),
+    ],
 )
 def test_another_table_in_chunks(
     chunks: Released, change: Callable[[Path], None], made_with: dict[str, str]
@@ -120,7 +126,7 @@ def test_a_file_that_would_take_more_memory_than_the_table(tmp_path: Path) -> No
     assert pa.default_memory_pool().max_memory() <= max(before, 10**8)
 
 
-@pytest.mark.parametrize("asked", [99, 200, 10**7])
+@pytest.mark.parametrize("asked", [99, *slow(200, 10**7)])
 def test_chunks_of_other_rows(chunks: Released, asked: int) -> None:
     chunks.rewrite("transcript/transcript.json", lambda it: it.update(chunk_rows=asked))
     chunks.forge()

@@ -25,7 +25,7 @@ from jam_dagster.privacy import Ledger, NoiseCall
 from tests.budgets import PUBLIC_N
 from tests.certificates.conftest import Released
 from tests.cli_bench import RESEARCH, Run, synthesize
-from tests.tiers import gate
+from tests.tiers import gate, slow, slow_rows
 
 ISSUED = "the certificate, in the ledger"
 
@@ -115,8 +115,7 @@ def test_every_field_is_sealed_and_no_field_can_be_changed_and_sealed_again(
     ("name", "failing"),
     [
         ("transcript/transcript.json", "the transcript"),
-        ("model/model.json", "the model, refitted"),
-        ("errors.json", "the outcomes"),
+        *slow_rows(("model/model.json", "the model, refitted"), ("errors.json", "the outcomes")),
     ],
 )
 def test_a_file_that_says_two_things_is_refused(made: Released, name: str, failing: str) -> None:
@@ -207,7 +206,7 @@ def test_what_follows_from_the_rest_cannot_say_something_else(made: Released) ->
         assert made.failed() == {"the certificate is whole"}
 
 
-@pytest.mark.parametrize("version", ["0.0.1", None])
+@pytest.mark.parametrize("version", [*slow("0.0.1"), None])
 def test_another_version_may_word_it_otherwise(made: Released, version: str | None) -> None:
     """Its sentences are not compared, which a finding says; its figures are."""
     honest = made.document()
@@ -236,7 +235,8 @@ def test_another_version_may_word_it_otherwise(made: Released, version: str | No
 
 
 @pytest.mark.parametrize(
-    "name", ["synthetic.csv", "domain.yaml", "transcript/transcript.json", "model/potentials.npz"]
+    "name",
+    ["synthetic.csv", *slow("domain.yaml", "transcript/transcript.json", "model/potentials.npz")],
 )
 def test_a_changed_byte_in_a_file_is_noticed(made: Released, name: str) -> None:
     path = made.folder / name
@@ -307,12 +307,14 @@ def test_a_transcript_that_lacks_something(made: Released, name: str) -> None:
     "change",
     [
         lambda it: it.pop("search"),
-        lambda it: it["search"].update(lookups=1),
-        lambda it: it["search"].update(workload={"degree": 1}),
-        # No search that can be made, and no error of the verifier.
-        lambda it: it.update(search={}),
-        lambda it: it.update(search={"workload": {"degree": 2}}),
-        lambda it: it.update(search={"workload": "all"}),
+        *slow(
+            lambda it: it["search"].update(lookups=1),
+            lambda it: it["search"].update(workload={"degree": 1}),
+            # No search that can be made, and no error of the verifier.
+            lambda it: it.update(search={}),
+            lambda it: it.update(search={"workload": {"degree": 2}}),
+            lambda it: it.update(search={"workload": "all"}),
+        ),
     ],
 )
 def test_another_search_for_rows(made: Released, change: Any) -> None:
@@ -336,8 +338,10 @@ def refused(made: Released, name: str) -> str:
     ("setting", "asked", "limit"),
     [
         ("iterations", 10**12, "at least 1 and at most 100000"),
-        ("rounds", 10**12, "at least 1 and at most 100000"),
-        ("size_limit_mb", 1e9, "above 0 and at most 4096"),
+        *slow_rows(
+            ("rounds", 10**12, "at least 1 and at most 100000"),
+            ("size_limit_mb", 1e9, "above 0 and at most 4096"),
+        ),
         ("iterations", [], "a whole number"),
     ],
 )
@@ -390,11 +394,13 @@ def test_another_domain(made: Released) -> None:
         "derived: {c: sex ** 9 ** 9}",
         "derived: {c: d, d: c}",
         "derived: {c: text(row(), 100) + " + "+".join(["'x'"] * 100) + "}",
-        "derived: {c0: text(row(), 100)"
-        + "".join(f", c{number + 1}: c{number} + c{number}" for number in range(300))
-        + "}",
+        *slow(
+            "derived: {c0: text(row(), 100)"
+            + "".join(f", c{number + 1}: c{number} + c{number}" for number in range(300))
+            + "}"
+        ),
         "derived: {c: {lookup: [c], values: [[1, 1]]}}",
-        f"derived: {{c: {{lookup: [sex], values: {[[one, one] for one in range(2000)]}}}}}",
+        *slow(f"derived: {{c: {{lookup: [sex], values: {[[one, one] for one in range(2000)]}}}}}"),
         "repairs: [{formula: {sex: sex * 1e308 * 1e308}}]",
         "repairs: [{missing: [sex, sex, nobody]}]",
     ],
@@ -450,7 +456,7 @@ def test_other_draws_in_certificate_and_transcript(made: Released, change: Any) 
         assert "the charges" in failed
 
 
-@pytest.mark.parametrize("kind", ["reserved", "charged", "returned", "closed"])
+@pytest.mark.parametrize("kind", [*slow("reserved"), "charged", *slow("returned", "closed")])
 def test_an_entry_that_was_left_out(made: Released, kind: str) -> None:
     def drop(it: Certificate) -> Certificate:
         at = next(i for i, one in enumerate(it.entries) if one.kind == kind)

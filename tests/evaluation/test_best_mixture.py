@@ -16,6 +16,7 @@ from jam_dagster.mechanisms import load_model, make_mechanism
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.tiers import first_quick
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4})
 WORKLOAD = Workload.of(DOMAIN, [("a", "b"), ("b", "c"), ("a",)], weights=[1.0, 2.0, 0.5])
@@ -112,7 +113,7 @@ def limit(name: str, private: EncodedTable, public: EncodedTable, workload: Work
     return error.synthetic.mean
 
 
-@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("name", first_quick(LIMITS))
 def test_mechanisms_that_weigh_public_records_reach_it_where_it_is_nothing(name: str) -> None:
     """Other records than the private ones, and far from their frequencies, can fit all the same."""
     private = table([(0, 0, 0)] * 6 + [(1, 1, 1)] * 3 + [(2, 0, 2)] * 3)

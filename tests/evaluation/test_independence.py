@@ -15,6 +15,7 @@ from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, NoiseCall
 from jam_dagster.privacy.noise.seeded import discrete_gaussian
 from jam_dagster.tables import Domain, ImpossibleCombination
 from tests.evaluation.conftest import measured_round, transcript_of
+from tests.tiers import slow
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 4})
 N = 500
@@ -33,7 +34,7 @@ def sampled(shares: np.ndarray, sigma: float, rng: np.random.Generator) -> np.nd
     return table + discrete_gaussian(rng, sigma, table.size).reshape(table.shape)
 
 
-@pytest.mark.parametrize("sigma", [0.4, 3.0, 15.0])
+@pytest.mark.parametrize("sigma", [*slow(0.4), 3.0, *slow(15.0)])
 def test_what_is_independent_is_rejected_as_often_as_the_level(sigma: float) -> None:
     """200 tables at 5%: more than 29 have probability 1e-7. Ignoring noise of 15 rejects 74%."""
     rng = np.random.default_rng(1)
@@ -52,7 +53,7 @@ def with_measured_records(made: Transcript, records: int, sigma: float) -> Trans
     return replace(made, neighbours=Neighbours("add_remove"), calls=(call,), records=records)
 
 
-@pytest.mark.parametrize("of_records", [7.0, 50.0])
+@pytest.mark.parametrize("of_records", [7.0, *slow(50.0)])
 def test_the_noise_of_a_private_number_of_records_rejects_nothing(of_records: float) -> None:
     """As above; taking n as measured for the true one rejects 30% if its noise is 50."""
     rng = np.random.default_rng(4)

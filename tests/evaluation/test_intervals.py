@@ -19,6 +19,7 @@ from jam_dagster.privacy.noise.calls import COUNTS, RECORDS, NoiseCall
 from jam_dagster.privacy.noise.seeded import discrete_gaussian
 from jam_dagster.tables import Clique, Domain, ImpossibleCombination
 from tests.evaluation.conftest import measured_round, transcript_of
+from tests.tiers import slow
 
 N = 4000
 Z = 1.959964
@@ -159,7 +160,7 @@ def test_unknown_conditions_are_refused() -> None:
         asked({"d": 0}, measured((("a", "b"), TRUE, 10.0)))
 
 
-@pytest.mark.parametrize("sigma", [0.4, 12.0])
+@pytest.mark.parametrize("sigma", [0.4, *slow(12.0)])
 @pytest.mark.parametrize("public", [True, False])
 def test_intervals_hold_as_often_as_they_say(sigma: float, public: bool) -> None:
     """1,000 tables at 95%: below 91% has probability 1e-7, and half of the noise gives 67%.

@@ -13,6 +13,7 @@ from jam_dagster.evaluation.quality import (
 )
 from jam_dagster.tables import Domain, EncodedTable
 from tests.evaluation.conftest import RECORDS, measured_round, transcript_of
+from tests.tiers import slow
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 2, "c": 3})
 
@@ -40,7 +41,7 @@ def test_the_weakest_column_is_not_the_noisiest_one() -> None:
     assert "weakest" not in quality_of({("a",): 0.12, ("b",): 0.021}, 2, noise).statistics
 
 
-@pytest.mark.parametrize("cells", [2, 10, 100])
+@pytest.mark.parametrize("cells", [2, *slow(10, 100)])
 def test_noise_names_no_weakest_column(cells: int) -> None:
     """In 2,000 true tables of 20 columns at most 5% have one: 2.5% is more than 5 deviations off.
 

@@ -31,7 +31,7 @@ from tests.pipeline.conftest import (
     labels_of,
     told,
 )
-from tests.tiers import slow
+from tests.tiers import slow, slow_rows
 
 GROUPS = {"schema", "values", "constraints", "rules", "measured_marginals", "domain_fits"}
 OFF = EvaluationSpec(mode="off")
@@ -185,7 +185,7 @@ def change(path: Path, edit: Any) -> None:
     ("side", "edit", "error", "named"),
     [
         ("private", lambda t: t.drop(columns="job"), "DomainError", "job"),
-        ("public", lambda t: t.drop(columns="job"), "DomainError", "job"),
+        *slow_rows(("public", lambda t: t.drop(columns="job"), "DomainError", "job")),
     ],
 )
 def test_bad_table_is_refused_and_nothing_is_charged(
@@ -378,7 +378,7 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
         assert "List the values of town" in page
 
 
-@pytest.mark.parametrize("level", ["default", *slow("INFO"), "DEBUG"])
+@pytest.mark.parametrize("level", ["default", *slow("INFO"), *slow("DEBUG")])
 @pytest.mark.parametrize("where", ["run", "assets", "job of somebody else"])
 def test_a_console_shows_events_of_dagster_only_if_asked(
     bench: Bench, level: str, where: str, capsys: pytest.CaptureFixture[str]
@@ -397,7 +397,7 @@ def test_a_console_shows_events_of_dagster_only_if_asked(
     assert shown == (level == "DEBUG" or (level == "default" and name == "mine"))
 
 
-@pytest.mark.parametrize("key", ["console", "json"])
+@pytest.mark.parametrize("key", ["console", *slow("json")])
 def test_a_project_may_have_loggers_of_its_own(bench: Bench, key: str) -> None:
     own = dg.Definitions(loggers={key: dg.json_console_logger})
     job = dg.Definitions.merge(bench.definitions(), own).resolve_job_def("people_release")

@@ -16,6 +16,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.release import DomainSpec
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+from tests.tiers import slow, slow_rows
 
 pytestmark = AS_DAGSTER_WARNS
 
@@ -178,14 +179,18 @@ def test_texts_of_a_domain_stay_as_they_are_written(
     ("changes", "key", "expected"),
     [
         ({"domain": "none.yaml"}, "domain", "none.yaml"),
-        ({"public": "table.xlsx"}, "public", "table.xlsx"),
-        ({"private": {"csv": "a.csv", "sep": ";"}}, "private", "separator"),
+        *slow_rows(
+            ({"public": "table.xlsx"}, "public", "table.xlsx"),
+            ({"private": {"csv": "a.csv", "sep": ";"}}, "private", "separator"),
+        ),
         ({"mechanism": {"name": "jam"}}, "mechanism", "tilt"),
-        ({"mechanism": {"name": "aim", "round": 2}}, "mechanism", "round is no setting of aim"),
-        ({"mechanism": {"name": "aim", "rounds": 1}}, "mechanism", "rounds"),
-        ({"partitions": "hourly"}, None, "daily, weekly, monthly"),
-        ({"domain": {"identify": "private"}}, "domain", "domain.identify"),
-        ({"workload": {"cliques": [["twon"]]}}, None, "workload: the domain has no attribute"),
+        *slow_rows(
+            ({"mechanism": {"name": "aim", "round": 2}}, "mechanism", "round is no setting of aim"),
+            ({"mechanism": {"name": "aim", "rounds": 1}}, "mechanism", "rounds"),
+            ({"partitions": "hourly"}, None, "daily, weekly, monthly"),
+            ({"domain": {"identify": "private"}}, "domain", "domain.identify"),
+            ({"workload": {"cliques": [["twon"]]}}, None, "workload: the domain has no attribute"),
+        ),
         ({"schedule": "monthly"}, None, "schedule is for a release that has partitions"),
     ],
 )
@@ -224,7 +229,7 @@ def test_each_release_depends_on_the_one_before_it(bench: Bench) -> None:
         assert (mapping.start_offset, mapping.end_offset) == (-1, -1)
 
 
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("named", [True, *slow(False)])
 def test_a_project_is_warned_of_a_dataset_that_its_resources_have_no_budget_for(
     bench: Bench, named: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -31,6 +31,7 @@ from tests.pipeline.conftest import (
     told,
 )
 from tests.pipeline.test_component import ATTRIBUTES, loaded
+from tests.tiers import slow_rows
 
 pytestmark = AS_DAGSTER_WARNS
 
@@ -255,12 +256,14 @@ def test_what_does_not_go_together_is_refused(
 @pytest.mark.parametrize(
     ("every", "schedule", "cron"),
     [
-        ("monthly", "monthly", "0 0 1 * *"),
+        *slow_rows(("monthly", "monthly", "0 0 1 * *")),
         ("monthly", "30 6 3 * *", "30 6 3 * *"),
-        ("weekly", "weekly", "0 0 * * 1"),
-        ("weekly", "0 6 * * 0", "0 6 * * 0"),
-        ("daily", "daily", "0 0 * * *"),
-        ("daily", "15 23 * * *", "15 23 * * *"),
+        *slow_rows(
+            ("weekly", "weekly", "0 0 * * 1"),
+            ("weekly", "0 6 * * 0", "0 6 * * 0"),
+            ("daily", "daily", "0 0 * * *"),
+            ("daily", "15 23 * * *", "15 23 * * *"),
+        ),
     ],
 )
 def test_the_schedule_is_due_once_a_partition_and_stopped(

@@ -24,6 +24,7 @@ from jam_dagster.privacy import (
     UnledgeredAccount,
 )
 from jam_dagster.privacy.outcome_store import uncharged
+from tests.tiers import first_quick, slow
 
 COUNTS = np.array([[3, 0], [5, 7]])
 
@@ -199,7 +200,7 @@ def account(request, tmp_path):
     return ledger.open_release(ReleaseKey("people", "x", "s"), {"all": 1.0}).account("all")
 
 
-@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("kind", first_quick(range(4)))
 def test_seeded_noise_repeats_what_was_charged_without_a_charge(kind, account):
     uninterrupted = Draws(SeededNoise(3), UnledgeredAccount(1.0))
     expected = list(each_draw(uninterrupted, "s"))[kind]()
@@ -220,7 +221,7 @@ def test_seeded_noise_repeats_what_was_charged_without_a_charge(kind, account):
 
 
 @pytest.mark.parametrize("kind", range(4))
-@pytest.mark.parametrize("charged", [0.1 - 1e-14, 0.1 + 1e-14, 0.025, 0.4])
+@pytest.mark.parametrize("charged", [*slow(0.1 - 1e-14), 0.1 + 1e-14, *slow(0.025, 0.4)])
 def test_seeded_noise_repeats_nothing_at_another_price(kind, account, charged):
     """Two answers with one noise at two scales would tell the counts."""
     account.charge("s", charged)

@@ -18,6 +18,7 @@ from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import Ledger
 from jam_dagster.tables import Domain
 from tests.cli_bench import run_cli
+from tests.tiers import slow_rows
 
 SMALL: dict[str, Any] = {
     "degree": 2,
@@ -176,18 +177,24 @@ def test_the_command_line_takes_children_as_json() -> None:
     ("changes", "message"),
     [
         ({"neighbours": "replace_one"}, "how many roots the key"),
-        ({"privacy_unit": "household"}, "say the same thing"),
-        ({"children": children(max=11)}, "max must be a whole number"),
-        ({"children": children(key="")}, "key must be the column"),
-        ({"children": children(rows=2)}, "rows"),
-        ({"children": {}}, "one table's name"),
+        *slow_rows(
+            ({"privacy_unit": "household"}, "say the same thing"),
+            ({"children": children(max=11)}, "max must be a whole number"),
+            ({"children": children(key="")}, "key must be the column"),
+            ({"children": children(rows=2)}, "rows"),
+            ({"children": {}}, "one table's name"),
+        ),
         ({"children": children(public="private_persons.csv")}, "is the private table"),
-        ({"children": children(private="public_households.csv")}, "is the private table"),
-        ({"children": children(public=None)}, "declare the domains of both"),
-        ({"children": children(domain=PERSONS)}, "declare the domains of both"),
+        *slow_rows(
+            ({"children": children(private="public_households.csv")}, "is the private table"),
+            ({"children": children(public=None)}, "declare the domains of both"),
+            ({"children": children(domain=PERSONS)}, "declare the domains of both"),
+        ),
         ({"domain": ROOTS}, "do not have the same children"),
-        ({"children": children(key="nobody")}, "no column 'nobody'"),
-        ({"children": children(private="missing.csv")}, "missing.csv"),
+        *slow_rows(
+            ({"children": children(key="nobody")}, "no column 'nobody'"),
+            ({"children": children(private="missing.csv")}, "missing.csv"),
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_a_charge(

@@ -47,6 +47,7 @@ from jam_dagster.tables import (
 from tests.budgets import PUBLIC_N
 from tests.cli_bench import run_cli
 from tests.cli_bench import synthesize as command
+from tests.tiers import slow_rows
 
 SMALL: dict[str, Any] = {
     "degree": 2,
@@ -267,12 +268,13 @@ def test_a_page_that_was_not_made_says_how() -> None:
     "turned",
     [
         pytest.param(lambda table: table, id="pandas"),
-        pytest.param(pa.Table.from_pandas, id="pyarrow"),
+        pytest.param(pa.Table.from_pandas, id="pyarrow", marks=pytest.mark.slow),
         pytest.param(
             lambda table: pytest.importorskip(
                 "polars", reason="polars is not installed"
             ).from_pandas(table),
             id="polars",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -578,12 +580,14 @@ def test_a_ledger_where_nothing_can_be_written_is_named() -> None:
         ({"ledger": None}, SpecificationError, r"give ledger='ledger.db' .* noise='numpy'"),
         ({"dataset": None}, SpecificationError, r"dataset='...'"),
         ({"epsilon": 2}, BudgetExceededError, "ledger grant --ledger"),
-        ({"private": PRIVATE.drop(columns="sex")}, DomainError, "no column 'sex'"),
+        *slow_rows(({"private": PRIVATE.drop(columns="sex")}, DomainError, "no column 'sex'")),
         ({"private": PRIVATE.iloc[:0]}, PrivateValuesError, "number of rows"),
-        ({"private": pd.DataFrame()}, InputError, "no column 'age'"),
-        ({"public": PUBLIC.iloc[:0]}, InputError, "The public table has no rows"),
-        ({"public": None}, SpecificationError, "there is none"),
-        ({"public": PUBLIC.drop(columns="sex")}, DomainError, "'sex'"),
+        *slow_rows(
+            ({"private": pd.DataFrame()}, InputError, "no column 'age'"),
+            ({"public": PUBLIC.iloc[:0]}, InputError, "The public table has no rows"),
+            ({"public": None}, SpecificationError, "there is none"),
+            ({"public": PUBLIC.drop(columns="sex")}, DomainError, "'sex'"),
+        ),
         ({"domain": "nothing.yaml"}, InputError, "nothing.yaml"),
     ],
 )

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import jam_dagster as jam
+from tests.tiers import slow
 
 GRADES = ["low", "mid", "high", "very high"]
 CODES = [30, 10, 20, 99]
@@ -60,7 +61,7 @@ def test_levels_of_a_table_in_memory_keep_order_and_type(tmp_path: Path) -> None
     assert set(csv["code"].dropna()) == set(map(str, CODES))
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", [*slow("csv"), "parquet"])
 def test_levels_of_texts_keep_order_in_files(tmp_path: Path, kind: str) -> None:
     table = private().drop(columns="band")
     path = tmp_path / f"private.{kind}"

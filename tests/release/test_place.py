@@ -20,6 +20,7 @@ from jam_dagster.release.public_side import public_codes, public_records
 from jam_dagster.release.run import RUN_FILE, ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables import FrameSource, SqlSource
 from tests.release.test_engine import DOMAIN, ledger, specification, table
+from tests.tiers import slow_rows
 
 __all__ = ["ledger"]
 
@@ -71,7 +72,7 @@ def test_an_edition_that_another_followed_is_made_again_from_its_draws_alone(
     ("changes", "what"),
     [
         ({"private": table(200, 3)}, "private table"),
-        ({"public": FrameSource(table(51, 2), "survey")}, "public table"),
+        *slow_rows(({"public": FrameSource(table(51, 2), "survey")}, "public table")),
     ],
 )
 def test_draws_on_other_data_are_refused_before_any_charge(

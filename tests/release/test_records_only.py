@@ -45,6 +45,7 @@ from tests.release.test_engine import (
     specification,
     table,
 )
+from tests.tiers import slow
 
 ROWS = 40
 PUBLIC = table(50, 2)
@@ -186,7 +187,9 @@ def test_a_release_that_was_never_charged_binds_its_source(files: Path) -> None:
     ledger.verify()
 
 
-@pytest.mark.parametrize("ended", ["by itself", "before its run was kept", "after its end"])
+@pytest.mark.parametrize(
+    "ended", [*slow("by itself"), "before its run was kept", *slow("after its end")]
+)
 def test_no_other_where_is_counted_for_nothing(
     files: Path, monkeypatch: pytest.MonkeyPatch, ended: str
 ) -> None:
@@ -262,7 +265,7 @@ def test_a_file_whose_records_are_uncertain_counts_as_an_attempt(files: Path) ->
     assert ledger.balance("people").spent == 0
 
 
-@pytest.mark.parametrize("evaluate", ["off", "private"])
+@pytest.mark.parametrize("evaluate", ["off", *slow("private")])
 def test_a_certificate_is_verified_with_the_public_table(
     files: Path, evaluate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

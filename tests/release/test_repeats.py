@@ -26,6 +26,7 @@ from jam_dagster.tables import FrameSource, source_from_config
 from tests.budgets import PUBLIC_N
 from tests.release.test_engine import ledger, never, public_of, table
 from tests.release.test_place import engine as unbound
+from tests.tiers import slow
 
 __all__ = ["ledger"]
 
@@ -58,9 +59,11 @@ def attempts(ledger: Ledger) -> tuple[int, int]:
     "options",
     [
         {},
-        {"evaluate": "off"},
-        {"neighbours": "add_remove"},
-        {"privacy_unit": "who", "max_rows": 2},
+        *slow(
+            {"evaluate": "off"},
+            {"neighbours": "add_remove"},
+            {"privacy_unit": "who", "max_rows": 2},
+        ),
         PRIOR,
     ],
     ids=["noisy errors", "no errors", "private number", "persons", "reads no value"],
@@ -97,7 +100,7 @@ def lost(release: Engine) -> None:
     stored.unlink()
 
 
-@pytest.mark.parametrize("closed", [False, True], ids=["lost", "closed by an operator"])
+@pytest.mark.parametrize("closed", [False, *slow(True)], ids=["lost", "closed by an operator"])
 def test_an_answer_that_can_never_come_opens_nothing(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, closed: bool
 ) -> None:
@@ -204,7 +207,7 @@ def test_a_repeat_that_is_refused_for_its_number_of_records_binds_nothing(
     assert ledger.events()[-1].source
 
 
-@pytest.mark.parametrize("name", ["epsilon", "rho_spent", "model"])
+@pytest.mark.parametrize("name", ["epsilon", *slow("rho_spent", "model")])
 def test_a_run_that_somebody_changed_is_made_again(
     tmp_path: Path, ledger: Ledger, name: str
 ) -> None:

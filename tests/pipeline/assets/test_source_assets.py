@@ -201,7 +201,9 @@ def test_a_private_table_that_calls_itself_releasable_is_refused(
     assert project.bench.kinds() == []
 
 
-@pytest.mark.parametrize(("label", "loads"), [("public", False), (None, True), ("private", True)])
+@pytest.mark.parametrize(
+    ("label", "loads"), [*slow_rows(("public", False)), (None, True), *slow_rows(("private", True))]
+)
 def test_what_else_is_made_of_the_private_table_is_tainted(
     project: Project, label: str | None, loads: bool
 ) -> None:

@@ -7,6 +7,7 @@ from jam_dagster.errors import PrivacyLabelError
 from jam_dagster.pipeline import check_definitions
 from jam_dagster.pipeline.budget.labels import check_privacy_labels
 from tests.pipeline.conftest import Bench
+from tests.tiers import slow
 
 
 def asset(name: str, label: str | None, *deps: str, charges: bool = False) -> dg.AssetSpec:
@@ -147,7 +148,7 @@ def test_translation_that_changes_labels_is_refused(bench: Bench, change: Any) -
 
 
 @pytest.mark.filterwarnings("ignore::dagster.PreviewWarning")
-@pytest.mark.parametrize("change", [without_labels, relabelled])
+@pytest.mark.parametrize("change", [without_labels, *slow(relabelled)])
 def test_labels_changed_after_the_release_was_built_are_refused(bench: Bench, change: Any) -> None:
     changed = bench.definitions().map_asset_specs(func=of_private(change))
     with pytest.raises(PrivacyLabelError, match=r"people/private_.* was built as 'private'"):

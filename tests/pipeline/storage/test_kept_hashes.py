@@ -23,7 +23,7 @@ from jam_dagster.tables import PublicTables
 from jam_dagster.tables.sources.table_file import TableFile
 from tests.pipeline.conftest import failure
 from tests.pipeline.storage.test_io_manager import CODES, DOMAIN, TABLE, a_run, read, write
-from tests.tiers import slow
+from tests.tiers import first_quick, slow
 
 KEY = dg.AssetKey(["people", "one"])
 VALUES = {
@@ -48,7 +48,7 @@ def files_of(store: ReleaseStore) -> list[UPath]:
     return sorted(path for path in (store.root / "people").rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", first_quick(VALUES))
 def test_each_file_of_an_asset_is_compared_with_its_hash(store: ReleaseStore, name: str) -> None:
     write(store, "one", VALUES[name])
     first = read(store, "one")

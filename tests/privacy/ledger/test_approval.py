@@ -18,6 +18,7 @@ from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
 from jam_dagster.privacy.ledger.journal import user
 from jam_dagster.privacy.ledger.key import key_fields
 from tests.privacy.conftest import audit_finds
+from tests.tiers import slow, slow_rows
 
 SHARES = Budget(0.3, 1e-9).shares(evaluation=0.05)
 DIGEST = "3f" * 32
@@ -64,7 +65,7 @@ def test_an_unapproved_release_is_refused_with_the_command_that_approves_it(ledg
     ledger.verify()
 
 
-@pytest.mark.parametrize("epsilon", [1e-4, 0.0123456789, 0.3, 0.999999])
+@pytest.mark.parametrize("epsilon", [*slow(1e-4), 0.0123456789, *slow(0.3, 0.999999)])
 def test_the_epsilon_of_the_command_is_enough(ledger, epsilon):
     shares = Budget(epsilon, 1e-9).shares(evaluation=0.05)
     words = shlex.split(waits(ledger, KEY, shares).partition("approves it by: ")[2])
@@ -84,7 +85,10 @@ def test_a_name_cannot_put_a_command_into_the_line_that_the_officer_copies(ledge
 
 @pytest.mark.parametrize(
     "other",
-    [{"specification": "51" * 32}, {"partition": "p"}, {"edition": "2"}, {"release": "monthly"}],
+    [
+        {"specification": "51" * 32},
+        *slow({"partition": "p"}, {"edition": "2"}, {"release": "monthly"}),
+    ],
 )
 def test_an_approval_is_of_exactly_one_release(ledger, other):
     ledger.approve(KEY)
@@ -207,26 +211,28 @@ RESERVATION = {
             [(Kind.APPROVED, {**key_fields(KEY), "units": 5}), (Kind.RESERVED, RESERVATION)],
             "asks for more than was approved",
         ),
-        ([(Kind.APPROVED, {"dataset": "people"})], "names no release"),
-        (
-            [
-                (Kind.GRANTED, {"dataset": "firms", "units": 10**12}),
-                (Kind.APPROVED, key_fields(replace(KEY, dataset="firms"))),
-            ],
-            "needs no approval",
-        ),
-        ([(Kind.APPROVAL_WITHDRAWN, key_fields(KEY))], "that was not given"),
-        (
-            [
-                (Kind.APPROVED, key_fields(KEY)),
-                (Kind.RESERVED, RESERVATION),
-                (Kind.APPROVAL_WITHDRAWN, key_fields(KEY)),
-            ],
-            "that had reserved",
-        ),
-        (
-            [(Kind.GRANTED, {"dataset": "people", "units": 10**12, "approval": "maybe"})],
-            "unknown approval 'maybe'",
+        *slow_rows(
+            ([(Kind.APPROVED, {"dataset": "people"})], "names no release"),
+            (
+                [
+                    (Kind.GRANTED, {"dataset": "firms", "units": 10**12}),
+                    (Kind.APPROVED, key_fields(replace(KEY, dataset="firms"))),
+                ],
+                "needs no approval",
+            ),
+            ([(Kind.APPROVAL_WITHDRAWN, key_fields(KEY))], "that was not given"),
+            (
+                [
+                    (Kind.APPROVED, key_fields(KEY)),
+                    (Kind.RESERVED, RESERVATION),
+                    (Kind.APPROVAL_WITHDRAWN, key_fields(KEY)),
+                ],
+                "that had reserved",
+            ),
+            (
+                [(Kind.GRANTED, {"dataset": "people", "units": 10**12, "approval": "maybe"})],
+                "unknown approval 'maybe'",
+            ),
         ),
     ],
 )

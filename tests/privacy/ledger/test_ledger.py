@@ -18,6 +18,7 @@ from jam_dagster.privacy.ledger.commands import (
     rebind_command,
 )
 from jam_dagster.privacy.ledger.journal import append, user
+from tests.tiers import slow
 
 SHARES = Budget(0.5, 1e-9).shares(evaluation=0.05)
 
@@ -79,7 +80,7 @@ def test_the_same_key_reserves_once(ledger, key):
     assert kinds(ledger).count("reserved") == 2
 
 
-@pytest.mark.parametrize("rho", [1e-15, 0.1, 7.7, 20.3, 512.6])
+@pytest.mark.parametrize("rho", [1e-15, *slow(0.1, 7.7), 20.3, *slow(512.6)])
 def test_shares_of_any_size_open_their_release_again(ledger, rho):
     ledger.grant("firms", epsilon=2_000.0, delta=1e-9)
     key = ReleaseKey("firms", "large", "x")

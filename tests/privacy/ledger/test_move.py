@@ -22,7 +22,7 @@ from jam_dagster.privacy.ledger.journal import (
 from jam_dagster.privacy.ledger.key import key_fields
 from tests.postgres import PostgresServer
 from tests.privacy.conftest import audit_finds
-from tests.tiers import gate, slow
+from tests.tiers import gate, slow, slow_rows
 
 SHARES = Budget(0.3, 1e-9).shares(evaluation=0.05)
 KEY = ReleaseKey("people", "yearly", "d1gest", "2026")
@@ -340,21 +340,25 @@ def test_only_the_destination_writes_the_password(postgres, tmp_path):
     ("forged", "fault"),
     [
         ([(Kind.MOVED, {"dataset": ""})], "names a dataset, an amount or no place"),
-        ([(Kind.MOVED, {"dataset": "people", "step": "/b"})], "names a dataset, an amount"),
-        ([(Kind.ARRIVED, {"dataset": "", "step": "/b"})], "arrives without having moved there"),
-        (
-            [
-                (Kind.MOVED, {"dataset": "", "step": "/b"}),
-                (Kind.ARRIVED, {"dataset": "", "step": "/c"}),
-            ],
-            "arrives without having moved there",
+        *slow_rows(
+            ([(Kind.MOVED, {"dataset": "people", "step": "/b"})], "names a dataset, an amount")
         ),
-        (
-            [
-                (Kind.MOVED, {"dataset": "", "step": "/b"}),
-                (Kind.GRANTED, {"dataset": "people", "units": 10**15}),
-            ],
-            "was written after the ledger moved to /b",
+        ([(Kind.ARRIVED, {"dataset": "", "step": "/b"})], "arrives without having moved there"),
+        *slow_rows(
+            (
+                [
+                    (Kind.MOVED, {"dataset": "", "step": "/b"}),
+                    (Kind.ARRIVED, {"dataset": "", "step": "/c"}),
+                ],
+                "arrives without having moved there",
+            ),
+            (
+                [
+                    (Kind.MOVED, {"dataset": "", "step": "/b"}),
+                    (Kind.GRANTED, {"dataset": "people", "units": 10**15}),
+                ],
+                "was written after the ledger moved to /b",
+            ),
         ),
     ],
 )

@@ -22,6 +22,7 @@ from jam_dagster.privacy.ledger.journal import append, copy_rows
 from jam_dagster.privacy.ledger.key import key_fields
 from jam_dagster.privacy.ledger.policy import GROUNDS
 from tests.privacy.conftest import Clock, audit_finds
+from tests.tiers import slow_rows
 
 RHO = Budget(1.0, 1e-9).rho
 CENSUS = ReleaseKey("census", "yearly", "x")
@@ -343,12 +344,17 @@ JOINED = {"kind": Kind.JOINED, "dataset": "census", "step": "residents"}
     ("event", "message"),
     [
         ({**POPULATION, "units": 1}, "use more than it was granted"),
-        ({**POPULATION, "dataset": "census", "units": 10**15}, "names a dataset or no population"),
-        ({**POPULATION, "step": "", "units": 10**15}, "names a dataset or no population"),
-        (JOINED, "its dataset belongs to 'residents'"),
-        ({**JOINED, "dataset": "firms"}, "dataset 'firms', which was granted nothing"),
-        ({**JOINED, "step": "others"}, "joins a population that was granted nothing"),
-        ({**JOINED, "units": 1}, "names more than a dataset"),
+        *slow_rows(
+            (
+                {**POPULATION, "dataset": "census", "units": 10**15},
+                "names a dataset or no population",
+            ),
+            ({**POPULATION, "step": "", "units": 10**15}, "names a dataset or no population"),
+            (JOINED, "its dataset belongs to 'residents'"),
+            ({**JOINED, "dataset": "firms"}, "dataset 'firms', which was granted nothing"),
+            ({**JOINED, "step": "others"}, "joins a population that was granted nothing"),
+            ({**JOINED, "units": 1}, "names more than a dataset"),
+        ),
     ],
 )
 def test_the_audit_replays_the_rules(joined: Ledger, event: dict[str, Any], message: str) -> None:

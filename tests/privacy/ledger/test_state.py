@@ -22,6 +22,7 @@ from jam_dagster.privacy import Ledger, Release, ReleaseKey
 from jam_dagster.privacy.ledger.journal import Event
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.privacy.ledger.state import ReleaseView, release_state
+from tests.tiers import slow
 
 DIGEST = "ab" * 32
 
@@ -83,7 +84,7 @@ def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unsafe")
-@pytest.mark.parametrize("one", [draw, repeat])
+@pytest.mark.parametrize("one", [draw, *slow(repeat)])
 def test_a_draw_costs_the_same_whatever_was_drawn_before(
     ledger: Ledger,
     key: ReleaseKey,
