@@ -97,6 +97,10 @@ class LedgerIntegrityError(BudgetError):
     """The journal of a ledger does not add up: it was altered or damaged."""
 
 
+class DamagedOutcomeError(LedgerIntegrityError):
+    """The file of a stored outcome cannot be read: it was altered or damaged."""
+
+
 class PrivacyLabelError(JamError):
     """The asset graph would let something private reach something releasable uncharged."""
 

@@ -94,6 +94,13 @@ class Held:
                 return f"{path} is not the file of the {what} that is verified"
         if name not in REQUIRED | OPTIONAL and path != self.path("model").parent / path.name:
             return f"{path} is not the file of the model that is verified"
+        if name == "model":
+            try:
+                arrays_in(path.parent)
+            except InputError as error:
+                return str(error)
+        if name in OPTIONAL | {"table", "domain"} and path.parent == self.path("model").parent:
+            return f"{path} is in the folder of the model, and the {name} has another place"
         if name not in self.certificate.files:
             return f"the certificate names no {name}"
         if not path.is_file():

@@ -34,7 +34,7 @@ from jam_dagster.certificates.refitting import Nearness, Refit
 from jam_dagster.common.files import open_plain, read_plain
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import write_yaml
-from jam_dagster.errors import JamError, LedgerIntegrityError
+from jam_dagster.errors import InputError, JamError, LedgerIntegrityError
 from jam_dagster.mechanisms import load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.registry import MECHANISMS
@@ -379,6 +379,9 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
 FILES_BESIDE_MODEL = frozenset(CONTENTS["transcript"]) | set(CONTENTS) - {"model"}
 """The files that are no part of the model."""
 
+ROLES = frozenset(role for inside in CONTENTS.values() for role in inside)
+"""The roles of files that have a place of their own, which no array of a model takes."""
+
 OPTIONAL = frozenset({"children", "report", "checks", "validations", "errors"})
 """The files that not every release has."""
 
@@ -400,16 +403,28 @@ def content_of(files: Mapping[str, FileHash], *, restricted: bool) -> str:
 
 
 def arrays_in(model: Path | UPath) -> dict[str, Path | UPath]:
-    """Return the files next to ``model.json`` in a model's folder by their roles, in order."""
+    """Return the arrays next to ``model.json`` in a model's folder by their roles, in order.
+
+    Raises
+    ------
+    InputError
+        If another file is there. Its name could be the role of a file that is elsewhere, and the
+        certificate would be of the wrong one.
+    """
     if not model.is_dir():
         return {}
     inside = (
         path
         for path in model.iterdir()
-        if path.is_file() and not path.is_symlink() and path.name != "model.json"
+        # A process that was killed may leave a file that it had not finished, with a dot.
+        if path.is_file() and not path.is_symlink() and not path.name.startswith(".")
     )
     listed = sorted(inside, key=lambda path: path.name)
-    return {path.name.removesuffix(".npz"): path for path in listed}
+    found = {path.name.removesuffix(".npz"): path for path in listed if path.name != "model.json"}
+    for role, path in found.items():
+        if path.suffix != ".npz" or role in ROLES:
+            raise InputError(f"{path} is no file of a model: remove it, and repeat the release")
+    return found
 
 
 def environment() -> dict[str, str]:

@@ -13,15 +13,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, cast
-from zipfile import BadZipFile
 
 import numpy as np
 
 from jam_dagster.common.choices import RECORDS_SHARE
-from jam_dagster.common.json_text import DAMAGE
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import (
     ChargedBeforeError,
+    DamagedOutcomeError,
     LedgerIntegrityError,
     LostDrawError,
     SpecificationError,
@@ -183,7 +182,7 @@ class Draws:
         """
         try:
             kept = cast("bool | np.ndarray | None", (self._store.get(step) or {}).get(name))
-        except (*DAMAGE, BadZipFile):
+        except DamagedOutcomeError:
             kept = None
         if kept is not None and self._account.derived(step, derived_digest(kept)):
             return kept

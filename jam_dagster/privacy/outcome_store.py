@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from jam_dagster.common.files import read_plain, write_whole
+from jam_dagster.errors import DamagedOutcomeError
 from jam_dagster.privacy.ledger.key import canonical_digest
 
 if TYPE_CHECKING:
@@ -72,14 +73,27 @@ class DirectoryStore:
         return frozenset(name for name in names if not name.startswith("."))
 
     def get(self, step: str) -> Outcome | None:
-        """Return the outcome of `step`, None if it was never stored."""
+        """Return the outcome of `step`, None if it was never stored.
+
+        Raises
+        ------
+        DamagedOutcomeError
+            If its file cannot be read.
+        """
         path = self._path(step)
         if not path.exists():
             return None
         content = io.BytesIO(read_plain(self._directory.parent, path))
-        with np.load(content, allow_pickle=False) as stored:
-            outcome: Outcome = json.loads(str(stored["scalars"]))
-            outcome.update({name: stored[name] for name in stored.files if name != "scalars"})
+        try:
+            with np.load(content, allow_pickle=False) as stored:
+                outcome: Outcome = json.loads(str(stored["scalars"]))
+                outcome.update({name: stored[name] for name in stored.files if name != "scalars"})
+        except Exception as error:
+            # The bytes are here, so it is they that NumPy, zip and JSON cannot read.
+            raise DamagedOutcomeError(
+                f"{path} is damaged ({type(error).__name__}): restore it from a copy. Nothing was"
+                " charged"
+            ) from None
         return outcome
 
     def put(self, step: str, outcome: Outcome) -> None:
@@ -118,12 +132,12 @@ def choice_digest(chosen: str, rho: float) -> str:
 def derived_digest(follows: object) -> str:
     """Return the digest of what follows from outcomes, a decision or records, in hexadecimal.
 
-    Records are integers of any shape, hashed as int64, little-endian, in C order. Anything else
-    that a store may hold has none: it is empty.
+    Records are int64 of any shape, hashed little-endian, in C order. Anything else that a store may
+    hold has none: it is empty.
     """
     if isinstance(follows, bool):
         return canonical_digest({"holds": follows})
-    if not isinstance(follows, np.ndarray) or follows.dtype.kind != "i":
+    if not isinstance(follows, np.ndarray) or follows.dtype != np.int64:
         return ""
     packed = np.ascontiguousarray(follows, dtype="<i8").tobytes()
     records = hashlib.sha256(packed).hexdigest()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jam_dagster.certificates import released_files, verify
+from jam_dagster.certificates import verify
 from jam_dagster.certificates.facts import FileHash
 from jam_dagster.certificates.issue import sha256_of
 from tests.certificates.conftest import Released
@@ -41,16 +41,6 @@ def test_what_is_vouched_for_is_what_is_refitted(made: Released, name: str) -> N
     rest = {other: file for other, file in certificate.files.items() if other != name}
     made.put(replace(certificate, files=rest))
     assert f"file: {name}" in made.failed(ledger=False)
-
-
-def test_a_file_beside_the_arrays_of_the_model_hides_none_of_them(made: Released) -> None:
-    """Each is certified under its own name, and one that no certificate names is a fault."""
-    (made.folder / "model" / "potentials.zip").write_bytes(b"something else")
-    files = released_files(model=made.folder / "model")
-    assert {path.name for path in files.values()} == {
-        *("model.json", "potentials.npz", "potentials.zip")
-    }
-    assert "file: potentials.zip" in made.failed()
 
 
 def test_files_above_the_working_directory_are_found(

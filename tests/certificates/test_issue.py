@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,3 +125,22 @@ def test_a_ledger_that_was_restored_is_not_taken_for_a_changed_file(
     edit_journal(str(made.home / "ledger.db"), f"DELETE FROM events WHERE {where}")
     with pytest.raises(LedgerIntegrityError, match=f"no digest of {missing}: it is an older copy"):
         certified_again(made, was, ran=False)
+
+
+@pytest.mark.parametrize("role", ["table", "domain", "errors", "report.npz", "notes.txt"])
+def test_no_file_of_the_models_folder_takes_the_place_of_another(made: Released, role: str) -> None:
+    """A true copy there would be certified, and the file that readers open could be any."""
+    copied = made.certificate.files.get(role, made.certificate.files["table"]).path
+    planted = made.folder / "model" / role
+    shutil.copy(made.folder / copied, planted)
+    with pytest.raises(InputError, match="is no file of a model"):
+        made.ran()
+    assert "file: model" in made.failed()
+
+
+def test_a_certificate_that_names_a_copy_in_the_models_folder_fails(made: Released) -> None:
+    shutil.copy(made.folder / "synthetic.csv", made.folder / "model" / ".table")
+    files = dict(made.certificate.files)
+    files["table"] = replace(files["table"], path="model/.table")
+    made.put(replace(made.certificate, files=files))
+    assert "file: table" in made.failed(ledger=False)

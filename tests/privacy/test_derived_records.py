@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.errors import DamagedOutcomeError, LedgerIntegrityError
 from jam_dagster.privacy import (
     DirectoryStore,
     Draws,
@@ -121,12 +121,24 @@ def damaged(store: DirectoryStore, step: str, name: str, other: Any) -> None:
     path.write_bytes(path.read_bytes()[:40])
 
 
+def emptied(store: DirectoryStore, step: str, name: str, other: Any) -> None:
+    (path,) = (one for one in store._directory.iterdir() if one.stem == step.replace("/", "-"))
+    path.write_bytes(b"")
+
+
+def of_another_width(store: DirectoryStore, step: str, name: str, other: Any) -> None:
+    """The same numbers in another type make another run."""
+    store.put(step, {name: "True" if name == "holds" else RECORDS.astype(np.int32)})
+
+
 def of_another_type(store: DirectoryStore, step: str, name: str, other: Any) -> None:
     """What is equal once it is cast has another type here, and is another value elsewhere."""
     store.put(step, {name: "False" if name == "holds" else RECORDS + 0.5})
 
 
-@pytest.mark.parametrize("harm", [changed, lost, damaged, of_another_type])
+@pytest.mark.parametrize(
+    "harm", [changed, lost, damaged, emptied, of_another_type, of_another_width]
+)
 @pytest.mark.parametrize(("ask", "step", "name", "found", "other"), CASES)
 def test_a_changed_or_lost_record_is_made_again_only_as_it_was(
     ledger: Ledger,
@@ -151,6 +163,21 @@ def test_a_changed_or_lost_record_is_made_again_only_as_it_was(
     harm(store, step, name, other)
     assert same(ask(Draws(ExactNoise(), account, store), found), found)
     assert ledger.events() == events
+
+
+def test_a_damaged_outcome_is_named_with_its_remedy(
+    account: LedgerAccount, store: DirectoryStore
+) -> None:
+    def measured() -> tuple[np.ndarray, float]:
+        draws = Draws(ExactNoise(), account, store)
+        return draws.measure("s", lambda: np.array([1, 2]), size=2, rho=0.001)
+
+    measured()
+    (path,) = store._directory.iterdir()
+    for content in (b"", path.read_bytes()[:60], b"PK\x03\x04" + bytes(80)):
+        path.write_bytes(content)
+        with pytest.raises(DamagedOutcomeError, match=r"s\.npz is damaged .* from a copy"):
+            measured()
 
 
 def test_a_share_that_has_ended_takes_its_records(ledger: Ledger, account: LedgerAccount) -> None:

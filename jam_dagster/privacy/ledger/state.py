@@ -102,8 +102,9 @@ class ReleaseState:
         return self._derived.get((share, step))
 
     def includes(self, earlier: ReleaseState) -> bool:
-        """Return whether it has each reservation, charge and end of a share of an earlier state."""
-        return all(
+        """Return whether it has each reservation, charge, digest and end of an earlier state."""
+        digests = self._digests.items() >= earlier._digests.items()
+        return digests and all(
             (now := self.shares.get(name)) is not None
             and now.reservation == share.reservation
             and now.closed >= share.closed

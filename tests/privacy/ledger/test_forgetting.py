@@ -108,6 +108,14 @@ def test_a_copy_without_the_last_digest_is_missed(each_url: str, release: Releas
         release.account("mechanism").charge("round-00003/measure", 1e-7)
 
 
+def test_a_digest_that_was_removed_is_missed(each_url: str, release: Release) -> None:
+    account = release.account("mechanism")
+    assert account.confirmed("round-00002/measure")
+    edit_journal(each_url, "DELETE FROM events WHERE kind = 'stored' AND seq > 4")
+    with pytest.raises(LedgerIntegrityError, match=FORGOTTEN):
+        account.charge("round-00003/measure", 1e-7)
+
+
 def test_a_process_whose_outcome_was_refused_draws_nothing_more(
     each_url: str, release: Release, key: ReleaseKey
 ) -> None:
