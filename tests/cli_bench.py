@@ -7,10 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import typer
 import yaml
 from typer.testing import CliRunner, Result
 
@@ -56,9 +59,17 @@ def write_tables() -> None:
     Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
 
 
+@cache
+def _program() -> Any:
+    """Return the whole command line, which takes longer to make than most commands to run."""
+    return typer.main.get_command(app)
+
+
 def run_cli(*arguments: object) -> Result:
     """Run a command in the working directory."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    runner = CliRunner()
+    # Typer's own `invoke` makes the command line again for each command.
+    return super(CliRunner, runner).invoke(_program(), [str(argument) for argument in arguments])
 
 
 def run_process(

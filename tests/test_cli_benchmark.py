@@ -7,20 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from jam_dagster import __version__
 from jam_dagster.benchmark import load_grid, plan
 from jam_dagster.benchmark.results import Row, to_parquet
 from jam_dagster.benchmark.running import Planned
-from jam_dagster.cli import app
 from tests.benchmark.conftest import data as data
 from tests.benchmark.conftest import grid_file as grid_file
+from tests.cli_bench import run_cli
 from tests.tiers import slow_rows
 
 
 def called(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["benchmark", *map(str, arguments)])
+    return run_cli("benchmark", *arguments)
 
 
 def test_the_runs_and_what_they_may_take_are_listed(data: Path, grid_file: Path) -> None:

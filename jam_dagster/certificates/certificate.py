@@ -132,6 +132,11 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document, with its derived parts, its signature and its seal."""
+        return dict(self._document)
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        # A verification compares, hashes and shows it: it is made once.
         standing = self.standing
         content: dict[str, Any] = {
             "schema": SCHEMA,

@@ -125,6 +125,7 @@ def test_the_number_of_persons_of_a_release_is_not_that_of_the_private_table(
     assert "person" not in said
 
 
+@pytest.mark.slow
 def test_data_frames_with_a_declared_domain_and_public_roots_alone() -> None:
     households, persons = two_tables(400, 3)
     public, _ = two_tables(100, 4)

@@ -123,6 +123,7 @@ def test_checks_that_cannot_run_cost_no_release(monkeypatch: pytest.MonkeyPatch)
     assert re.match(r"Failed checks: (\d+) of \1 ", made.verdict.headline)
 
 
+@pytest.mark.slow
 def test_a_table_in_chunks_is_read_from_its_file(monkeypatch, capsys) -> None:
     monkeypatch.setattr(rows, "MOST_AT_ONCE", 150)
     monkeypatch.setattr(rows, "CHUNK_ROWS", 100)
@@ -414,6 +415,7 @@ def stop(monkeypatch: pytest.MonkeyPatch, private: Any, **given: Any) -> None:
             exact(private, **given)
 
 
+@pytest.mark.slow
 def test_a_database_that_took_other_rows_needs_an_edition(monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(table: pd.DataFrame) -> DuckDbSource:
         Path("people.duckdb").unlink(missing_ok=True)

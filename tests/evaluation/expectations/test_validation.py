@@ -298,6 +298,7 @@ def test_rows_that_break_what_public_rows_keep_are_counted(
     assert {one.severity for name, one in results.items() if name in rules} == {"WARN"}
 
 
+@pytest.mark.slow
 def test_a_rule_of_a_missing_column_cannot_be_checked(release: SmallRelease) -> None:
     with_rules, table = ruled(release)
     results = check(with_rules, table.drop(columns="region"))

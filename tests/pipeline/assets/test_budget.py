@@ -126,6 +126,7 @@ def test_a_budget_that_runs_out_warns_and_then_refuses_and_a_sensor_tells_each_o
     assert alerts.tick() == []
 
 
+@pytest.mark.slow
 def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:
     months.bench.budget = enough_for(1.5, period="year")
     first = months.run(JANUARY, BUDGET)

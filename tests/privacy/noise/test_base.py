@@ -80,6 +80,7 @@ def test_discrete_gaussian_noise(noise, sigma):
     assert fit_of_discrete_gaussian(sample, sigma / 1.3) < ALPHA
 
 
+@pytest.mark.slow
 def test_a_rounded_gaussian_would_be_noticed():
     """At a small scale, rounding a continuous Gaussian gives another law."""
     sample = np.rint(np.random.default_rng(1).normal(0, 0.6, 30_000)).astype(np.int64)
