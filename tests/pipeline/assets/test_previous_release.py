@@ -333,7 +333,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(
     for forged, named in (
         (
             replace(made, transcript=invented, model=model),
-            "is not the one that was drawn and stored",
+            "the run is not the one that was made",
         ),
         (replace(made, model=model), "the run is not the one that was made"),
     ):
