@@ -21,6 +21,7 @@ from tests.benchmark.rows import row
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize
 from tests.reports.test_registry import WRITTEN
 from tests.test_cli_ledger_approval import APPROVE, ONE, PLAN
+from tests.tiers import first_quick
 
 WHY = ("--reason", "asked for")
 LEDGER = ("--ledger", "ledger.db")
@@ -151,7 +152,9 @@ CASES: dict[
 }
 
 
-@pytest.mark.parametrize("command", [name.removeprefix("jam-dagster ") for name, _ in commands()])
+@pytest.mark.parametrize(
+    "command", first_quick([name.removeprefix("jam-dagster ") for name, _ in commands()])
+)
 def test_a_result_is_one_json_object(
     released: Run, data: Path, grid_file: Path, command: str
 ) -> None:

@@ -25,6 +25,7 @@ from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, UnledgeredAccount
 from jam_dagster.privacy.noise.seeded import SeededNoise
 from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
+from tests.tiers import first_quick
 
 
 class Purse:
@@ -324,7 +325,7 @@ PAPER = {
 }
 
 
-@pytest.mark.parametrize("split", sorted(PAPER))
+@pytest.mark.parametrize("split", first_quick(sorted(PAPER)))
 def test_public_tables_of_the_papers_splits(split: str) -> None:
     if "JAM_DATA" not in os.environ:
         pytest.skip("set JAM_DATA to the folder that holds paper/<split>/ to run this")

@@ -16,7 +16,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.release import DomainSpec
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, UP_TO_SYNTHETIC, Bench, failure
-from tests.tiers import slow, slow_rows
+from tests.tiers import first_quick, slow, slow_rows
 
 pytestmark = AS_DAGSTER_WARNS
 
@@ -118,7 +118,7 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", first_quick(BAD))
 def test_bad_yaml_is_refused_with_what_is_wrong(bench: Bench, case: str) -> None:
     spoil, named = BAD[case]
     attributes = copy.deepcopy(ATTRIBUTES)

@@ -17,12 +17,14 @@ from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import DOMAIN, Bench, failure, up_to_synthetic
 from tests.small_runs import REFUSING_IMPOSSIBLE, SYNTHESIZING, small
-from tests.tiers import gate
+from tests.tiers import gate, slow
 
 ALWAYS = ("jam_pgm", "tilt")
 """The paper's, and the one that is recommended; the command line certifies each kind of model."""
 
-every_mechanism = pytest.mark.parametrize("name", SYNTHESIZING)
+every_mechanism = pytest.mark.parametrize(
+    "name", [*ALWAYS, *slow(*sorted(set(SYNTHESIZING) - set(ALWAYS)))]
+)
 
 
 @pytest.mark.slow

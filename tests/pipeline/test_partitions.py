@@ -279,8 +279,10 @@ def test_the_schedule_is_due_once_a_partition_and_stopped(
     [
         ("monthly", "2026-01", datetime(2026, 3, 3, 6, tzinfo=UTC), FEBRUARY),
         # The fifth of January 2026 was a Monday.
-        ("weekly", "2026-01-01", datetime(2026, 1, 19, tzinfo=UTC), "2026-01-12"),
-        ("daily", "2026-01-01", datetime(2026, 1, 3, tzinfo=UTC), "2026-01-02"),
+        *slow_rows(
+            ("weekly", "2026-01-01", datetime(2026, 1, 19, tzinfo=UTC), "2026-01-12"),
+            ("daily", "2026-01-01", datetime(2026, 1, 3, tzinfo=UTC), "2026-01-02"),
+        ),
     ],
 )
 def test_a_tick_releases_the_partition_whose_time_is_over(

@@ -23,6 +23,7 @@ from jam_dagster.privacy import (
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.privacy.outcome_store import derived_digest
 from tests.privacy.conftest import audit_finds
+from tests.tiers import slow
 
 RECORDS = np.array([[0, 1], [1, 1]])
 OTHERS = np.array([[1, 0], [0, 0]])
@@ -137,7 +138,7 @@ def of_another_type(store: DirectoryStore, step: str, name: str, other: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "harm", [changed, lost, damaged, emptied, of_another_type, of_another_width]
+    "harm", [changed, *slow(lost, damaged), emptied, *slow(of_another_type, of_another_width)]
 )
 @pytest.mark.parametrize(("ask", "step", "name", "found", "other"), CASES)
 def test_a_changed_or_lost_record_is_made_again_only_as_it_was(

@@ -66,7 +66,7 @@ def test_neighbours_differ_in_one_person(relation):
 
 
 @every_relation
-@pytest.mark.parametrize("attributes", CLIQUES)
+@pytest.mark.parametrize("attributes", first_quick(CLIQUES))
 def test_marginal(attributes, relation):
     def draw(rng):
         return lambda joint: marginal(joint, attributes)

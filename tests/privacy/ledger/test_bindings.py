@@ -107,6 +107,17 @@ SAME_PEOPLE = {
     "persons alone": (of_two("/h.csv", "/p.csv"), of({"csv": "/p.csv"})),
 }
 
+QUICK = ("two users", "persons of other households")
+"""What has a mutant of its own."""
+
+same_people = pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(*pair, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, pair in SAME_PEOPLE.items()
+    ],
+)
+
 
 @pytest.fixture
 def disjoint(ledger: Ledger) -> Ledger:
@@ -114,7 +125,7 @@ def disjoint(ledger: Ledger) -> Ledger:
     return ledger
 
 
-@pytest.mark.parametrize(("one", "other"), SAME_PEOPLE.values(), ids=list(SAME_PEOPLE))
+@same_people
 def test_disjoint_partitions_do_not_read_one_place(
     disjoint: Ledger, key: ReleaseKey, one: str, other: str
 ) -> None:
@@ -129,7 +140,7 @@ def test_disjoint_partitions_do_not_read_one_place(
     )
 
 
-@pytest.mark.parametrize(("one", "other"), SAME_PEOPLE.values(), ids=list(SAME_PEOPLE))
+@same_people
 def test_partitions_that_read_one_place_do_not_become_disjoint(
     ledger: Ledger, key: ReleaseKey, one: str, other: str
 ) -> None:

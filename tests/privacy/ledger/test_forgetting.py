@@ -19,6 +19,7 @@ from jam_dagster.privacy.ledger.journal import Event, _row, append, events, last
 from jam_dagster.privacy.ledger.key import key_fields
 from jam_dagster.privacy.ledger.state import ReleaseState
 from tests.privacy.ledger.test_state import DIGEST, Work, draw
+from tests.tiers import slow
 
 FORGOTTEN = "the ledger has forgotten"
 
@@ -192,7 +193,7 @@ def test_a_reservation_that_was_removed(each_url: str, release: Release, kept: b
 # --- entries that were changed or added
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("kept", [*slow(True), False])
 @pytest.mark.parametrize(
     "change",
     [
