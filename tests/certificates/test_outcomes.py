@@ -359,6 +359,15 @@ def test_that_nothing_was_chosen_is_an_outcome() -> None:
     assert fault.startswith(f"the outcome of {transcript.calls[-1].step} is not the one")
 
 
+def test_errors_that_were_measured_on_another_run(made: Released) -> None:
+    certificate, run = made.certificate, "ab" * 32
+    entries = [replace(e, digest=run) if e.kind == RAN else e for e in certificate.entries]
+    errors = json.loads((made.folder / "errors.json").read_text())
+    transcript = Transcript.load(made.folder / "transcript")
+    faults = compare_outcomes(certificate.draws, entries, transcript, errors, run).faults
+    assert faults == ("evaluation/means was measured on another run than this one",)
+
+
 def test_errors_that_were_changed(made: Released) -> None:
     made.rewrite("errors.json", lambda it: it["synthetic"].update(mean=0.001))
     assert "file: errors" in made.failed(ledger=False)
