@@ -495,7 +495,8 @@ class Engine:
                     draws=draws,
                     records=run.transcript.records,
                     encode=encode if unread and not exact else None,
-                    run=run.known_by,
+                    # To know it, the run is written once: only a charge needs it.
+                    run=run.known_by if mode == "private" else "",
                 )
                 target = spec.evaluation.target
                 if exact and target is not None and isinstance(private, EncodedTable):

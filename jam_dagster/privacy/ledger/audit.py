@@ -29,7 +29,7 @@ from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, Policy, Use, mixture_fault, use
 from jam_dagster.privacy.ledger.population import Population, population_from
 from jam_dagster.privacy.ledger.reservation import cover_fault
-from jam_dagster.privacy.ledger.state import ReleaseState
+from jam_dagster.privacy.ledger.state import ReleaseState, ShareState
 from jam_dagster.privacy.sensitivity import REPLACE_ONE
 
 _OF_THE_LEDGER = frozenset({Kind.MOVED, Kind.ARRIVED})
@@ -395,10 +395,18 @@ def _run_fault(event: Event, release: _Release) -> str:
     return ""
 
 
-def _derived_fault(event: Event, release: _Release) -> str:
+_NO_SHARE = "is about a share that was never reserved"
+
+
+def _share_of(event: Event, release: _Release) -> ShareState | None:
+    """Return the share of an event in the last opening of its release."""
     share = release.shares.get(event.share)
-    if share is None or event.opening != share.reservation.opening:
-        return "is about a share that was never reserved"
+    return share if share and event.opening == share.reservation.opening else None
+
+
+def _derived_fault(event: Event, release: _Release) -> str:
+    if _share_of(event, release) is None:
+        return _NO_SHARE
     if event.units:
         return "moves an amount, and nothing is charged for what follows from outcomes"
     if release.derived(event.share, event.step) is not None:
@@ -410,9 +418,9 @@ def _derived_fault(event: Event, release: _Release) -> str:
 
 
 def _share_fault(event: Event, release: _Release) -> str:
-    share = release.shares.get(event.share)
-    if share is None or event.opening != share.reservation.opening:
-        return "is about a share that was never reserved"
+    share = _share_of(event, release)
+    if share is None:
+        return _NO_SHARE
     if share.ended:
         return "comes after its share was closed"
     if event.counts_in != share.reservation.counts_in:
