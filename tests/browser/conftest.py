@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jam_dagster.tables import health_survey, health_survey_domain
 from tests.cli_bench import run_cli
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def pages(program: str, tmp_path_factory: pytest.TempPathFactory) -> Pages:
     trials = ("--records", "4000", "--seeds", "2", "--epsilons", "0.5,1")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        _write_tables(folder / "data")
         for command in (
-            ("demo", "data", "--out", "data", "--private-rows", 4000, "--public-rows", 900),
             ("ledger", "grant", *budget, *granted),
             ("synthesize", *settings, *budget, *private, "--no-checks", "--out", "out"),
             ("plan", *settings, *trials, "--plot", "plan.html"),
@@ -139,6 +140,14 @@ def pages(program: str, tmp_path_factory: pytest.TempPathFactory) -> Pages:
             made = run_cli(*command)
             assert made.exit_code == 0, made.output
     return Pages(folder)
+
+
+def _write_tables(folder: Path) -> None:
+    folder.mkdir()
+    private, public = health_survey(private_rows=4_000, public_rows=900)
+    private.to_csv(folder / "private.csv", index=False)
+    public.to_csv(folder / "public.csv", index=False)
+    health_survey_domain().save(folder / "domain.yaml")
 
 
 def accessibility_faults(page: Page) -> list[str]:

@@ -13,4 +13,11 @@ else:
         return sync_api.expect(*given)
 
 
-__all__ = ["expect"]
+def wait_at_most(milliseconds: int) -> None:
+    """Let each further expectation of this process wait as long, then fail."""
+    from playwright import sync_api
+
+    sync_api.expect.set_options(timeout=milliseconds)
+
+
+__all__ = ["expect", "wait_at_most"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import DESK
 from tests.browser.demo import GROUP, materialize, served
-from tests.browser.expectations import expect
+from tests.browser.expectations import expect, wait_at_most
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -46,9 +46,9 @@ def page(browser: Browser, ui: str) -> Iterator[Page]:
             else elsewhere.append(request.url)
         ),
     )
-    expect.set_options(timeout=PATIENCE_MS)
+    wait_at_most(PATIENCE_MS)
     yield one
-    expect.set_options(timeout=5_000)
+    wait_at_most(5_000)
     assert elsewhere == []
     context.close()
 
