@@ -1,6 +1,5 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
-from jam_dagster.pipeline.budget.alerts import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.build import (
     build_release_assets,
@@ -17,13 +16,11 @@ from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_
 from jam_dagster.version import __version__
 
 __all__ = [
-    "BudgetAlert",
     "DatasetBudget",
     "LedgerResource",
     "ReleaseResources",
     "ReleaseStoreResource",
     "SyntheticRelease",
-    "build_budget_sensor",
     "build_release_assets",
     "build_release_checks",
     "build_release_job",

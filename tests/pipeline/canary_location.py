@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.pipeline import BudgetAlert, DatasetBudget, build_budget_sensor, check_definitions
+from jam_dagster.pipeline import DatasetBudget, check_definitions
 from jam_dagster.privacy import Budget, DirectoryStore, epsilon_from_rho
 from jam_dagster.release import EvaluationSpec, PrivacySpec, UnitSpec, WorkloadSpec
 from jam_dagster.tables import (
@@ -129,17 +129,10 @@ def defs() -> dg.Definitions:
             dg.Definitions(
                 assets=[kept],
                 resources={"vault": Vault(home)},
-                sensors=[build_budget_sensor(_note, name="alerts")],
                 executor=dg.in_process_executor,
             ),
         )
     )
-
-
-def _note(alert: BudgetAlert) -> None:
-    home = Path(os.environ["CANARY_HOME"])
-    with (home / "dagster" / "alerts.txt").open("a") as file:
-        file.write(f"{alert.title}\n{alert.text}\n{alert}\n")
 
 
 def die_after(outcomes: int) -> None:

@@ -11,7 +11,7 @@ from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_release_before
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
-from jam_dagster.pipeline.budget.alerts import alert_of_refusal, log_alert, refusal_ends_run
+from jam_dagster.pipeline.budget.refusal import refusal_ends_run, renewal_added
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.privacy import rho_within
@@ -25,7 +25,7 @@ from jam_dagster.tables import Domain
 SUFFICES = "budget_suffices"
 
 _ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
-"""Releases to come that should fit: a later alert leaves little time to act."""
+"""Releases to come that should fit: a later warning leaves little time to act."""
 
 
 def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
@@ -77,14 +77,12 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             engine.check_cells()
             before = funding.ledger.release(funding.key)
             try:
-                with alert_of_refusal(graph, context, funding):
+                with renewal_added(funding):
                     engine.reserve()
             except (BudgetExceededError, NotApprovedError) as refused:
                 yield _result(passed=False, description=literal(str(refused)))
                 raise
             low, left = _left(graph, funding)
-            if low and before is None:
-                log_alert(graph, context, funding, "low", left["outlook"])
             shown = {**left, **metadata, "already_reserved": before is not None}
             yield dg.MaterializeResult(metadata=tidy(shown))
             yield _result(

@@ -32,7 +32,7 @@ from jam_dagster.pipeline.assets.metadata import (
 )
 from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
-from jam_dagster.pipeline.budget.alerts import alert_of_refusal, refusal_ends_run
+from jam_dagster.pipeline.budget.refusal import refusal_ends_run, renewal_added
 from jam_dagster.pipeline.graph import ReleaseGraph, Results
 from jam_dagster.pipeline.storage.identity import check_domains
 from jam_dagster.privacy import epsilon_from_rho
@@ -163,7 +163,7 @@ def _reserve(
     if public is not None and given is not None:
         check_public_codes(step, public, given, funding.ledger)
     engine.check_cells()
-    with alert_of_refusal(step.graph, step.context, funding):
+    with renewal_added(funding):
         engine.reserve()
 
 

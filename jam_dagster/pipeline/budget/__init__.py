@@ -1,1 +1,1 @@
-"""The ledger in Dagster: resource, payment, labels, alerts, automation."""
+"""The ledger in Dagster: resource, payment, labels, refusals, automation."""
