@@ -35,7 +35,8 @@ its own. The line `@reproduce_failure(...)` makes exactly this failure happen ag
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count the CPU-seconds of tests."""
+    """Count the CPU-seconds of tests, and collect garbage seldom."""
+    gc.set_threshold(100_000, 20, 100)
     config.pluginmanager.register(CpuSeconds())
 
 
@@ -59,6 +60,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByModule | N
 def pytest_collection_finish() -> None:
     """Leave what was imported out of later garbage collections: none of it is garbage."""
     gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Leave all that is left out of the ten collections by which pytest ends: seconds of them."""
     gc.freeze()
 
 

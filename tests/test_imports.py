@@ -297,6 +297,15 @@ def test_the_version_is_said_by_itself() -> None:
     assert imported_modules(statement, ["typer", "pydantic", "numpy", "logging"])["heavy"] == []
 
 
+def test_no_module_reads_events_of_an_instance() -> None:
+    """Ledger, stores, reports and certificates cannot believe what they do not look at."""
+    reads = {"event_log_storage", "get_event_records", "get_materialized_partitions", "all_logs"}
+    for path in (ROOT / "jam_dagster").rglob("*.py"):
+        names = read_module(path).attributes
+        assert not names & reads, path
+        assert not [name for name in names if name.startswith(("fetch_", "get_latest_"))], path
+
+
 @pytest.mark.slow
 def test_a_tilt_imports_nothing_of_other_mechanisms() -> None:
     found = imported_modules(
