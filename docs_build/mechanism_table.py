@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jam_dagster.mechanisms import MECHANISMS, Mechanism, mechanism_class
+from jam_dagster.mechanisms import MECHANISMS, Mechanism
 
 INDEX = "mechanisms/index.md"
 MARK = "<!-- mechanisms -->"
 """Where the table stands on that page."""
-
-
-def own_mechanisms() -> list[type[Mechanism]]:
-    """Return the classes of this package's mechanisms."""
-    return [mechanism_class(name) for name, one in MECHANISMS.items() if one.own]
 
 
 def page_of(mechanism: type[Mechanism]) -> str:
@@ -23,7 +18,7 @@ def page_of(mechanism: type[Mechanism]) -> str:
 
 def mechanism_table() -> str:
     """Return the table of all mechanisms, with links to their pages."""
-    rows = [f"| [{one.title}]({one.page}) | {one.summary} |" for one in own_mechanisms()]
+    rows = [f"| [{one.title}]({one.page}) | {one.summary} |" for one in MECHANISMS.values()]
     return "\n".join(["| mechanism | what is particular |", "|---|---|", *rows])
 
 
@@ -34,5 +29,5 @@ def add_pages(nav: list[Any]) -> None:
     )
     pages = [next(iter(one.values())) if isinstance(one, dict) else one for one in section]
     place = max(place for place, page in enumerate(pages) if page.startswith("mechanisms/"))
-    new = {page_of(one): one.title for one in own_mechanisms() if page_of(one) not in pages}
+    new = {page_of(one): one.title for one in MECHANISMS.values() if page_of(one) not in pages}
     section[place + 1 : place + 1] = [{title: page} for page, title in new.items()]

@@ -7,9 +7,9 @@ from types import ModuleType
 
 from pydantic.fields import FieldInfo
 
-from docs_build.mechanism_table import own_mechanisms
 from jam_dagster.common.section import Section
 from jam_dagster.keys import OPTIONS, ReleaseKeys, sentence
+from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.pipeline import build_synthetic_release
 from jam_dagster.release import ReleaseSpec
 from jam_dagster.release.dataframes import synthesize
@@ -48,7 +48,7 @@ def _more(package: str, entries: list[str]) -> list[str]:
     if package != "mechanisms":
         return []
     listed = {entry.rpartition(".")[2] for entry in entries}
-    places = [f"{one.__module__}.{one.__qualname__}" for one in own_mechanisms()]
+    places = [f"{one.__module__}.{one.__qualname__}" for one in MECHANISMS.values()]
     return [place for place in places if place.rpartition(".")[2] not in listed]
 
 

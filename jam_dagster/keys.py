@@ -424,15 +424,6 @@ class SpecificationKeys(Section):
         " of name and settings; by default `tilt` with a public table, `aim` without",
         examples=["aim", {"name": "jam_pgm", "rounds": 10}],
     )
-    trusted_mechanisms: Annotated[
-        list[str],
-        Option(Panel.MECHANISM, flag="--trust-mechanism", metavar="PACKAGE", shown="none"),
-    ] = Field(
-        default=[],
-        description="packages whose mechanisms this release trusts, by name; what a mechanism of"
-        " another package than jam-dagster makes is restricted without",
-        examples=[["tiny-mechanisms"]],
-    )
     workload: WorkloadSpec = Field(
         default=DefaultWorkload(),
         description="the marginals that matter; all three-way ones by default",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jam_dagster.benchmark.runs import BASELINES, PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
 from jam_dagster.common import palette
-from jam_dagster.mechanisms.registry import known_classes
+from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.reports.plot_style import styled
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def line_styles(named: Iterable[tuple[str, str]]) -> list[Line]:
     A mechanism under its own name has a style by its rank, which stays reserved even without runs;
     a further line of it has the same colour and another marker.
     """
-    known = known_classes()
+    known = MECHANISMS
     taken: set[tuple[str, str, bool]] = set()
 
     def free(title: str, colour: int, shape: int, public: bool) -> Line:

@@ -15,7 +15,7 @@ from jam_dagster.benchmark.charts import Axis, Line, chart_of_lines, line_styles
 from jam_dagster.benchmark.measures import QUESTION, best_runs, levels, main_runs, means, sweep
 from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms.registry import known_classes
+from jam_dagster.mechanisms.registry import MECHANISMS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,7 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
     bounds = [{"panel": one, "x": None, "bound": bound} for one, bound in mixture.items()]
     reweighted = runs[runs["split"].isin(mixture)]
     # Mechanisms that weight the records of one public table can come no nearer than these.
-    known = known_classes().items()
+    known = MECHANISMS.items()
     weighting = [name for name, one in known if one.uses_public and not one.takes_named_public]
     if not reweighted["mechanism"].isin(weighting).any():
         reweighted = reweighted.iloc[:0]

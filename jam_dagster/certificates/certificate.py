@@ -16,7 +16,6 @@ from jam_dagster.certificates.facts import (
     DomainFacts,
     Entry,
     FileHash,
-    MechanismPackage,
     PaidDraw,
     RequestedBudget,
     Sampling,
@@ -56,10 +55,9 @@ class Certificate:
 
     `records` is n where neighbours share it, else its measured value. `draws` are all paid draws,
     in order, lost ones included. `entries` is empty, and `standing` None, if no ledger was charged.
-    `package` is None for a mechanism of jam-dagster. `made` is the time of the release's last
-    entry: UTC, to the second. `counted_by` is what counted the private table of an SQL source: a
-    database, or ``rows``, read here; None for other sources. `drawn_on` are the releases that it
-    was drawn on, one on the other, the latest first.
+    `made` is the time of the release's last entry: UTC, to the second. `counted_by` is what counted
+    the private table of an SQL source: a database, or ``rows``, read here; None for other sources.
+    `drawn_on` are the releases that it was drawn on, one on the other, the latest first.
     """
 
     key: ReleaseKey
@@ -79,7 +77,6 @@ class Certificate:
     standing: Standing | None
     sampling: Sampling
     files: Mapping[str, FileHash]
-    package: MechanismPackage | None = None
     counted_by: str | None = None
     drawn_on: tuple[ReleaseKey, ...] = ()
     withdrawn: Withdrawal | None = None
@@ -147,7 +144,6 @@ class Certificate:
             "mechanism": {
                 "name": self.mechanism,
                 "parameters": dict(self.parameters),
-                **({} if self.package is None else {"package": asdict(self.package)}),
             },
             "specification": dict(self.specification),
             "privacy": {
@@ -245,9 +241,6 @@ class Certificate:
             cls,
             own,
             key=parsed(ReleaseKey, content["release"]),
-            package=parsed(MechanismPackage, content["mechanism"]["package"])
-            if "package" in content["mechanism"]
-            else None,
             neighbours=Neighbours(**relation),
             domain=parsed(DomainFacts, content["domain"]),
             asked=parsed(RequestedBudget, asked),
@@ -378,8 +371,6 @@ def conditions_of(certificate: Certificate, faults: Sequence[str]) -> tuple[Cond
             restriction is None,
             "Its source carries no restriction." if restriction is None else f"{restriction}.",
         ),
-        # A mechanism of jam-dagster records no package.
-        *([_trusted(certificate.package)] if certificate.package is not None else []),
         Condition(
             "Every draw was charged",
             not faults,
@@ -393,15 +384,6 @@ def conditions_of(certificate: Certificate, faults: Sequence[str]) -> tuple[Cond
             if certificate.withdrawn is not None
             else []
         ),
-    )
-
-
-def _trusted(package: MechanismPackage) -> Condition:
-    comes = f"It comes from the package {package.name} {package.version}, which the release"
-    return Condition(
-        "The mechanism comes from a trusted package",
-        package.trusted is True,
-        f"{comes} trusts by name." if package.trusted is True else f"{comes} does not trust.",
     )
 
 

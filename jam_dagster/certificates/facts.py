@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -123,8 +123,6 @@ class ReleaseTerms:
         Why results of the private table must not be released.
     counted_by
         What counted the private table of an SQL source; see `ReleaseFacts`.
-    trusted_mechanisms
-        The names of the packages that the release trusts for their mechanisms.
     dialect
         The dialect of the table, if it is a CSV file.
     drawn_on
@@ -136,7 +134,6 @@ class ReleaseTerms:
     asked: RequestedBudget
     source_restriction: str | None = None
     counted_by: str | None = None
-    trusted_mechanisms: Collection[str] = ()
     dialect: Dialect = DEFAULT_DIALECT
     drawn_on: Sequence[ReleaseKey] = ()
 
@@ -153,15 +150,6 @@ class DomainFacts:
     def restricted(self) -> bool:
         """Whether it was identified from private data, without a charge."""
         return self.identified_from == "private"
-
-
-@dataclass(frozen=True)
-class MechanismPackage:
-    """The third-party package of a mechanism, and whether the release trusts it."""
-
-    name: str
-    version: str
-    trusted: bool
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,7 +21,6 @@ from jam_dagster.certificates.facts import (
     DomainFacts,
     Entry,
     FileHash,
-    MechanismPackage,
     PaidDraw,
     ReleaseTerms,
     Sampling,
@@ -37,8 +36,6 @@ from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import InputError, JamError, LedgerIntegrityError
 from jam_dagster.mechanisms import load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
-from jam_dagster.mechanisms.registry import MECHANISMS
-from jam_dagster.mechanisms.trust import distrust
 from jam_dagster.models.graphical import kernels
 from jam_dagster.privacy.ledger.key import canonical_digest, command_line_run
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
@@ -153,7 +150,6 @@ def certify(
         made_with=made_with,
         mechanism=transcript.mechanism,
         parameters=transcript.parameters,
-        package=_package(transcript.mechanism, terms.trusted_mechanisms),
         specification=terms.specification,
         neighbours=transcript.neighbours,
         records=transcript.records,
@@ -290,14 +286,6 @@ def _check_made(files: Mapping[str, FileHash], made: Mapping[str, str]) -> None:
             f"no certificate was issued, because {changed[0]} is not the file that was made. Make "
             "it again, which charges nothing"
         )
-
-
-def _package(mechanism: str, trusted: Collection[str]) -> MechanismPackage | None:
-    """Return the package of a third-party mechanism; None for a mechanism of jam-dagster."""
-    found = MECHANISMS[mechanism]
-    if found.own:
-        return None
-    return MechanismPackage(found.package, found.version, distrust(mechanism, trusted) is None)
 
 
 def _standing(ledger: Ledger, certificate: Certificate) -> Standing:

@@ -41,12 +41,11 @@ from jam_dagster.certificates.refitting import REFIT_TOLERANCE
 from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.certificates.table import RUN_ATTRIBUTE, digest_written, run_digest, table_digest
 from jam_dagster.common.files import read_text_bytes
-from jam_dagster.errors import InputError, JamError, SpecificationError
+from jam_dagster.errors import InputError, JamError
 from jam_dagster.mechanisms import MECHANISMS
-from jam_dagster.mechanisms.discovery import OWN_PACKAGE
 from jam_dagster.mechanisms.loops.rows import chunk_sizes, release_rows
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
-from jam_dagster.mechanisms.trust import same_package
+from jam_dagster.mechanisms.registry import find_mechanism
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.key import fingerprint_of
@@ -168,7 +167,7 @@ def verify(
         *_page(certificate, folder),
         found_by("the domain", lambda: _domain_faults(held)),
         found_by("the transcript", lambda: _transcript_faults(held)),
-        *_from_package(certificate),
+        *_mechanism(certificate),
         found_by("the settings", lambda: filter(None, [setting_fault(certificate)])),
         _draws(held),
         found_by("the budget", lambda: _budget_faults(certificate)),
@@ -226,30 +225,21 @@ def _page_faults(certificate: Certificate, path: Path | UPath) -> Iterator[str]:
         yield f"{path} was altered: it says something else than the certificate"
 
 
-def _from_package(certificate: Certificate) -> Iterator[Finding]:
-    """Check the mechanism's package, if it or the installed one is from a third party."""
-    name, stated = certificate.mechanism, certificate.package
-    package = OWN_PACKAGE if stated is None else stated.name
+def _mechanism(certificate: Certificate) -> Iterator[Finding]:
+    """Check a mechanism that this version lacks: research may have been given it."""
+    name = certificate.mechanism
+    if name in MECHANISMS:
+        return
 
     def faults() -> Iterator[str]:
-        if name not in MECHANISMS:
-            yield f"the mechanism {name} of the package {package} is not installed here: install it"
-        elif not same_package(package, here := MECHANISMS[name].package):
+        if certificate.noise == "exact" or find_mechanism(name) is None:
+            made_with = certificate.made_with["jam_dagster"]
             yield (
-                f"the certificate has the mechanism {name} from the package {package}, but here it "
-                f"is from {here}: verify it where {package} provides the mechanism"
+                f"jam-dagster {__version__} has no mechanism {name}: verify the release with "
+                f"jam-dagster {made_with}, or, if it is somebody's own, where its class is"
             )
 
-    if stated is not None or not _is_own(name):
-        yield found_by("the mechanism's package", faults)
-
-
-def _is_own(mechanism: str) -> bool:
-    """Return whether no other installed package has a mechanism of that name."""
-    try:
-        return mechanism not in MECHANISMS or MECHANISMS[mechanism].own
-    except SpecificationError:
-        return False
+    yield found_by("the mechanism", faults)
 
 
 def _paid(held: Held, ledger: Ledger | None) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jam_dagster.cli.console import echo, print_json
+from jam_dagster.cli.console import print_json
 from jam_dagster.cli.options import AsJson
 
 
@@ -27,21 +27,16 @@ def mechanisms(
     They are chosen by `--mechanism NAME`, or in a release's file by `mechanism: NAME`; settings
     are given by `--setting KEY=VALUE`, or below `mechanism`.
     """
-    from jam_dagster.mechanisms import mechanism_class
-    from jam_dagster.mechanisms.registry import known_classes, unusable_mechanisms
+    from jam_dagster.mechanisms import MECHANISMS, mechanism_class
 
-    # An unknown one is refused with those that there are, and so is one that cannot be loaded.
-    names = [name] if name is not None and mechanism_class(name) else list(known_classes())
+    # An unknown one is refused with those that there are.
+    names = [name] if name is not None and mechanism_class(name) else list(MECHANISMS)
     described = {one: _described(one) for one in names}
-    for fault in unusable_mechanisms().values() if name is None else ():
-        echo(f"Left out: {fault}", err=True)
     if as_json:
         print_json(described)
         return
     for one, mechanism in described.items():
         typer.echo(f"{one}: {mechanism['text']}")
-        if "package" in mechanism:
-            echo(f"  of the package {mechanism['package']}; see {mechanism['page']}")
         public = "learns from" if mechanism["uses_public"] else "does not learn from"
         table = "" if mechanism["samples"] else "; answers marginals, and makes no synthetic table"
         typer.echo(f"  {public} a public table{table}")
@@ -55,14 +50,12 @@ def mechanisms(
 
 def _described(name: str) -> dict[str, Any]:
     from jam_dagster.common.choices import RECOMMENDED
-    from jam_dagster.mechanisms import MECHANISMS, make_mechanism
+    from jam_dagster.mechanisms import make_mechanism
     from jam_dagster.mechanisms.loops.settings import settings_of
 
     mechanism = make_mechanism(name)
     made = type(mechanism)
     settings = settings_of(made).items()
-    found = MECHANISMS[name]
-    package = {"package": f"{found.package} {found.version}", "page": made.page}
     return {
         # The first line of its module's docstring.
         "text": (sys.modules[made.__module__].__doc__ or "").split("\n")[0],
@@ -73,5 +66,4 @@ def _described(name: str) -> dict[str, Any]:
             key: {"default": one.default, "text": one.text, "allowed": one.allowed}
             for key, one in settings
         },
-        **({} if found.own else package),
     }

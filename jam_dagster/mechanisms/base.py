@@ -43,11 +43,11 @@ class Mechanism(ABC):
     """Its particular feature, in a few words."""
 
     rank: ClassVar[int]
-    """Its place in lists and legends, the lowest first; those of other packages come last."""
+    """Its place in lists and legends, the lowest first. A mechanism of your own needs none."""
 
     page: ClassVar[str]
     """Its page in the documentation, from ``docs/mechanisms``, such as ``aim.md``, with an anchor
-    on a shared page: ``without_public_data.md#mst``. A mechanism of another package gives a URL."""
+    on a shared page: ``without_public_data.md#mst``. A mechanism of your own gives a URL."""
 
     uses_public: ClassVar[bool] = False
     """Whether the mechanism learns from a public table and requires one."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jam_dagster.common.choices import recommended
 from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.base import Mechanism
 from jam_dagster.mechanisms.loops.settings import settings_of
-from jam_dagster.mechanisms.registry import (
-    MECHANISMS,
-    known_classes,
-    make_mechanism,
-    mechanism_class,
-)
+from jam_dagster.mechanisms.registry import GIVEN, MECHANISMS, make_mechanism, mechanism_class
 from jam_dagster.tables import PublicSources, Source
 from jam_dagster.tables.sources.public import tables_of
 
-if TYPE_CHECKING:
-    from jam_dagster.mechanisms.base import Mechanism
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 KEY = "mechanism"
 """The section's name in a release's file and in messages."""
@@ -26,7 +22,7 @@ KEY = "mechanism"
 
 def synthesizing() -> list[str]:
     """Return the mechanisms that a release can use: those that sample rows."""
-    return [name for name, one in known_classes().items() if one.samples]
+    return [name for name, one in MECHANISMS.items() if one.samples]
 
 
 def read_mechanism(given: object, *, public: bool) -> tuple[str, dict[str, Any]]:
@@ -80,6 +76,36 @@ def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -
     return mechanism
 
 
+def check_given(mechanism: Mechanism) -> None:
+    """Check a mechanism that was given as an object, and let this process find its class by name.
+
+    Raises
+    ------
+    SpecificationError
+        If its class is no dataclass of settings, states less than `Mechanism` asks for, or has the
+        name of a mechanism of jam-dagster; or if it makes no synthetic table.
+    """
+    made, name = type(mechanism), getattr(mechanism, "name", "")
+    # The rank orders mechanisms of jam-dagster only.
+    stated = [one for one in Mechanism.__annotations__ if one != "rank"]
+    lacks = [one for one in stated if not hasattr(made, one)]
+    fault = ""
+    if lacks:
+        fault = f"lacks {', '.join(lacks)}"
+    elif not hasattr(made, "__dataclass_fields__"):
+        fault = "is not a dataclass of settings"
+    elif _NAME.fullmatch(name) is None:
+        fault = f"has a name of other characters than small letters, digits and '_': {name!r}"
+    elif MECHANISMS.get(name, made) is not made:
+        fault = f"has the name of jam-dagster's own {name}"
+    elif not mechanism.samples:
+        fault = "answers marginals and makes no synthetic table"
+    if fault:
+        raise SpecificationError(f"The class {made.__qualname__} of the mechanism {fault}.")
+    if name not in MECHANISMS:
+        GIVEN[name] = made
+
+
 def check_public(
     mechanism: Mechanism, public: Source | PublicSources | None, *, declared: bool
 ) -> None:
@@ -95,7 +121,7 @@ def check_public(
             "attributes and their values."
         )
     if any(tables_of(public)) and not mechanism.takes_named_public:
-        taking = [one for one in known_classes().values() if one.uses_public]
+        taking = [one for one in MECHANISMS.values() if one.uses_public]
         others = [one.name for one in taking if one.takes_named_public and one.samples]
         raise SpecificationError(
             f"{mechanism.name} weights the records of one public table with all attributes, and "

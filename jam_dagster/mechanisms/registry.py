@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterator, Mapping
-from functools import cache, cached_property
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.mechanisms.discovery import Registration, found_mechanisms
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.models.storage import GRAPHICAL, KINDS
 
@@ -23,26 +24,20 @@ if TYPE_CHECKING:
     from jam_dagster.tables import Domain
 
 
-class _Registry(Mapping[str, Registration]):
-    """Every mechanism by its name; discovery runs on first use."""
+class _Registry(Mapping[str, "type[Mechanism]"]):
+    """The classes in modules of this folder by their names; the first look imports the modules."""
 
     @cached_property
-    def _found(self) -> dict[str, list[Registration]]:
-        found: dict[str, list[Registration]] = {}
-        for one in found_mechanisms():
-            found.setdefault(one.name, []).append(one)
-        return found
+    def _found(self) -> dict[str, type[Mechanism]]:
+        found: list[type[Any]] = []
+        for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+            if not module.ispkg:
+                loaded = import_module(f"{__package__}.{module.name}")
+                found += [one for one in vars(loaded).values() if _declares(one, loaded.__name__)]
+        return {one.name: one for one in sorted(found, key=lambda one: (one.rank, one.name))}
 
-    def __getitem__(self, name: str) -> Registration:
-        first, *others = self._found[name]
-        if others:
-            (other, *_) = others
-            raise SpecificationError(
-                f"Two packages provide the mechanism {name}: {first.package} ({first.place}) and "
-                f"{other.package} ({other.place}). Uninstall {other.package}, or rename its "
-                "mechanism."
-            )
-        return first
+    def __getitem__(self, name: str) -> type[Mechanism]:
+        return self._found[name]
 
     def __contains__(self, name: object) -> bool:
         # A damaged document may hold a value that is no name.
@@ -55,10 +50,25 @@ class _Registry(Mapping[str, Registration]):
         return len(self._found)
 
 
-MECHANISMS: Mapping[str, Registration] = _Registry()
-"""Every mechanism by name, with its origin: those of jam-dagster by rank, then those of other
-packages from entry points of the group ``jam_dagster.mechanisms``. Looking up a name that two
-packages provide raises SpecificationError."""
+MECHANISMS: Mapping[str, type[Mechanism]] = _Registry()
+"""The class of every mechanism by its name, by rank."""
+
+GIVEN: dict[str, type[Mechanism]] = {}
+"""The classes of mechanisms that this process was given as objects."""
+
+
+def _declares(one: object, module: str) -> bool:
+    """Return whether a module defines a class with a mechanism's name."""
+    return (
+        isinstance(one, type)
+        and one.__module__ == module
+        and isinstance(vars(one).get("name"), str)
+    )
+
+
+def find_mechanism(name: str) -> type[Mechanism] | None:
+    """Return the class of a mechanism, if this process has one of that name."""
+    return MECHANISMS[name] if name in MECHANISMS else GIVEN.get(name)
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
@@ -67,43 +77,20 @@ def mechanism_class(name: str) -> type[Mechanism]:
     Raises
     ------
     SpecificationError
-        If there is no mechanism of that name, two packages provide it, or it cannot be loaded.
+        If there is no mechanism of that name.
     """
-    if name not in MECHANISMS:
+    found = find_mechanism(name)
+    if found is None:
         raise SpecificationError(
             f"The mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}. For a mechanism "
-            "of another package, install the package."
+            "of your own, give synthesize() the object, with seeded noise."
         )
-    return MECHANISMS[name].load()
-
-
-def known_classes() -> dict[str, type[Mechanism]]:
-    """Return the classes of all mechanisms by name, in their order.
-
-    Mechanisms that cannot be loaded, or with a taken name, are left out: see `unusable_mechanisms`.
-    """
-    return dict(_loaded()[0])
-
-
-def unusable_mechanisms() -> dict[str, str]:
-    """Return the errors of unusable mechanisms of other packages, by name."""
-    return dict(_loaded()[1])
-
-
-@cache
-def _loaded() -> tuple[dict[str, type[Mechanism]], dict[str, str]]:
-    found, faults = {}, {}
-    for name in MECHANISMS:
-        try:
-            found[name] = mechanism_class(name)
-        except SpecificationError as error:
-            faults[name] = str(error)
-    return found, faults
+    return found
 
 
 def title_of(name: str) -> str:
-    """Return a mechanism's title; an unregistered name is its own title."""
-    found = known_classes().get(name)
+    """Return a mechanism's title; an unknown name is its own title."""
+    found = find_mechanism(name)
     return name if found is None else found.title
 
 
@@ -126,7 +113,7 @@ def make_mechanism(name: str, **settings: Any) -> Mechanism:
     known = settings_of(found)
     unknown = [key for key in settings if key not in known]
     if unknown:
-        having = [one for one, kind in known_classes().items() if unknown[0] in settings_of(kind)]
+        having = [one for one, kind in MECHANISMS.items() if unknown[0] in settings_of(kind)]
         others = f" It is one of {', '.join(having)}: name the mechanism." if having else ""
         raise SpecificationError(
             f"{unknown[0]} is no setting of {name}; it has {', '.join(known) or 'none'}.{others}"
@@ -157,8 +144,8 @@ def load_model(directory: Path | UPath) -> Model:
         raise InputError(f"{directory} holds no model.json; give a folder from save().")
     text = read_text_bytes(path)
     try:
-        # The mechanisms' modules, of other packages too, load the models'.
-        known_classes()
+        # The mechanisms' modules load the models'.
+        len(MECHANISMS)
         kind = KINDS[parse_json(text).get("kind", GRAPHICAL)]
     except (ValueError, KeyError, AttributeError, TypeError) as damaged:
         raise InputError(

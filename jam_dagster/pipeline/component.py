@@ -82,7 +82,6 @@ class SyntheticRelease(dg.Component, Configured):
             model_field_type=str | dict[str, Any] | None,
         ),
     ] = None
-    trusted_mechanisms: list[str] = field(default_factory=list)
     workload: Annotated[WorkloadSection, section(WorkloadSpec)] = field(
         default_factory=lambda: WorkloadSpec(degree=3)
     )

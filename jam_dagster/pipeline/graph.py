@@ -291,13 +291,8 @@ class ReleaseGraph:
 
     @property
     def archive_store(self) -> str:
-        """Return the resource key of the store that keeps the outcomes of single draws.
-
-        Those of a mechanism of another package stay in the private store when it is trusted later,
-        so that the release need not be drawn, and paid for, again.
-        """
-        own = MECHANISMS[self.spec.mechanism.name].own
-        return self.store(MECHANISM_RUN) if own else PRIVATE_STORE
+        """Return the resource key of the store that keeps the outcomes of single draws."""
+        return self.store(MECHANISM_RUN)
 
     def previous_deps(self) -> list[dg.AssetDep]:
         """Return what a public table depends on apart from the given one: the release before."""

@@ -20,7 +20,7 @@ from jam_dagster.evaluation.domain_fit import (
     remedy_sentence,
     unknown_sentences,
 )
-from jam_dagster.mechanisms.registry import known_classes
+from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.planning.plan import (
     Cost,
     CostlyColumn,
@@ -148,7 +148,7 @@ def simulate(
         **facts,
         cost=_cost(ready, asked.trials),
         curve=curve,
-        mechanisms={name: mechanisms[name] for name in known_classes() if name in mechanisms},
+        mechanisms={name: mechanisms[name] for name in MECHANISMS if name in mechanisms},
         allowed=request.seconds,
         not_tried=tuple(trials.not_tried),
     )
@@ -337,7 +337,7 @@ def _startable(
 
 def compared() -> list[str]:
     """Return the mechanisms that are tried whichever is asked for, the quickest first."""
-    found = {name: one for name, one in known_classes().items() if one.compared}
+    found = {name: one for name, one in MECHANISMS.items() if one.compared}
     return sorted(found, key=lambda name: found[name].pace)
 
 

@@ -29,7 +29,7 @@ from jam_dagster.errors import (
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.independence import independence_test
 from jam_dagster.evaluation.intervals import answer
-from jam_dagster.mechanisms import Transcript, load_model
+from jam_dagster.mechanisms import Mechanism, Transcript, load_model
 from jam_dagster.privacy import describe_rho
 from jam_dagster.release.engine import Progress, rows_line
 from jam_dagster.release.folder import ReleaseFolder
@@ -322,9 +322,8 @@ class ReleaseOptions(TypedDict, total=False):
     dataset: str | None
     release: str | None
     edition: str | int
-    mechanism: str | None
+    mechanism: str | Mechanism | None
     settings: Mapping[str, Any] | None
-    trusted_mechanisms: Sequence[str]
     degree: int | None
     cliques: Sequence[Sequence[str]] | None
     weights: Sequence[float] | None
@@ -386,8 +385,9 @@ def synthesize(
         Whether to write a line for each round, and every message, to standard error.
     **options
         The release, by `ReleaseOptions`, which the reference describes; ``epsilon`` or
-        ``advantage`` is required. Repeating a release is free, opens no private table, and gives
-        the same synthetic table.
+        ``advantage`` is required. ``mechanism`` is a name or, with seeded noise and no ledger, a
+        `Mechanism` of your own. Repeating a release is free, opens no private table, and gives the
+        same synthetic table.
 
     Returns
     -------
@@ -474,7 +474,10 @@ def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) ->
     if "epsilon" not in options and options.get("advantage") is None:
         raise TypeError("synthesize() needs the keyword argument 'epsilon'")
     asked = {name: one for name, one in options.items() if one is not None}
-    if asked.get("noise", "exact") == "exact" and not (ledger and asked.get("dataset")):
+    # A mechanism of one's own is refused with a ledger too.
+    given = isinstance(asked.get("mechanism"), Mechanism)
+    paid = given or (ledger and asked.get("dataset"))
+    if asked.get("noise", "exact") == "exact" and not paid:
         raise SpecificationError(
             "Exact noise makes a release, and a release is charged: give ledger='ledger.db' and, "
             "as dataset='...', the name of the protected people, or experiment for free with "

@@ -633,7 +633,6 @@ class Engine:
             asked=RequestedBudget(released.epsilon, released.delta, released.shares),
             source_restriction=self.spec.private.restricted_because,
             counted_by=self.counted_by,
-            trusted_mechanisms=self.spec.trusted_mechanisms,
             dialect=self.spec.dialect,
             drawn_on=drawn_on,
         )

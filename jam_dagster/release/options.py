@@ -12,7 +12,7 @@ from jam_dagster.common.choices import recommended
 from jam_dagster.common.yaml_text import parse_yaml, yaml_place
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import DAGSTER_KEYS, OPTIONS
-from jam_dagster.mechanisms import MECHANISMS
+from jam_dagster.mechanisms import Mechanism
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.spec import ReleaseSpec, check_names
@@ -73,6 +73,8 @@ def release_attributes(
     if file is not None:
         _check_filled_in(file, attributes, given, unread)
     _check_effective(attributes, given)
+    if file is not None and isinstance(given.get("mechanism"), Mechanism):
+        raise SpecificationError("A release's file names its mechanism: give the name of one.")
     if definition is None:
         attributes = {"domain": {"identify": "public"}}
         if given.get("noise") == "numpy":
@@ -159,8 +161,14 @@ def _has_public(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> bool
     return given.get("public", attributes.get("public")) is not None
 
 
-def _mechanism(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _mechanism(
+    attributes: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any] | Mechanism:
     """Return the mechanism with the given settings; another mechanism has settings of its own."""
+    if isinstance(found := given.get("mechanism"), Mechanism):
+        if "settings" in given:
+            raise SpecificationError("The mechanism is an object and has its settings: drop them.")
+        return found
     configured = attributes.get(KEY)
     if not _keeps_settings(attributes, given):
         configured = {"name": given["mechanism"]}
@@ -223,12 +231,8 @@ def check_may_leave(spec: ReleaseSpec) -> None:
     """Raise if exact noise would pay for results that may not leave anyway."""
     if not spec.exact or spec.releasable:
         return
-    trust = ""
-    if spec.distrust is not None:
-        package = MECHANISMS[spec.mechanism.name].package
-        trust = f"give --trust-mechanism {package} once somebody has read it, or "
     raise InputError(
         "No result of this release may leave, whatever is paid: "
-        f"{'; '.join(spec.not_releasable_because)}. For a release, {trust}declare the domain or "
-        "draft it from public data; or experiment for free with seeded noise (--noise numpy)."
+        f"{'; '.join(spec.not_releasable_because)}. For a release, declare the domain or draft "
+        " it from public data; or experiment for free with seeded noise (--noise numpy)."
     )

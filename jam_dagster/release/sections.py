@@ -13,8 +13,13 @@ from jam_dagster.common.section import Section, Whole
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import SpecificationError
 from jam_dagster.keys import ChildrenSpec, UnitSpec
-from jam_dagster.mechanisms import Mechanism
-from jam_dagster.mechanisms.configuration import KEY, configured_mechanism, read_mechanism
+from jam_dagster.mechanisms import MECHANISMS, Mechanism
+from jam_dagster.mechanisms.configuration import (
+    KEY,
+    check_given,
+    configured_mechanism,
+    read_mechanism,
+)
 from jam_dagster.tables import Domain, DraftedDomain, PublicSources, Source
 from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.sources.base import absolute_paths, config_from_text, source_of
@@ -50,14 +55,30 @@ class MechanismSpec:
 
     @classmethod
     def of(cls, given: object, *, public: bool) -> Self:
-        """Return the mechanism that a file's ``mechanism`` asks for: a name, or a mapping.
+        """Return the mechanism that is asked for: by a name, a mapping as in a file, or an object.
 
         `public` says whether the release has a public table, for a mapping without a name.
         """
         if isinstance(given, cls):
             return given
+        if isinstance(given, Mechanism):
+            return cls._given(given)
         name, settings = read_mechanism(given, public=public)
         return cls(name, **settings)
+
+    @classmethod
+    def _given(cls, mechanism: Mechanism) -> Self:
+        check_given(mechanism)
+        spec = cls.__new__(cls)
+        object.__setattr__(spec, "name", mechanism.name)
+        object.__setattr__(spec, "settings", mechanism.parameters())
+        object.__setattr__(spec, "mechanism", mechanism)
+        return spec
+
+    @property
+    def own(self) -> bool:
+        """Whether the mechanism is one of jam-dagster."""
+        return self.name in MECHANISMS
 
     def build(self) -> Mechanism:
         """Return the mechanism."""

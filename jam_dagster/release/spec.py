@@ -2,7 +2,7 @@
 
 # Pydantic reads these annotations as types, so they are not postponed to strings.
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
@@ -25,7 +25,6 @@ from jam_dagster.keys import (
     WorkloadSpec,
 )
 from jam_dagster.mechanisms.configuration import KEY, check_public
-from jam_dagster.mechanisms.trust import distrust, read_trusted
 from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseKey
 from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
@@ -69,9 +68,6 @@ class ReleaseSpec(Section):
         There may be several public ones, or none if the mechanism needs none.
     domain, privacy, mechanism, workload, evaluation, sampling
         See the classes.
-    trusted_mechanisms
-        The packages whose mechanisms the release trusts, by name. A mechanism of another package
-        makes a restricted release unless its package is among them.
     partitions
         The partitions, if each snapshot has a release of its own; None: it is one release.
     previous
@@ -90,7 +86,6 @@ class ReleaseSpec(Section):
     workload: WorkloadSpec = Field(default_factory=DefaultWorkload)
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
     sampling: SamplingSpec = Field(default_factory=SamplingSpec)
-    trusted_mechanisms: SkipValidation[Sequence[str]] = ()
     partitions: SkipValidation[PartitionsSpec | None] = None
     previous: SkipValidation[PreviousRelease | None] = None
 
@@ -99,8 +94,12 @@ class ReleaseSpec(Section):
         if cast(MechanismSpec | None, self.mechanism) is None:
             unnamed = MechanismSpec.of(None, public=self.public is not None)
             object.__setattr__(self, KEY, unnamed)
-        trusted = read_trusted(self.trusted_mechanisms)
-        object.__setattr__(self, "trusted_mechanisms", trusted)
+        if self.exact and not self.mechanism.own:
+            raise SpecificationError(
+                f"The mechanism {self.mechanism.name} comes from outside jam-dagster, which tests "
+                "no sensitivity of it, so it makes no release: give noise='numpy' and a seed, for "
+                "research."
+            )
         self._check_sources()
         self._check_children()
         if self.domain.declared is not None:
@@ -355,18 +354,10 @@ class ReleaseSpec(Section):
     def releasable(self) -> bool:
         """Whether results of the mechanism may leave.
 
-        They may with exact noise, a domain that is not from private data, and a mechanism of
-        jam-dagster or of a trusted package. All that is known before anything runs, so it decides
-        labels and storage.
+        They may with exact noise and a domain that is not from private data. Both are known before
+        anything runs, so they decide labels and storage.
         """
-        return (
-            self.privacy.noise == "exact" and not self.domain.restricted and self.distrust is None
-        )
-
-    @property
-    def distrust(self) -> str | None:
-        """Why results of the mechanism may not leave, because of its package; None: they may."""
-        return distrust(self.mechanism.name, self.trusted_mechanisms)
+        return self.privacy.noise == "exact" and not self.domain.restricted
 
     @property
     def not_releasable_because(self) -> tuple[str, ...]:
@@ -378,8 +369,6 @@ class ReleaseSpec(Section):
             )
         if self.domain.restricted:
             reasons.append("the domain was identified from private data, which nothing paid for")
-        if self.distrust is not None:
-            reasons.append(self.distrust)
         if self.private.restricted_because is not None:
             reasons.append(self.private.restricted_because)
         return tuple(reasons)
@@ -498,7 +487,6 @@ _READERS: dict[str, Callable[[Any, Path], Any]] = {
     "public": read_public,
     "domain": DomainSpec.from_config,
     "privacy": lambda value, _: PrivacySpec.of(value),
-    "trusted_mechanisms": lambda value, _: value,
     "workload": lambda value, _: WorkloadSpec.of(value),
     "evaluation": lambda value, _: EvaluationSpec.of(value),
     "sampling": lambda value, _: SamplingSpec.of(value),

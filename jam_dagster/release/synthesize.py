@@ -159,6 +159,11 @@ class SynthesisRequest:
         restricted = place_of(str(self.out / "restricted"))
         folders = [restricted, *restricted_folders(at.public)]
         check_outside(at.public, folders, "a release's folder for what may not leave")
+        if self.ledger and not spec.mechanism.own:
+            raise SpecificationError(
+                f"A ledger pays for no mechanism of your own, {spec.mechanism.name}: drop the "
+                "ledger."
+            )
         if spec.exact and not (self.ledger and spec.dataset):
             raise SpecificationError(
                 "Exact noise makes a release, and a release is charged: give a ledger and the "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jam_dagster.mechanisms.registry import known_classes, make_mechanism, title_of
+from jam_dagster.mechanisms.registry import find_mechanism, make_mechanism, title_of
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def chooses_source(mechanism: str) -> bool:
     """Return whether a mechanism chooses between the public and the private table."""
-    found = known_classes().get(mechanism)
+    found = find_mechanism(mechanism)
     return found is not None and found.chooses_source
 
 

@@ -18,7 +18,6 @@ from docs_build.mechanism_table import (
     MARK,
     add_pages,
     mechanism_table,
-    own_mechanisms,
     page_of,
 )
 from docs_build.python_reference import PACKAGES, package_page, public_names
@@ -29,7 +28,7 @@ from docs_build.release_file import (
     resources_file_page,
     source_parameters,
 )
-from jam_dagster.mechanisms import Mechanism, mechanism_class
+from jam_dagster.mechanisms import MECHANISMS, Mechanism, mechanism_class
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import CategoricalAttribute, NumericAttribute
@@ -161,7 +160,7 @@ def test_links_lead_to_files_of_the_repository_and_to_pages_of_the_site() -> Non
     )
 
 
-@pytest.mark.parametrize("mechanism", own_mechanisms(), ids=lambda one: one.name)
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=lambda one: one.name)
 def test_every_mechanism_has_a_page(mechanism: type[Mechanism]) -> None:
     file = ROOT / "docs" / page_of(mechanism)
     assert file.exists(), f"{mechanism.name}: write {file}, or set the page of its class"
@@ -179,7 +178,7 @@ def headings_of(file: Path) -> list[str]:
 def test_every_mechanism_is_in_the_table() -> None:
     assert MARK in (ROOT / "docs" / INDEX).read_text()
     rows = mechanism_table().splitlines()[2:]
-    assert [row.split("]")[0] for row in rows] == [f"| [{one.title}" for one in own_mechanisms()]
+    assert [row.split("]")[0] for row in rows] == [f"| [{one.title}" for one in MECHANISMS.values()]
 
 
 def test_pages_of_mechanisms_come_into_the_contents_by_themselves() -> None:
@@ -192,12 +191,12 @@ def test_pages_of_mechanisms_come_into_the_contents_by_themselves() -> None:
     first, *pages, last = written[1]["How it works"]
     assert (first, last) == (INDEX, {"More": "more.md"})
     found = [page for one in pages for page in one.values()]
-    assert sorted(found) == sorted({page_of(one) for one in own_mechanisms()})
+    assert sorted(found) == sorted({page_of(one) for one in MECHANISMS.values()})
     add_pages(written)
     assert len(written[1]["How it works"]) == len(pages) + 2
 
 
 def test_every_mechanism_is_in_the_python_reference() -> None:
     page = package_page("mechanisms")
-    for one in own_mechanisms():
+    for one in MECHANISMS.values():
         assert re.search(rf"^::: jam_dagster\.mechanisms\.(\w+\.)?{one.__name__}$", page, re.M)

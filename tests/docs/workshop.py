@@ -146,7 +146,7 @@ class Workshop:
         printed = StringIO()
         try:
             with redirect_stdout(printed):
-                exec(compile(block.text, block.place, "exec"), self.namespace)
+                exec(compile(block.text, block.place, "exec", dont_inherit=True), self.namespace)
         except Exception as error:
             raise BlockError(f"{type(error).__name__}: {error}") from error
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.certificates import verify
 from jam_dagster.mechanisms import Transcript, refit
-from jam_dagster.mechanisms import replay as module
+from jam_dagster.mechanisms.registry import GIVEN
 from jam_dagster.mechanisms.replay import ReplayError
-from jam_dagster.privacy import Draws, Ledger, MemoryStore, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.runs import Forgetful, StoppedError, Unrepeatable
-from tests.cli_bench import NOISY, RELEASE, Run, synthesize, without
-from tests.mechanisms import other_draws
 from tests.mechanisms.other_draws import Linked, Sampled
-from tests.other_package import install, known
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 4, "c": 2})
 WORKLOAD = Workload.all_k_way(DOMAIN, 2)
@@ -31,10 +26,9 @@ each = pytest.mark.parametrize("mechanism", KINDS, ids=lambda one: one.name)
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have both found by their names, as the entry points of their package have them."""
-    found = {type(one).name: type(one) for one in KINDS}
-    usual = module.mechanism_class
-    monkeypatch.setattr(module, "mechanism_class", lambda name: found.get(name) or usual(name))
+    """Have both found by their names, as research has objects that it was given."""
+    for one in KINDS:
+        monkeypatch.setitem(GIVEN, one.name, type(one))
 
 
 def table() -> EncodedTable:
@@ -114,29 +108,3 @@ def test_values_that_are_not_the_draws_are_found() -> None:
     for values in ({}, {step: np.zeros(9)}, {**made.values, "more": np.zeros(3)}):
         with pytest.raises(ReplayError, match="values"):
             refit(replace(made, values=values), DOMAIN, WORKLOAD)
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> Iterator[None]:
-    source = Path(other_draws.__file__).read_text()
-    site = tmp_path / "site"
-    install(site, name="linked", place="tiny_linked:Linked", source=source)
-    with known(
-        install(site, package="more", name="sampled", place="tiny_sampled:Sampled", source=source)
-    ):
-        yield
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["linked", "sampled"])
-def test_a_release_under_a_ledger_verifies(run: Run, name: str, installed: None) -> None:
-    trusted = ("--trust-mechanism", "tiny-mechanisms", "--trust-mechanism", "more")
-    asked = synthesize("--mechanism", name, *RELEASE, *NOISY, *trusted)
-    settings = [one for one in map(str, asked) if one.startswith(("rounds=", "iterations="))]
-    asked = without(asked, *settings)
-    made = run(*asked)
-    assert made.exit_code == 0, made.output
-    findings = {one.name: one for one in verify(Path("out"), ledger=Ledger("ledger.db"))}
-    assert [one for one in findings.values() if not one.passed] == []
-    assert findings["the draws"].checked
-    assert findings["the model, refitted"].checked

@@ -10,7 +10,7 @@ import pytest
 
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.mechanisms.registry import known_classes, title_of
+from jam_dagster.mechanisms.registry import MECHANISMS, title_of
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG
 from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.reports.mechanism_text import chooses_source
@@ -58,7 +58,7 @@ def test_a_release_from_table_to_report(bench: Bench, name: str) -> None:
     assert f"the mechanism ({title_of(name)})" in page
     assert ("taken from public data" in page) == chooses_source(transcript.mechanism)
     assert ("was taken from the public table" in page) == chooses_source(transcript.mechanism)
-    others = {one.title for one in known_classes().values()} - {title_of(name)}
+    others = {one.title for one in MECHANISMS.values()} - {title_of(name)}
     assert not [one for one in others if f"({one})" in page]
     for path in bench.releases.rglob("*"):
         assert not path.is_file() or bench.private.name.encode() not in path.read_bytes(), path

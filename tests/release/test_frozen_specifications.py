@@ -49,7 +49,6 @@ FILES: dict[str, dict[str, Any]] = {
     "no search": {"sampling": {"search": False}},
     "pairs": {"workload": {"degree": 2}},
     "marginals": {"workload": {"cliques": [["sex", "town"], ["age"]], "weights": [2, "0.5"]}},
-    "trusted": {"trusted_mechanisms": ["tiny-mechanisms"]},
     "partition": {
         "private": "people_{partition}.csv",
         "partitions": {"static": ["wave1", "wave2"]},
@@ -109,7 +108,6 @@ DIGESTS = {
     "no search": "15ec62246b649b1156b6023f80fc8d30618227b94e25b4427258cd4b975c9178",
     "pairs": "36cda0e01fbf60e4fc1a5660c6082cb585031146e0d7a5f5e7b3bcab0c885338",
     "marginals": "9bfd05f0e1294903ba52a5a9309abd355d3c9d714bebc466889f18e586a06d4c",
-    "trusted": "15ec62246b649b1156b6023f80fc8d30618227b94e25b4427258cd4b975c9178",
     "partition": "f6099ff255c708661375b35d2f6fed229581e648223277db97999ec48571115e",
     "identified": "15ec62246b649b1156b6023f80fc8d30618227b94e25b4427258cd4b975c9178",
     "no mechanism": "5876f5dd2aa8855a9d0bc7a3bea2bc13315f44672143829f1d0f3dbd2d9284db",

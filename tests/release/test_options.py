@@ -176,7 +176,6 @@ def test_a_plan_asks_for_a_table_in_the_place_of_an_asset(tmp_path: Path, key: s
         ),
         ({"domain": "{{ project_root }}/domain.yaml"}, "domain is a template"),
         ({"privacy": "{{ privacy }}"}, "privacy is a template"),
-        ({"trusted_mechanisms": ["{{ env.P }}"]}, "trusted_mechanisms is a template"),
         ({"partitions": "{{ env.P }}"}, "partitions is a template"),
         ({"release": "r r/../x"}, "release must start with a letter"),
         ({"privacy": {"epsilon": 1, "edition": "a b"}}, "privacy.edition must be of letters"),

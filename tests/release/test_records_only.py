@@ -19,7 +19,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.mechanisms.loops.rows import release_rows
-from jam_dagster.mechanisms.registry import known_classes
+from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest, synthesize
 from jam_dagster.release.place import FilePlace
@@ -64,7 +64,7 @@ def prior(private: pd.DataFrame | None = None, **options: Any) -> ReleaseSpec:
 
 
 def test_no_other_mechanism_is_said_to_read_no_value() -> None:
-    found = [name for name, one in known_classes().items() if not one.reads_values]
+    found = [name for name, one in MECHANISMS.items() if not one.reads_values]
     assert found == ["public_prior"]
 
 

@@ -17,7 +17,7 @@ from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms.context import Selection
 from jam_dagster.mechanisms.loops.scores import l1_distance, lowest_score
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
-from jam_dagster.mechanisms.registry import check_domain, known_classes
+from jam_dagster.mechanisms.registry import MECHANISMS, check_domain, find_mechanism
 from jam_dagster.mechanisms.replay import Replay, refit
 from jam_dagster.models.base import Model, answerable
 from jam_dagster.models.graphical.model import possible_cells
@@ -35,7 +35,7 @@ SHARES = {"selections": 0.45, "measurements": 0.45, "records": 0.1}
 
 def has_bounds(transcript: Transcript) -> bool:
     """Return whether a release's mechanism gives bounds."""
-    found = known_classes().get(transcript.mechanism)
+    found = find_mechanism(transcript.mechanism)
     return found is not None and found.bounds_errors
 
 
@@ -182,7 +182,7 @@ def _check_bounded(transcript: Transcript, domain: Domain, workload: Workload) -
             "marginals or weights; give the run's workload."
         )
     if not has_bounds(transcript):
-        known = [name for name, one in known_classes().items() if one.bounds_errors]
+        known = [name for name, one in MECHANISMS.items() if one.bounds_errors]
         raise SpecificationError(
             f"Error bounds need rounds that select by weighted L1 errors, as those of "
             f"{', '.join(known)}; this transcript is of {transcript.mechanism}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jam_dagster.mechanisms import Replay
 from jam_dagster.mechanisms.context import Selection
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
-from jam_dagster.mechanisms.registry import known_classes
+from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.privacy import Draws, UnledgeredAccount
 from jam_dagster.tables import Workload
 from tests.mechanisms.conftest import ScriptedNoise
@@ -29,6 +29,6 @@ def test_mwem_pgm_selects_from_the_workload_by_errors_above_the_cells(domain, pr
 
 
 def test_mechanisms_that_select_by_weighted_errors_tell_so():
-    names = [name for name, one in known_classes().items() if one.bounds_errors]
+    names = [name for name, one in MECHANISMS.items() if one.bounds_errors]
 
     assert names == ["aim", "mwem_pgm"]
