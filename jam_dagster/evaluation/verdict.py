@@ -14,14 +14,12 @@ from jam_dagster.evaluation.domain_fit import (
     remedy_sentence,
     unknown_sentences,
 )
-from jam_dagster.evaluation.quality import quality_of
 from jam_dagster.evaluation.sentences import TABLES, listed, said
 from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.domain_fit import ColumnFit
     from jam_dagster.evaluation.expectations.spec import ExpectationResult
-    from jam_dagster.evaluation.quality import Quality
     from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors
     from jam_dagster.tables.domain.domain import Domain
 
@@ -44,7 +42,7 @@ class Verdict:
         The verdict in a sentence, after the columns that the domain does not fit and the checks
         that failed.
     notes
-        Whether noise explains the difference, which sample is as good, where the table is weakest.
+        Whether noise explains the difference, and which sample is as good.
     statistics
         The numbers behind the notes.
     advice
@@ -125,7 +123,6 @@ def verdict_of(
     clipped: Mapping[str, float] | None = None,
     uniform: float | None = None,
     domain: Domain | None = None,
-    quality: Quality | None = None,
     unmeasured: str = "unmeasured",
     recommended: str = "",
 ) -> Verdict:
@@ -147,9 +144,6 @@ def verdict_of(
         if the uniform one's error was not measured, it bounds that by the synthetic one's.
     domain
         The domain, if it may be shown; its attributes of many values are named in the advice.
-    quality
-        Shapes and trends compared with released counts, of `jam_dagster.evaluation.quality`. If the
-        errors have exact ones, these are added.
     unmeasured
         The key of the headline if there are no errors.
     recommended
@@ -192,12 +186,6 @@ def verdict_of(
     copied = [] if domain is None else copied_columns(domain)
     if copied:
         notes.append(_said("copied", columns=listed(copied)))
-    qualities = [] if quality is None else [quality]
-    if errors is not None and errors.narrow is not None and errors.narrow.per_marginal:
-        exactly = errors.narrow.per_marginal
-        qualities.append(quality_of(exactly, sum(len(clique) == 1 for clique in exactly)))
-    notes += [one.note for one in qualities]
-    statistics += [one.statistics for one in qualities]
     return replace(
         found,
         headline=headline,

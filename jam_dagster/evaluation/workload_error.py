@@ -25,8 +25,8 @@ import numpy as np
 
 from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
 from jam_dagster.evaluation.independent_table import IndependentTable
-from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.evaluation.utility import TargetUtility
 from jam_dagster.tables.codes.marginals import marginal_blocks
@@ -101,8 +101,8 @@ class WorkloadErrors:
     call
         The charged draw, lost or not; None without a charge.
     narrow
-        The errors of the synthetic table's one-way and two-way marginals, of which
-        `jam_dagster.evaluation.quality` describes; only in mode ``"exact"``.
+        The errors of the synthetic table's one-way and two-way marginals; see `columns_and_pairs`.
+        Only in mode ``"exact"``.
     sample_equivalent
         K, the size of a random sample of private records with the same expected error as the
         synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from released results:

@@ -11,8 +11,8 @@ from jam_dagster.common.choices import recommended
 from jam_dagster.common.redaction import keep_details
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds
+from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
-from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality
 from jam_dagster.evaluation.workload_error import uniform_distance
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.release.run import ReleaseRun
@@ -180,7 +180,6 @@ class MadeRelease:
             clipped=_clipped(self.public),
             uniform=uniform,
             domain=None if domain.restricted else domain,
-            quality=measured_quality(transcript, counts),
             unmeasured={"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode],
             recommended="" if best == transcript.mechanism else title_of(best),
         )

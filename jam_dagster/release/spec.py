@@ -394,7 +394,7 @@ class ReleaseSpec(Section):
 
     def marginals(self, domain: Domain) -> tuple[Clique, ...]:
         """Return all private marginals that the mechanism and the evaluation may ask for."""
-        from jam_dagster.evaluation.quality import columns_and_pairs
+        from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
 
         workload = self.workload.build(domain)
         asked = self.mechanism.build().marginals(domain, workload)

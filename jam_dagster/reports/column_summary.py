@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jam_dagster.evaluation.columns_and_pairs import LEVEL, MOST_NOISE, CountNoise
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
-from jam_dagster.evaluation.quality import LEVEL, MOST_NOISE, CountNoise
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal

@@ -16,7 +16,6 @@ from jam_dagster.evaluation import (
     verdict_of,
 )
 from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
-from jam_dagster.evaluation.quality import CountNoise, quality_of
 from jam_dagster.evaluation.sentences import SENTENCES, TABLES, said
 from jam_dagster.tables import DerivedColumn, Domain, NumericAttribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
@@ -62,19 +61,10 @@ def of_checks(**given: Any) -> Verdict:
     return verdict_of(None, checks=[ExpectationResult("x", False, "WARN", "")], **given)
 
 
-def alike(a: float, pair: float, *, noise: bool = False) -> Verdict:
-    errors = {("a",): a, ("b",): 0.0, ("a", "b"): pair}
-    if noise:
-        return verdict_of(None, quality=quality_of(errors, 2, dict.fromkeys(errors, NOISE)))
-    return verdict_of(exact(0.1, narrow=TableErrors(0.0, per_marginal=errors)))
-
-
-NOISE = CountNoise(0.001, 10)
 MEANS = {"table": PUBLIC, "ours": "0.100", "theirs": "0.500"}
 AGAINST = {"table": PUBLIC, "ours": "0.300 ± 0.039", "theirs": "0.305 ± 0.039"}
 MISSING = {"column": "kg", "share": 0.99}
 LABELLED = {**MISSING, "label": "rest"}
-PAIR = {"first": "a", "second": "b"}
 CLUB = CategoricalAttribute("club", ("A",), nullable=True, unreadable="missing")
 DAYS = Domain.from_dict(
     {"attributes": {"day": {"bounds": ["2024-01-01", "2024-02-01"], "unit": "day"}}}
@@ -154,14 +144,6 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
         {"broken": 1, "rules": 2, "rule": "b <= c", "rows": 20, "checked": 900},
     ),
     "copied": (verdict_of(None, domain=LOOKED_UP), {"columns": "zone"}),
-    "alike": (alike(0.0, 0.0, noise=True), {}),
-    "column": (alike(0.4, 0.0, noise=True), {"column": "a"}),
-    "pair": (alike(0.0, 0.4, noise=True), PAIR),
-    "both": (alike(0.4, 0.4, noise=True), {"column": "a", **PAIR}),
-    "alike_exact": (alike(0.0, 0.0), {}),
-    "column_exact": (alike(0.4, 0.0), {"column": "a"}),
-    "pair_exact": (alike(0.0, 0.4), PAIR),
-    "both_exact": (alike(0.4, 0.4), {"column": "a", **PAIR}),
     "difference": (
         verdict_of(noisy(0.3, 0.305, 0.02)),
         {"difference": "-0.005", "margin": "0.055"},
@@ -187,26 +169,6 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
         verdict_of(exact(0.1, sample_equivalent=12, equivalent_within=(10, 1400))),
         {"least": 10, "most": 1400},
     ),
-    "shapes": (
-        alike(0.4, 0.4, noise=True),
-        {"alike": 0.9, "compared": 2, "wanted": 2, "left": 0.996},
-    ),
-    "shapes_exact": (alike(0.4, 0.4), {"alike": 0.9, "compared": 2, "wanted": 2}),
-    "trends": (
-        alike(0.4, 0.4, noise=True),
-        {"alike": 0.8, "compared": 1, "wanted": 1, "left": 0.996},
-    ),
-    "trends_exact": (alike(0.4, 0.4), {"alike": 0.8, "compared": 1, "wanted": 1}),
-    "weakest_column": (
-        alike(0.4, 0.4, noise=True),
-        {"column": "a", "weakest": 0.8, "weakest_left": 0.996},
-    ),
-    "weakest_column_exact": (alike(0.4, 0.4), {"column": "a", "weakest": 0.8}),
-    "weakest_pair": (
-        alike(0.4, 0.4, noise=True),
-        {**PAIR, "weakest": 0.8, "weakest_left": 0.996},
-    ),
-    "weakest_pair_exact": (alike(0.4, 0.4), {**PAIR, "weakest": 0.8}),
     "may_help": (verdict_of(exact(0.6)), {}),
     "may_make_known": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
     "use_public": (verdict_of(exact(0.6)), {}),
