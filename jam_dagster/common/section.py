@@ -78,10 +78,9 @@ class Section(BaseModel):
     path: ClassVar[str] = ""
     """The keys that lead to the section in a file, joined by dots; empty for the whole."""
 
-    def __init__(self, /, *values: Any, **given: Any) -> None:
+    def __init__(self, /, **given: Any) -> None:
         try:
-            # By position too, as the dataclasses that sections were.
-            super().__init__(**dict(zip(type(self).model_fields, values, strict=False)), **given)
+            super().__init__(**given)
         except ValidationError as error:
             refused = self._refusal(error)
         else:

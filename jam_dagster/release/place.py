@@ -373,7 +373,7 @@ class FilePlace(Place):
             "specification": spec.specified(domain),
             "public": data.public_digest,
         }
-        # A release keeps its counting method, which earlier versions did not record.
+        # A release keeps its counting method.
         counted_by = self.counted_by if drawn else data.counted_by
         if counted_by is not None:
             described["counted_by"] = counted_by

@@ -78,8 +78,7 @@ def _read_codes(path: UPath) -> EncodedTable:
     table = pq.read_table(io.BytesIO(path.read_bytes()))
     facts = table.schema.metadata
     domain = Domain.from_dict(parse_json(facts[_DOMAIN_KEY].decode()))
-    # Tables of earlier versions do not say it.
-    clipped = parse_json(facts.get(_CLIPPED_KEY, b"{}").decode())
+    clipped = parse_json(facts[_CLIPPED_KEY].decode())
     return replace(EncodedTable.from_frame(domain, table.to_pandas()), clipped=clipped)
 
 

@@ -230,9 +230,12 @@ class Attribute(ABC):
 
     def canonical_form(self) -> dict[str, Any]:
         """Return what identifies the attribute in the domain's digest."""
-        form = {"name": self.name, "nullable": self.nullable, "dtype": self.dtype}
-        # Domains without it keep the digest that they had before there was one.
-        return form if self.unreadable == "error" else form | {"unreadable": self.unreadable}
+        return {
+            "name": self.name,
+            "nullable": self.nullable,
+            "dtype": self.dtype,
+            "unreadable": self.unreadable,
+        }
 
     @abstractmethod
     def condition_codes(self, what: str, item: object) -> list[int]:

@@ -299,8 +299,8 @@ class BinnedAttribute(Attribute):
         return entries_to(self.within, self.written)
 
     def canonical_form(self) -> dict[str, Any]:
-        form = super().canonical_form() | {"edges": list(self.edges), "clip": self.clip}
-        return form | ({"within": list(map(list, self.within))} if self.within else {})
+        own = {"edges": list(self.edges), "clip": self.clip, "within": list(map(list, self.within))}
+        return super().canonical_form() | own
 
     def condition_codes(self, what: str, item: object) -> list[int]:
         if isinstance(item, Mapping):

@@ -114,6 +114,11 @@ class DerivedColumn:
         if len({key for key, _ in listed}) < len(listed):
             raise DomainError(f"derived column {self.name!r} lists a value twice: remove one")
 
+    def canonical_form(self) -> list[Any]:
+        """Return what identifies the column in the domain's digest."""
+        how = self.expression.to_entry() if isinstance(self.expression, Lookup) else self.expression
+        return [self.name, how, self.dtype, list(map(list, self.values))]
+
     @property
     def described(self) -> str:
         """How it is computed, in words."""

@@ -40,7 +40,6 @@ from jam_dagster.tables.domain.domain_file import (
 )
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of
-from jam_dagster.tables.domain.lookups import Lookup
 
 Clique = tuple[str, ...]
 """Names of attributes, in the order of the domain."""
@@ -373,25 +372,11 @@ class Domain:
                 [list(one.attributes), [list(codes) for codes in one.codes]]
                 for one in self.impossible
             ),
+            "derived": [one.canonical_form() for one in self.derived],
+            "order": list(self.order),
+            "constraints": [one.content for one in self.constraints],
+            "repairs": [one.content for one in self.repairs],
         }
-        if self.derived:
-            # Domains without them keep the digest that they had before there were any.
-            content["derived"] = [
-                [
-                    one.name,
-                    one.expression.to_entry()
-                    if isinstance(one.expression, Lookup)
-                    else one.expression,
-                    one.dtype,
-                    *([list(map(list, one.values))] if one.values else []),
-                ]
-                for one in self.derived
-            ]
-        if self.order:
-            content["order"] = list(self.order)
-        for key, constraints in (("constraints", self.constraints), ("repairs", self.repairs)):
-            if constraints:
-                content[key] = [one.content for one in constraints]
         if self.children is not None:
             # Their rows are decoded by the domains of their tables.
             content["tables"] = [self.children.roots.digest, self.children.domain.digest]

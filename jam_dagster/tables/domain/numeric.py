@@ -209,8 +209,8 @@ class NumericAttribute(BinnedAttribute):
         return "str" if self.format else inferred_dtype(kind, self.nullable)
 
     def canonical_form(self) -> dict[str, Any]:
-        form = super().canonical_form() | {"integer": self.integer, "decimals": self.decimals}
-        return form | ({"format": self.format} if self.format else {})
+        own = {"integer": self.integer, "decimals": self.decimals, "format": self.format}
+        return super().canonical_form() | own
 
     def check_column(self, column: pd.Series[Any]) -> None:
         dtype = column.dtype

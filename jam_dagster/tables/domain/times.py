@@ -381,14 +381,13 @@ class TimeAttribute(BinnedAttribute):
 
     def canonical_form(self) -> dict[str, Any]:
         form = super().canonical_form()
-        form |= {key: getattr(self, key) for key in ("unit", "zone", "format", "every")}
+        own = ("unit", "zone", "format", "every", "hour_from")
+        form |= {key: getattr(self, key) for key in own} | {"of_day": list(map(list, self.of_day))}
         if self.every is not None:
             # The length of a calendar unit in a zone may be decided anew, and is not part of the
             # domain.
             form["edges"] = [self.edges[0], self.edges[-1]]
-        if self.of_day:
-            form["of_day"] = list(map(list, self.of_day))
-        return form if self.hour_from is None else form | {"hour_from": self.hour_from}
+        return form
 
     def check_column(self, column: pd.Series[Any]) -> None:
         if pd.api.types.is_numeric_dtype(column.dtype) and not self.format:
