@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.deferred import pd
+from jam_dagster.errors import InputError
 from jam_dagster.evaluation.domain_fit import column_fits
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.evaluation.expectations.expectation import Expectation, Observed
@@ -173,7 +174,14 @@ def contents_of(table: pd.DataFrame) -> bytes | None:
 
 def _run_great_expectations(suites: Mapping[str, list[Expectation]]) -> list[dict[str, Any]]:
     """Run every suite; return the validation result of each."""
-    import great_expectations as gx
+    try:
+        import great_expectations as gx
+    except SystemExit:
+        # As PySpark does without its gRPC where the code has no file, with the status of success.
+        raise InputError(
+            "Great Expectations cannot be imported, since PySpark ends a process whose code has no "
+            "file: write the code into a file, or install pyspark[connect]."
+        ) from None
 
     context = _context()
     source = context.data_sources.add_pandas("synthetic")

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jam_dagster.errors import InputError
 from jam_dagster.evaluation import ExpectationResult, expectation_names
 from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
 from jam_dagster.evaluation.expectations.validation import (
@@ -518,6 +520,20 @@ def test_names_that_great_expectations_takes_for_one_are_two_columns(other: str)
     lacking = {one.name for one in without.results if not one.passed}
     slug = _slug(domain, other)
     assert lacking == {"columns", f"{slug}__dtype", f"{slug}__values", f"{slug}__nulls"}
+
+
+def test_a_process_that_an_import_would_end_learns_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PySpark ends one whose code has no file, with the status of success."""
+    (tmp_path / "great_expectations.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "great_expectations", raising=False)
+    domain = Domain.from_sizes({"a": 2})
+    table = decode(EncodedTable(domain, [np.zeros(3, int)]), np.random.default_rng(0))
+    with pytest.raises(InputError, match="write the code into a file"):
+        validate(table, domain, records=3)
+    assert "great_expectations" not in sys.modules
 
 
 def _slug(domain: Domain, column: str) -> str:
