@@ -177,7 +177,7 @@ def _run_great_expectations(suites: Mapping[str, list[Expectation]]) -> list[dic
     try:
         import great_expectations as gx
     except SystemExit:
-        # As PySpark does without its gRPC where the code has no file, with the status of success.
+        # PySpark does this without gRPC where the code has no file, with the status of success.
         raise InputError(
             "Great Expectations cannot be imported, since PySpark ends a process whose code has no "
             "file: write the code into a file, or install pyspark[connect]."

@@ -532,7 +532,7 @@ def test_a_process_that_an_import_would_end_learns_why(
     domain = Domain.from_sizes({"a": 2})
     table = decode(EncodedTable(domain, [np.zeros(3, int)]), np.random.default_rng(0))
     with pytest.raises(InputError, match="write the code into a file"):
-        validate(table, domain, records=3)
+        validate(table, domain, records=3, transcript=transcript_of(domain, []), model=None)  # type: ignore[arg-type]
     assert "great_expectations" not in sys.modules
 
 
