@@ -28,10 +28,6 @@ LEDGER = ("--ledger", "ledger.db")
 PEOPLE = (*LEDGER, "--dataset", "people")
 KEY = base64.b64encode(bytes(32)).decode()
 AIM = ("--mechanism", "aim", "--setting", "rounds=6")
-POPULATION = (
-    *("ledger", "population", *LEDGER, "--population", "residents"),
-    *("--epsilon", 9, "--delta", 1e-9, *WHY),
-)
 GRANT = ("ledger", "grant", *PEOPLE, "--epsilon", 1, "--delta", 1e-9)
 
 
@@ -101,15 +97,10 @@ CASES: dict[
     "ledger show": (
         [],
         ("ledger", "show", *LEDGER),
-        {"datasets", "populations", "events", "moved_to"},
-    ),
-    "ledger population": ([], POPULATION, {"population", "datasets", "rho"}),
-    "ledger join": (
-        [POPULATION],
-        ("ledger", "join", *PEOPLE, "--population", "residents", *WHY),
-        {"population", "datasets", "rho"},
+        {"datasets", "by_hand", "events", "moved_to"},
     ),
     "ledger grant": ([], GRANT, {"dataset", "rho", "epsilon_at_delta"}),
+    "ledger by-hand": ([GRANT], ("ledger", "by-hand", *LEDGER, *WHY), {"ledger", "by_hand"}),
     "ledger upgrade": ([], ("ledger", "upgrade", *LEDGER), {"ledger"}),
     "ledger close": (
         [],

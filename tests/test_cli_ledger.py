@@ -64,28 +64,18 @@ def test_no_name_takes_a_column_away_and_draws_stay_in_one_piece(
     assert max(map(len, tables)) <= 80
 
 
-@pytest.mark.slow
-def test_a_population_is_granted_joined_and_shown(run: Run) -> None:
-    for name in ("people", "pupils"):
-        run("ledger", "grant", "--ledger", "l.db", "--dataset", name, *BUDGET)
-    residents = ("--ledger", "l.db", "--population", "residents", "--reason", "policy")
-    assert "is granted" in run("ledger", "population", *residents, *BUDGET).stderr
-    assert "belongs to" in run("ledger", "join", "--dataset", "people", *residents).stderr
-    Ledger("l.db").open_release(ReleaseKey("people", "r", "x"), {"mechanism": 0.01})
-
-    shown = run("ledger", "show", "--ledger", "l.db").stdout
-    assert "Population residents (epsilon at delta 1e-09)" in shown
-    assert "Its datasets: people. None has more left than it." in shown
-    (one,) = json.loads(run("ledger", "show", "--ledger", "l.db", "--json").stdout)["populations"]
-    assert (one["population"], one["datasets"]) == ("residents", ["people"])
-    assert one["rho"]["reserved"] == pytest.approx(0.01)
-    pupils = ("--ledger", "l.db", "--dataset", "pupils")
-    assert "Population" not in run("ledger", "show", *pupils).stdout
-    without_reason = run("ledger", "join", *pupils, "--population", "residents", "--reason", " ")
+def test_grants_by_hand_are_ordered_and_shown(run: Run) -> None:
+    granted = ("--ledger", "l.db", "--dataset", "people")
+    run("ledger", "grant", *granted, *BUDGET)
+    show = ("ledger", "show", "--ledger", "l.db")
+    assert "no new dataset" not in run(*show).stdout
+    without_reason = run("ledger", "by-hand", "--ledger", "l.db", "--reason", " ")
     assert "--reason must say why" in without_reason.stderr
-    refused = run("ledger", "population", *residents, "--epsilon", 0.1, "--delta", 1e-9)
-    assert refused.exit_code != 0
-    assert "population 'residents' cannot be lowered" in refused.stderr
+    output = run("ledger", "by-hand", "--ledger", "l.db", "--reason", "all are granted").stderr
+    assert "Definitions grant no new dataset in " in output
+    assert "Definitions grant no new dataset: the officer does, by hand." in run(*show).stdout
+    assert json.loads(run(*show, "--json").stdout)["by_hand"]
+    Ledger("l.db").verify()
 
 
 def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:

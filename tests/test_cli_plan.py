@@ -188,20 +188,6 @@ def test_what_would_be_left_is_what_is_left(run: Run) -> None:
     assert promised["after_epsilon"] == balance.remaining_epsilon
 
 
-@pytest.mark.slow
-def test_a_population_may_allow_less_than_the_dataset(run: Run) -> None:
-    ledger = Ledger("ledger.db")
-    ledger.grant_population("residents", epsilon=0.5, delta=1e-9)
-    ledger.join("people", "residents")
-    asked = ("plan", *PLAN, *SMALL, *PAID, *ONCE, "--json")
-    fits = json.loads(run(*asked, "--epsilon", "0.4").stdout)["ledger"]
-    assert fits["remaining_epsilon"] == pytest.approx(0.5)
-    assert "Population 'residents' has epsilon 0.5 left." in fits["note"]
-    refused = json.loads(run(*asked, "--epsilon", "0.6").stdout)["ledger"]
-    assert not refused["fits"]
-    assert "in the budget of population 'residents'" in refused["note"]
-
-
 def _rho(epsilon: float) -> float:
     return Budget(epsilon, 1e-9).rho
 

@@ -451,7 +451,7 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
 
 
 def _counted(totals: Mapping[str, Any]) -> list[str]:
-    """Return what the budget's policy and population add to the guarantee; empty if nothing."""
+    """Return what the budget's policy adds to the guarantee; empty if nothing."""
     policy = totals["policy"]
     said = []
     if policy["period"] != "lifetime":
@@ -461,21 +461,12 @@ def _counted(totals: Mapping[str, Any]) -> list[str]:
             f"{policy['period']} may spend, and is no bound over a lifetime, in which epsilon = "
             f"{figures(lifetime)} was spent at delta = {figures(totals['delta'])}."
         )
-    if policy["partitions"] == "disjoint":
+    if policy["partitions"] != "add":
+        among = " of all its tables" if policy["partitions"] == "disjoint in all tables" else ""
         said.append(
             "Only the partition of the dataset from which most was released counts, on the "
-            f"ground: {policy['ground']}. It holds as long as each person is in one of them only."
-        )
-    if (shared := totals.get("population")) is not None:
-        granted, spent = (
-            figures(epsilon_from_rho(rho_within(shared[f"{name}_units"]), shared["delta"]))
-            for name in ("granted", "spent")
-        )
-        said.append(
-            f"The people of the dataset are in other datasets, too: all releases of the population "
-            f"{shared['name']} together may spend epsilon = {granted} at delta = "
-            f"{figures(shared['delta'])} on a person who is one protected unit of each dataset, "
-            f"and had spent epsilon = {spent} when the certificate was issued."
+            f"ground: {policy['ground']}. It holds as long as each person is in one of them"
+            f"{among} only."
         )
     return said
 

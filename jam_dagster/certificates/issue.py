@@ -293,7 +293,7 @@ def _standing(ledger: Ledger, certificate: Certificate) -> Standing:
     proof = ledger.verify()
     journalled = ledger.issued(certificate.key, certificate.digest)
     if journalled is None or any(entry.seq > journalled.seq for entry in certificate.entries):
-        # Another release may have written meanwhile, of this dataset or of its population.
+        # Another release may have written meanwhile.
         balance = ledger.balance(certificate.key.dataset, through=proof.events)
         return Standing(proof.events, proof.head, _totals(balance))
     balance = ledger.balance_after(journalled)
@@ -301,17 +301,6 @@ def _standing(ledger: Ledger, certificate: Certificate) -> Standing:
 
 
 def _totals(balance: Balance) -> dict[str, Any]:
-    shared = balance.population
-    its = {}
-    if shared is not None:
-        its["population"] = {
-            "name": shared.name,
-            "epsilon": shared.epsilon,
-            "delta": shared.delta,
-            "granted_units": shared.granted_units,
-            "reserved_units": shared.reserved_units,
-            "spent_units": shared.spent_units,
-        }
     return {
         "epsilon": balance.epsilon,
         "delta": balance.delta,
@@ -321,7 +310,6 @@ def _totals(balance: Balance) -> dict[str, Any]:
         "reserved_units": balance.reserved_units,
         "spent_units": balance.spent_units,
         "lifetime_spent_units": balance.lifetime_spent_units,
-        **its,
     }
 
 

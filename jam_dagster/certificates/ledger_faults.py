@@ -125,29 +125,6 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
         "spent_units": now.spent,
         "reserved_units": now.reserved,
         "lifetime_spent_units": use(policy, holdings).spent,
-        "population": _population(journal, dataset),
-    }
-
-
-def _population(journal: Sequence[Event], dataset: str) -> dict[str, Any] | None:
-    """Return the balance of a dataset's population after a journal, or None if it has none."""
-    joined = _last(journal, "joined", dataset=dataset)
-    last = joined and _last(journal, "population", step=joined.step)
-    if not joined or not last:
-        return None
-    uses = []
-    for event in journal:
-        if (event.kind.value, event.step) == ("joined", joined.step):
-            granted = _last(journal, "granted", dataset=event.dataset)
-            if granted is not None:
-                uses.append(use(*_holdings(journal, event.dataset, granted)))
-    return {
-        "name": joined.step,
-        "epsilon": last.epsilon,
-        "delta": last.delta,
-        "granted_units": last.units,
-        "reserved_units": sum(one.reserved for one in uses),
-        "spent_units": sum(one.spent for one in uses),
     }
 
 

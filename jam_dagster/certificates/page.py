@@ -102,18 +102,7 @@ def _amounts(certificate: Certificate) -> list[dict[str, Any]]:
     ]
     if not lifetime:
         rows.append(("Spent over the lifetime", totals["lifetime_spent_units"]))
-    amounts = [_amount(name, units, totals["delta"]) for name, units in rows]
-    if (shared := totals.get("population")) is not None:
-        granted, reserved, spent = (
-            shared[f"{name}_units"] for name in ("granted", "reserved", "spent")
-        )
-        its = [
-            (f"Granted the population {shared['name']}, for all its datasets", granted),
-            ("Spent by all releases of the population", spent),
-            ("Left of the population", granted - reserved - spent),
-        ]
-        amounts += [_amount(name, units, shared["delta"]) for name, units in its]
-    return amounts
+    return [_amount(name, units, totals["delta"]) for name, units in rows]
 
 
 def _amount(name: str, units: int, delta: float) -> dict[str, Any]:

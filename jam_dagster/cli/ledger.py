@@ -10,12 +10,6 @@ import typer
 from jam_dagster.cli.console import group, print_json, print_result, stdout, tell
 from jam_dagster.cli.ledger_approval import approval_lines, approve
 from jam_dagster.cli.ledger_keys import app as key_app
-from jam_dagster.cli.ledger_populations import (
-    join,
-    population,
-    population_in_json,
-    print_populations,
-)
 from jam_dagster.cli.ledger_view import (
     access_in_json,
     after_another,
@@ -44,8 +38,6 @@ if TYPE_CHECKING:
 app = group("Who spent what on which protected dataset.")
 
 app.command()(approve)
-app.command()(population)
-app.command()(join)
 app.add_typer(key_app, name="key")
 
 
@@ -128,7 +120,6 @@ def show(
     approved = {balance.dataset: opened.approved(balance.dataset) for balance in balances}
     after = {balance.dataset: after_another(balance, events) for balance in balances}
     attempts = {one.dataset: opened.open_attempts(one.dataset) for one in balances}
-    populations = [one for one in opened.populations() if dataset is None or dataset in one.uses]
     if as_json:
         print_json(
             {
@@ -142,7 +133,7 @@ def show(
                     }
                     for balance in balances
                 ],
-                "populations": [population_in_json(one) for one in populations],
+                "by_hand": opened.by_hand(),
                 "moved_to": opened.moved_to,
                 "events": [event_in_json(event) for event in events],
             }
@@ -155,7 +146,8 @@ def show(
         )
     for balance in balances:
         print_balance(console, balance, after[balance.dataset])
-    print_populations(console, populations)
+    if opened.by_hand():
+        console.print("Definitions grant no new dataset: the officer does, by hand.")
     if still_open := [one for listed in attempts.values() for one in listed]:
         title = "Attempts to open private data that have not ended, or paid nothing"
         console.print(attempts_table(still_open, title))
@@ -191,7 +183,9 @@ def grant(
         str | None,
         typer.Option(
             metavar="HOW",
-            help="add: partitions add up. disjoint: only the largest counts; needs --ground.",
+            help="add: partitions add up. disjoint: only the largest of one table counts; needs "
+            "--ground. 'disjoint in all tables': several tables, and no person is in two "
+            "partitions of all of them.",
             show_default="what is granted, or add",
         ),
     ] = None,
@@ -277,6 +271,29 @@ def grant(
         f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}"
         f"{policy_text(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
         f"{' Releases wait for approval.' if balance.approval else ''}",
+        as_json=as_json,
+    )
+
+
+@app.command()
+def by_hand(ledger: LedgerOption, reason: ReasonOption, as_json: AsJson = False) -> None:
+    r"""End grants of new datasets by definitions, for good: the officer grants each by hand.
+
+    ```
+    jam-dagster ledger by-hand --ledger ledger.db --reason "the datasets of 2026 are granted"
+    ```
+
+    A new name in the `budgets` of Dagster's definitions is refused from then on, since the same
+    people would have another budget under it. A grant that was made stays.
+    """
+    from jam_dagster.privacy import Ledger
+
+    check_reason(reason)
+    opened = Ledger(ledger)
+    opened.grant_by_hand(reason=reason)
+    print_result(
+        {"ledger": opened.location, "by_hand": True},
+        f"Definitions grant no new dataset in {opened.location} from now on.",
         as_json=as_json,
     )
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from jam_dagster.privacy import Balance, Event, Policy
     from jam_dagster.privacy.ledger.journal import Access
-    from jam_dagster.privacy.ledger.population import Amounts
 
 
 def print_balance(console: Console, balance: Balance, after: int | None) -> None:
@@ -32,8 +31,9 @@ def print_balance(console: Console, balance: Balance, after: int | None) -> None
 def policy_text(policy: Policy) -> str:
     """Return how a budget counts, empty for the default."""
     text = "" if policy.period == "lifetime" else f" each {policy.period}"
-    if policy.partitions == "disjoint":
-        text += f", of which only the largest partition counts ({policy.ground})"
+    if policy.parallel:
+        among = "" if policy.of_one_table else " of all tables"
+        text += f", of which only the largest partition{among} counts ({policy.ground})"
     if policy.records == "public":
         of = "in each partition is" if policy.partitions == "add" and policy.ground else "is"
         text += f"; the number of records {of} public"
@@ -59,20 +59,18 @@ def after_another(balance: Balance, events: list[Event]) -> int | None:
 
 
 def balance_in_json(balance: Balance) -> dict[str, Any]:
-    """Return a dataset's balance, its policy and its population."""
-    shared = balance.population
+    """Return a dataset's balance and its policy."""
     return {
         "dataset": balance.dataset,
         "epsilon": balance.epsilon,
         "delta": balance.delta,
         "period": balance.period,
         "policy": vars(balance.policy),
-        "population": None if shared is None else shared.name,
         **amounts_in_json(balance, "lifetime_spent"),
     }
 
 
-def amounts_in_json(budget: Amounts, *more: str) -> dict[str, Any]:
+def amounts_in_json(budget: Balance, *more: str) -> dict[str, Any]:
     """Return the amounts of a budget, and `more` of its properties, in rho and as epsilon."""
     names = ("granted", "reserved", "spent", "remaining", *more)
     amounts: dict[str, float] = {name: getattr(budget, name) for name in names}
@@ -120,7 +118,7 @@ def _table(title: str | None = None) -> Table:
     )
 
 
-def balance_table(balance: Amounts, after: int | None = None) -> Table:
+def balance_table(balance: Balance, after: int | None = None) -> Table:
     """Return a budget's amounts, and the units `after_another` release if there is a number."""
     from jam_dagster.privacy import rho_within
 

@@ -250,9 +250,6 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
     left = balance.remaining_units_in(key.partition)
     after = balance.remaining_units_after(sum(share_units(spec.shares).values()), key.partition)
     fits, note = True, f"It reserves {describe_rho(spec.budget.rho, spec.privacy.delta)}."
-    if balance.population is not None:
-        shared = balance.population
-        note += f" Population {shared.name!r} has epsilon {shared.remaining_epsilon:.4g} left."
     before = ledger.release(key)
     if before is not None and before.spent:
         after = left

@@ -103,7 +103,8 @@ class LedgerFunding:
     """Exact noise: every draw is charged to the ledger before it is made, and then stored.
 
     `ledger` is one object, which knows its claims. `identity` is empty if the step reads no private
-    source. `template` is the identity with an open partition, if an officer has to vouch for it.
+    source. `template` is the identity with an open partition, if an officer has to vouch for it,
+    and `table` what all partitions of the source are of, if it is a partition.
     `linked` describes the source if it is a file with a second name. `grants` is the budget that a
     new ledger grants the dataset, and `records_public` whether that grant says that the number of
     records is public; None: the dataset must have a grant.
@@ -117,6 +118,7 @@ class LedgerFunding:
     run_id: str
     identity: str = ""
     template: str = ""
+    table: str = ""
     linked: str = ""
     signer: Signer | None = None
     grants: Budget | None = None
@@ -212,7 +214,7 @@ class LedgerFunding:
         """Raise if partitions are disjoint and another one could read the file by a link."""
         if not (self.linked and self.key.partition):
             return
-        if self.ledger.balance(self.key.dataset).policy.partitions == "disjoint":
+        if self.ledger.balance(self.key.dataset).policy.parallel:
             raise SourceBindingError(
                 f"{self.linked} has another name, by a hard link, and partitions of "
                 f"{self.key.dataset!r} are granted as disjoint: another partition could read the "
@@ -337,10 +339,14 @@ class LedgerFunding:
         # A refusal shows the digest of a template, so its secret must stay.
         make = make or bool(self.template)
         bound = self.place.binding(self.identity, make=make)
-        if self.template and bound:
-            from jam_dagster.privacy.ledger.bindings import with_template
+        if not bound:
+            return ""
+        from jam_dagster.privacy.ledger.bindings import with_table, with_template
 
-            return with_template(bound, self.place.binding(self.template, make=make))
+        if self.template:
+            bound = with_template(bound, self.place.binding(self.template, make=make))
+        if self.table:
+            bound = with_table(bound, self.place.binding(self.table, make=make))
         return bound
 
     def exclusive(self) -> AbstractContextManager[None]:

@@ -36,7 +36,7 @@ from jam_dagster.release.public_side import (
 from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables.codes.table import digest_of
 from jam_dagster.tables.sources.identity import place_of
-from jam_dagster.tables.sources.partition_template import linked_file, template_of
+from jam_dagster.tables.sources.partition_template import linked_file, table_of, template_of
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.public_apart import check_apart, check_outside, restricted_folders
 from jam_dagster.tables.sources.table_file import TableFile
@@ -472,6 +472,7 @@ class _Steps:
                     request.partition,
                     counted=protection.neighbours.records_public,
                 ),
+                table=table_of(request.spec.private, request.partition),
                 linked=linked_file(spec.private),
                 signer=configured_signer(request.signing_key),
                 grants=spec.budget,

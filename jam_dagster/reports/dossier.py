@@ -269,16 +269,10 @@ class _Facts:
             f" {within}, at delta = {figures(totals['delta'])}. All its releases together had spent"
             f" epsilon = {spent}{when} when the certificate was issued."
         )
-        if policy["partitions"] == "disjoint":
+        if policy["partitions"] != "add":
             said += (
                 " Only the partition from which most was released counts, on the ground:"
                 f" {policy['ground']}."
-            )
-        if shared := totals.get("population"):
-            cap = figures(epsilon_from_rho(rho_within(shared["granted_units"]), shared["delta"]))
-            said += (
-                f" The dataset belongs to the population {shared['name']}, all of whose releases"
-                f" together may spend epsilon = {cap} at delta = {figures(shared['delta'])}."
             )
         return said
 

@@ -9,8 +9,7 @@ import pytest
 from upath import UPath
 
 from jam_dagster.certificates import held, refitting, render_certificate, verify
-from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
-from jam_dagster.privacy.accounting import units_down, units_up
+from jam_dagster.privacy import Budget, Ledger, Policy
 from tests.budgets import PUBLIC_N
 from tests.certificates.conftest import Released
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize
@@ -50,6 +49,13 @@ def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
     assert "renews each month" in page
     assert ground in page
     assert "Spent over the lifetime" in page
+    assert "as each person is in one of them only" in page
+    totals_of_all = {
+        **totals,
+        "policy": {**totals["policy"], "partitions": "disjoint in all tables"},
+    }
+    of_all = replace(certificate, standing=replace(certificate.standing, totals=totals_of_all))
+    assert "person is in one of them of all its tables only" in render_certificate(of_all)
 
     for name, value in (("lifetime_spent_units", 1), ("period", "1999-01"), ("policy", {})):
         other = {**totals, name: value}
@@ -122,38 +128,3 @@ def test_a_release_in_a_store_that_is_no_file_system(made: Released) -> None:
     replace(made.certificate, files=beside).save(folder)
     assert [one for one in verify(folder) if not one.passed] == []
     assert [one for one in verify(folder / "certificate.json") if not one.passed] == []
-
-
-@pytest.mark.slow
-def test_a_population_is_certified_with_what_it_had_left(run: Run) -> None:
-    ledger = Ledger("ledger.db")
-    for dataset in ("people", "pupils"):
-        ledger.grant(dataset, epsilon=2.0, delta=1e-9, policy=PUBLIC_N)
-    ledger.grant_population("residents", epsilon=1.5, delta=1e-9)
-    for dataset in ("people", "pupils"):
-        ledger.join(dataset, "residents")
-    pupils = ledger.open_release(ReleaseKey("pupils", "r", "x"), {"mechanism": 0.002})
-    pupils.account("mechanism").charge("a", 0.001)
-    made = release(run)
-    assert made.failed() == set()
-    certificate = made.certificate
-    assert certificate.standing is not None
-    totals = certificate.standing.totals
-    assert totals["population"] == {
-        "name": "residents",
-        "epsilon": 1.5,
-        "delta": 1e-9,
-        "granted_units": units_down(Budget(1.5, 1e-9).rho),
-        "reserved_units": units_down(0.002) - units_up(0.001),
-        "spent_units": totals["spent_units"] + units_up(0.001),
-    }
-    # What happens later to another of its datasets changes nothing.
-    pupils.close()
-    assert made.failed() == set()
-    page = render_certificate(certificate)
-    assert "Granted the population residents, for all its datasets" in page
-    assert "all releases of the population residents together may spend epsilon = 1.5" in page
-    for other in (None, {**totals["population"], "spent_units": 0}):
-        standing = replace(certificate.standing, totals={**totals, "population": other})
-        made.put(replace(certificate, standing=standing))
-        assert made.failed() == {"the ledger"}

@@ -1,5 +1,7 @@
 """Releases of one snapshot after another: what each partition reads, pays, and leaves."""
 
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -12,7 +14,7 @@ import yaml
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import SyntheticRelease, check_definitions
-from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.privacy import Budget, Policy, epsilon_from_rho
 from jam_dagster.release import (
     EvaluationSpec,
     MechanismSpec,
@@ -21,6 +23,7 @@ from jam_dagster.release import (
     WorkloadSpec,
 )
 from jam_dagster.tables import source_from_config
+from tests.budgets import FIXED
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     UP_TO_SYNTHETIC,
@@ -124,6 +127,31 @@ def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) ->
     assert told(report)["release_report"]["checks_told"] == told_checks
     assert months.bench.events() == events
     pd.testing.assert_frame_equal(months.synthetic(FEBRUARY), second)
+
+
+@pytest.mark.slow
+def test_disjoint_partitions_of_a_second_table_wait_for_the_officer(months: Months) -> None:
+    """A person in the visits of January and in the tests of February would pay once."""
+    bench, settings = months.bench, {"evaluation": EvaluationSpec(mode="off")}
+    policy = Policy(partitions="disjoint", **FIXED)
+    bench.budget, granted = None, {"epsilon": 9.0, "delta": 1e-9}
+    bench.ledger.grant("people", **granted, policy=policy)
+    tests = {"private": source_from_config(str(bench.home / "tests_{partition}.csv"))}
+    for month in (FEBRUARY, MARCH):
+        shutil.copy(bench.home / f"private_{month}.csv", bench.home / f"tests_{month}.csv")
+    for month in (JANUARY, FEBRUARY):
+        made = months.run(month, UP_TO_SYNTHETIC, **settings)
+        assert made.success, failure(made)
+    spent = bench.ledger.balance("people")
+    refused = failure(months.run(MARCH, UP_TO_SYNTHETIC, **settings, **tests))
+    assert "would read another table than a release of partition '2026-01'" in refused
+    assert "--partitions 'disjoint in all tables'" in refused
+    assert bench.ledger.balance("people").spent_units == spent.spent_units
+    in_all = replace(policy, partitions="disjoint in all tables")
+    bench.ledger.grant("people", **granted, policy=in_all, reason="no person is in two months")
+    made = months.run(MARCH, UP_TO_SYNTHETIC, **settings, **tests)
+    assert made.success, failure(made)
+    bench.ledger.verify()
 
 
 @pytest.mark.slow

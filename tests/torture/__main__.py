@@ -17,7 +17,6 @@ import pytest
 from tests.torture.campaign import Campaign, Tormented
 from tests.torture.cases import CASES
 from tests.torture.faults import FAULTS, verdict
-from tests.torture.population import torture_population
 from tests.torture.victims import CountedRelease, ExactRelease, SeededRelease, Victim
 
 Made = Callable[[Path], Victim]
@@ -27,7 +26,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--sqlite", type=int, default=0, help="kills over SQLite")
     parser.add_argument("--postgresql", type=int, default=0, help="kills over PostgreSQL")
-    parser.add_argument("--population", type=int, default=0, help="kills of two that share a cap")
     parser.add_argument("--dagster", type=int, default=0, help="kills of Dagster's step")
     parser.add_argument("--steps", type=int, default=0, help="kills of steps in own processes")
     parser.add_argument("--faults", action="store_true", help="plant faults, say what is noticed")
@@ -43,11 +41,6 @@ def main() -> None:
         total = Tormented()
         if given.sqlite:
             total += torture("SQLite", released(), home / "sqlite", given.sqlite, given.seed)
-        if given.population:
-            started = time.monotonic()
-            both = torture_population(home / "population", given.population, given.seed)
-            print(f"Population: {both.line()}, {time.monotonic() - started:.0f} s", flush=True)
-            total += both
         if given.dagster:
             # Dagster, and what its steps import, take seconds: here once, not in each run.
             from tests.torture.pipeline_victim import PipelineRelease, TwoTables
@@ -91,13 +84,7 @@ def over_postgresql(home: Path, kills: int, seed: int) -> Tormented:
             kinds["counted"] = lambda place: CountedRelease(
                 home=place, ledger_url=ledger, warehouse=warehouse
             )
-            total = torture("PostgreSQL", kinds, home, kills, seed)
-            shared = torture_population(
-                home / "population", kills // 5, seed, server.create_database
-            )
-            print(f"PostgreSQL, a population: {shared.line()}", flush=True)
-            total += shared
-            return total
+            return torture("PostgreSQL", kinds, home, kills, seed)
     except pytest.skip.Exception as missing:
         sys.exit(f"No kills over PostgreSQL: {missing}")
 

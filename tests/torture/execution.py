@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,40 +100,6 @@ def execute_two(victim: Victim, target: Target, *, rival_after_seconds: float) -
                 raise
             endings.append(Ended(killed=False, seconds=0.0))
     return endings[0]
-
-
-def execute_both(
-    victims: Sequence[Victim], targets: Sequence[Target | None], *, second_after_seconds: float
-) -> list[Ended]:
-    """Run two victims at once, each to its target or its end, or until its population is spent.
-
-    Parameters
-    ----------
-    victims
-        Two releases, of datasets that share a population.
-    targets
-        Where each kills itself, if it does.
-    second_after_seconds
-        When the second starts.
-
-    Raises
-    ------
-    RunFailedError
-        If one ended with an error, other than that its population has too little left.
-    """
-    started = []
-    for number, (victim, target) in enumerate(zip(victims, targets, strict=True)):
-        time.sleep(second_after_seconds * number)
-        started.append(_start(victim, target, None))
-    endings = []
-    for victim, run in zip(victims, started, strict=True):
-        try:
-            endings.append(_end(victim, run, None))
-        except RunFailedError as error:
-            if "in the budget of population" not in str(error):
-                raise
-            endings.append(Ended(killed=False, seconds=0.0))
-    return endings
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,6 @@ def test_a_lost_draw(name: str, failures: dict[str, str]) -> None:
     ("backend", "kills"),
     [
         ("SQLite", 8),
-        pytest.param("Population", 6, marks=pytest.mark.gate),
         pytest.param("PostgreSQL", 8, marks=pytest.mark.gate),
         pytest.param("Dagster", 2, marks=pytest.mark.gate),
     ],

@@ -111,12 +111,7 @@ def _left(graph: ReleaseGraph, funding: LedgerFunding) -> tuple[bool, dict[str, 
         fit, text = forecast(balance, price, due, now=datetime.now(UTC))
         low = fit is not None and (partitions.every is None or fit < _ENOUGH[partitions.every])
     after = balance.remaining_units_after(price, "" if partitions is None else ANOTHER)
-    shared: dict[str, Any] = {}
-    if balance.population is not None:
-        shared["population"] = balance.population.name
-        shared["population_remaining_epsilon"] = balance.population.remaining_epsilon
     return low, {
-        **shared,
         "outlook": text,
         "dataset_remaining_epsilon": balance.remaining_epsilon,
         "dataset_remaining_rho": balance.remaining,

@@ -26,7 +26,12 @@ from jam_dagster.release.engine import Engine, Progress, rows_line
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.tables import Domain, Source
 from jam_dagster.tables.sources.identity import canonical, place_of
-from jam_dagster.tables.sources.partition_template import at_partition, linked_file, template_of
+from jam_dagster.tables.sources.partition_template import (
+    at_partition,
+    linked_file,
+    table_of,
+    template_of,
+)
 from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
 
 if TYPE_CHECKING:
@@ -146,14 +151,14 @@ class ReleaseStep:
             protection,
             place,
             run_id,
-            *(("", "", "") if reads is None else self._bound()),
+            *(("", "", "", "") if reads is None else self._bound()),
             signer=resource.signer(),
             notify=context.log.warning,
         )
         return Engine(spec, domain, place, funding, partition, progress)
 
-    def _bound(self) -> tuple[str, str, str]:
-        """Return the identity, template and link that the ledger binds the release to."""
+    def _bound(self) -> tuple[str, str, str, str]:
+        """Return the identity, template, table and link that the ledger binds the release to."""
         graph, partition = self.graph, self.partition
         source = graph.source("private_records", partition)
         identity = source.identity()
@@ -162,7 +167,8 @@ class ReleaseStep:
             identity = canonical(source=identity, partition=partition)
         counted = graph.spec.neighbours.records_public
         template = template_of(graph.spec.private, partition, counted=counted)
-        return identity, template, linked_file(source)
+        table = table_of(graph.spec.private, partition)
+        return identity, template, table, linked_file(source)
 
 
 _Stores = tuple["ReleaseStore", ...]

@@ -16,8 +16,9 @@ from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, 
 from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE, Configured, described
 from jam_dagster.privacy.accounting import Budget, units_down
-from jam_dagster.privacy.ledger.commands import grant_command, join_command
+from jam_dagster.privacy.ledger.commands import grant_command
 from jam_dagster.privacy.ledger.policy import (
+    IN_ALL_TABLES,
     ApprovalName,
     PartitionsName,
     PeriodName,
@@ -41,7 +42,11 @@ class DatasetBudget(Configured):
         PeriodName, described("lifetime, or a calendar period in which it renews")
     ] = "lifetime"
     partitions: Annotated[
-        PartitionsName, described("add, or disjoint (with a ground): partitions in parallel")
+        PartitionsName,
+        described(
+            "add, or (with a ground) disjoint: partitions of its one table in parallel, or disjoint"
+            " in all tables"
+        ),
     ] = "add"
     ground: Annotated[
         str,
@@ -106,9 +111,9 @@ class LedgerResource(dg.ResourceDefinition):
 
     A budget configured here is granted when its dataset is first used. From then on the ledger
     keeps it, and `jam-dagster ledger grant` changes it: configuration that says more than was
-    granted is refused, so that no budget is raised by editing a file. In a ledger that has
-    populations, an officer grants each new dataset: a new name for their people would be a
-    budget beyond theirs.
+    granted is refused, so that no budget is raised by editing a file. After
+    `jam-dagster ledger by-hand` nothing configured here is granted: a new name for the same
+    people would have a budget beyond theirs.
 
     Only the definitions configure it. The resource takes no run config: a launch that gives it any
     is refused.
@@ -225,8 +230,8 @@ class LedgerResource(dg.ResourceDefinition):
         ------
         BudgetError
             If the dataset has no budget, or a smaller one than is configured; or if the ledger
-            knows nothing of the dataset, and a store holds draws of it or the ledger has
-            populations.
+            knows nothing of the dataset, and a store holds draws of it or the officer grants
+            each new dataset by hand.
         """
         ledger = self._ledger()
         url = ledger.location  # without a password
@@ -256,14 +261,6 @@ class LedgerResource(dg.ResourceDefinition):
                 f"Protected dataset {dataset!r} has no privacy budget. Name it under budgets"
                 f" of the ledger resource, or run `{grant_command(url, dataset)}`."
             )
-        if populations := [one.name for one in ledger.populations()]:
-            raise BudgetError(
-                f"Protected dataset {dataset!r} has a configured budget, which is not granted:"
-                f" the ledger ({url}) has populations ({', '.join(populations)}), and a new name"
-                f" for their people would be a budget beyond theirs. The officer grants it by"
-                f" hand: `{grant_command(url, dataset)}`. If one of them has its people, it joins"
-                f" before its first release: `{join_command(url, dataset)}`."
-            )
         for store in stores:
             if holds_draws_of(dataset, store):
                 raise BudgetError(
@@ -282,6 +279,7 @@ class LedgerResource(dg.ResourceDefinition):
             attempts=configured.attempts,
             sources=configured.sources,
             reason="the ledger resource's budget, granted on first use",
+            by_definitions=True,
         )
 
     def _make_folder(self, shown: str) -> None:
@@ -302,15 +300,17 @@ def _check_granted(balance: "Balance", configured: DatasetBudget, location: str)
         wanted |= {"epsilon": configured.epsilon, "delta": configured.delta}
     for name, least in vars(Policy()).items():
         value = getattr(configured, name)
-        if value not in (least, getattr(balance.policy, name)):
+        granted = getattr(balance.policy, name)
+        # Partitions that are disjoint in all tables are disjoint in one.
+        if value not in (least, granted) and (value, granted) != ("disjoint", IN_ALL_TABLES):
             wanted[name] = value
     if check_approval(configured.approval) not in ("", balance.approval):
         wanted["approval"] = configured.approval
     if configured.attempts is not None and configured.attempts > balance.attempts:
         wanted["attempts"] = configured.attempts
-    granted = [one for one in balance.sources.split(",") if one]
-    if missing := [one for one in configured.sources.split(",") if one and one not in granted]:
-        wanted["sources"] = ",".join((*granted, *missing))
+    named = [one for one in balance.sources.split(",") if one]
+    if missing := [one for one in configured.sources.split(",") if one and one not in named]:
+        wanted["sources"] = ",".join((*named, *missing))
     if wanted:
         from jam_dagster.privacy.ledger.balance import grant_again_command
 

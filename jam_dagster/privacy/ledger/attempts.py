@@ -5,11 +5,8 @@ about them without a charge. So does an opening that ends well and pays nothing:
 too. The officer grants a number of such attempts; after that an operator must acknowledge them. The
 journal holds no cause: the owner of the data keeps it.
 
-Attempts count for each dataset, also in a population. The number is no amount that adds up over a
-lifetime, as rho is: it is how often a person may be asked before somebody looks. The officer
-granted each dataset of a population its number, and only an officer adds a dataset to a ledger
-that has populations, so definitions cannot raise the sum. One number for all of them would count
-runs at the same time, and so a failure in one dataset, or a slow run, would close the others.
+The number is no amount that adds up over a lifetime, as rho is: it is how often a person may be
+asked before somebody looks.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from jam_dagster.privacy.ledger.bindings import (
     is_vouched,
     live_sources,
     may_be_one_place,
+    of_one_table,
     parallel_fault,
     public_fault,
     same_source,
@@ -26,8 +27,7 @@ from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
-from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, Policy, Use, mixture_fault, use
-from jam_dagster.privacy.ledger.population import Population, population_from
+from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, Policy, mixture_fault, use
 from jam_dagster.privacy.ledger.reservation import cover_fault
 from jam_dagster.privacy.ledger.state import ReleaseState, ShareState
 from jam_dagster.privacy.sensitivity import REPLACE_ONE
@@ -109,6 +109,15 @@ class _Dataset:
             for share in release.shares.values()
         ]
 
+    def totals(self, held: Sequence[Holding], at: str) -> tuple[int, int, int]:
+        """Return the granted, reserved and spent amounts with these reservations.
+
+        They are added up without `balance_from`, by which a run counts: a fault in it shows as a
+        difference.
+        """
+        used = use(self.policy, held, self.policy.period_of(at))
+        return self.grant.units, used.reserved, used.spent
+
     def live(self) -> set[ReleaseKey]:
         """Return the releases that keep others from other sources."""
         return {key for key, release in self.releases.items() if release.binds}
@@ -140,7 +149,7 @@ def verify_journal(
         at = event.at
     for name, dataset in replay.datasets.items():
         stored = balance(name)
-        if stored is None or _totals(stored) != replay.totals(name, dataset.held(), now):
+        if stored is None or _totals(stored) != dataset.totals(dataset.held(), now):
             raise LedgerIntegrityError(
                 f"the balance of dataset {name!r} in the ledger {location} does not follow from "
                 "its journal"
@@ -148,16 +157,9 @@ def verify_journal(
     return Verification(number, previous)
 
 
-_Totals = dict[str, tuple[int, int, int]]
-"""Granted, reserved and spent amounts: of a dataset under `""`, of its population by name."""
-
-
-def _totals(balance: Balance) -> _Totals:
-    shared = balance.population
-    named: _Totals = {"": (balance.granted_units, balance.reserved_units, balance.spent_units)}
-    if shared is not None:
-        named[shared.name] = shared.granted_units, shared.reserved_units, shared.spent_units
-    return named
+def _totals(balance: Balance) -> tuple[int, int, int]:
+    """Return the granted, reserved and spent amounts of a dataset."""
+    return balance.granted_units, balance.reserved_units, balance.spent_units
 
 
 def _place_fault(event: Event, place: str) -> str:
@@ -180,48 +182,19 @@ def _time_fault(event: Event, last: str) -> str:
 
 
 class _Replay:
-    """The datasets and populations of a journal, as far as it was replayed."""
+    """The datasets of a journal, as far as it was replayed."""
 
     def __init__(self) -> None:
         self.datasets: dict[str, _Dataset] = {}
-        self._populations: dict[str, Event] = {}
-        self._joined: dict[str, str] = {}
-
-    def totals(self, name: str, held: Sequence[Holding], at: str) -> _Totals:
-        """Return the amounts of a dataset with these reservations.
-
-        They are added up without `balance_from` and `population_from`, by which a run counts: a
-        fault in either shows as a difference.
-        """
-        dataset, population = self.datasets[name], self._joined.get(name)
-        used = use(dataset.policy, held, dataset.policy.period_of(at))
-        totals = {"": (dataset.grant.units, used.reserved, used.spent)}
-        if population is not None:
-            uses = self._uses(population).values()
-            reserved, spent = (sum(one.reserved for one in uses), sum(one.spent for one in uses))
-            totals[population] = self._populations[population].units, reserved, spent
-        return totals
-
-    def _uses(self, population: str) -> dict[str, Use]:
-        joined = [dataset for dataset, its in self._joined.items() if its == population]
-        return {one: use(self.datasets[one].policy, self.datasets[one].held()) for one in joined}
-
-    def _population(self, name: str) -> Population:
-        return population_from(self._populations[name], self._uses(name))
+        self._by_hand = False
 
     def fault(self, event: Event) -> str:
         """Return the fault of an event; without one, apply it and return an empty text."""
-        if event.kind == Kind.POPULATION:
-            if event.dataset or event.release or not event.step:
-                return "grants a population a budget, and names a dataset or no population"
-            self._populations[event.step] = event
-            return self._population_fault(event.step)
+        if event.kind == Kind.BY_HAND:
+            return self._by_hand_fault(event)
         if event.kind == Kind.GRANTED:
-            population = self._joined.get(event.dataset)
-            return self._grant_fault(event) or self._population_fault(population)
+            return self._grant_fault(event)
         dataset = self.datasets.get(event.dataset)
-        if event.kind == Kind.JOINED:
-            return self._joining_fault(event, dataset)
         if dataset is None:
             return f"is about dataset {event.dataset!r}, which was granted nothing"
         key = event.key
@@ -249,24 +222,13 @@ class _Replay:
             release.apply(event)
         return fault
 
-    def _population_fault(self, name: str | None) -> str:
-        if name is None:
-            return ""
-        population = self._population(name)
-        if population.remaining_units < 0:
-            return f"makes the datasets of population {name!r} use more than it was granted"
-        fault = population.fault()
-        return f"is of population {name!r}, which {fault}" if fault else ""
-
-    def _joining_fault(self, event: Event, dataset: _Dataset | None) -> str:
-        if event.release or event.units or event.step not in self._populations:
-            return "joins a population that was granted nothing, or names more than a dataset"
-        if dataset is None:
-            return f"is about dataset {event.dataset!r}, which was granted nothing"
-        if before := self._joined.get(event.dataset):
-            return f"joins a population, and its dataset belongs to {before!r}"
-        self._joined[event.dataset] = event.step
-        return self._population_fault(event.step)
+    def _by_hand_fault(self, event: Event) -> str:
+        if event.dataset or event.release or event.units or not event.reason:
+            return "ends grants by definitions, and names a dataset or an amount, or no reason"
+        if self._by_hand:
+            return "ends grants by definitions again"
+        self._by_hand = True
+        return ""
 
     def _grant_fault(self, event: Event) -> str:
         dataset = self.datasets.setdefault(event.dataset, _Dataset(event))
@@ -276,9 +238,9 @@ class _Replay:
             return "grants less than was spent and reserved"
         if fault := mixture_fault(policy, held):
             return f"grants a budget that {fault}"
-        becomes = (dataset.policy.partitions, policy.partitions) == ("add", "disjoint")
+        becomes = policy.parallel and not dataset.policy.parallel
         live = live_sources(dataset.bound, dataset.live())
-        if becomes and (fault := parallel_fault(live, event.sources)):
+        if becomes and (fault := parallel_fault(live, event.sources, policy)):
             return f"grants a budget that {fault}"
         if event.attempts is not None and event.attempts < 1:
             return "grants no attempt to open private data"
@@ -300,13 +262,11 @@ class _Replay:
         if any(one.source != event.source for one in reserved):
             return "reads another source than the other shares of its release"
         held = dataset.held()
-        population = self._joined.get(event.dataset)
-        shared = None if population is None else self._population(population)
-        balance = balance_from(dataset.grant, held, event.at, shared)
+        balance = balance_from(dataset.grant, held, event.at)
         if fault := cover_fault(balance, held, dataset.approvals, key, reserved):
             return fault
-        totals = self.totals(event.dataset, held, event.at).values()
-        if any(kept + spent > granted for granted, kept, spent in totals):
+        granted, kept, spent = dataset.totals(held, event.at)
+        if kept + spent > granted:
             return "reserves more than was left"
         return _source_fault(event, key, dataset)
 
@@ -335,12 +295,15 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     if not event.source or (release.ended and release.spent):
         return ""
     live = live_sources(dataset.bound, dataset.live())
-    if policy.partitions == "disjoint":
+    if policy.parallel:
         others = (one for name, its in live.items() if name != event.partition for one in its)
         if any(may_be_one_place(one, event.source) for one in others):
             return "reads the source of another partition, and partitions are disjoint"
         if event.partition and not is_vouched(event.source, grant.sources):
             return "reads what the grant of disjoint partitions does not name"
+        sliced = (one for name, its in live.items() if name for one in its)
+        if policy.of_one_table and event.partition and not of_one_table(event.source, sliced):
+            return "reads another table than other partitions, which are disjoint in one table"
     if all(one.protects != REPLACE_ONE.code for one in release.reservations()):
         return ""
     if fault := public_fault(policy, event.partition, event.source, grant.sources):

@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy.accounting import rho_within
+from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger.commands import grant_command, ledger_command
 from jam_dagster.privacy.ledger.holdings import holdings, last_grant, policy_of
 from jam_dagster.privacy.ledger.journal import Event
 from jam_dagster.privacy.ledger.policy import Holding, Policy, use
-from jam_dagster.privacy.ledger.population import Amounts, Population, joined_by
+
+_DUST_UNITS = 1000
 
 DEFAULT_ATTEMPTS = 3
 """Attempts to open private data that may fail, where a grant does not set the number."""
 
 
 @dataclass(frozen=True)
-class Balance(Amounts):
+class Balance:
     """The balance of a protected dataset: granted, reserved, spent and remaining.
 
     ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho, all within the
-    current period and with partitions composed as the policy says. Less remains where the dataset
-    belongs to a population that has less left.
+    current period and with partitions composed as the policy says.
 
     Parameters
     ----------
@@ -50,8 +50,6 @@ class Balance(Amounts):
         separated by commas.
     approval : str
         ``"required"`` where releases wait for approval before they reserve; else empty.
-    population : Population or None
-        The population to which the dataset belongs, with its own balance.
     """
 
     dataset: str
@@ -67,7 +65,6 @@ class Balance(Amounts):
     attempts: int = DEFAULT_ATTEMPTS
     sources: str = ""
     approval: str = ""
-    population: Population | None = None
 
     def _repr_html_(self) -> str:
         from jam_dagster.common.notebook import card
@@ -81,11 +78,9 @@ class Balance(Amounts):
         facts = {
             "dataset": self.dataset,
             "period": self.period,
-            "partitions": "disjoint" if self.policy.partitions == "disjoint" else "add up",
+            "partitions": self.policy.partitions if self.policy.parallel else "add up",
             "delta": f"{self.delta:g}",
         }
-        if self.population is not None:
-            facts["population"] = self.population.name
         rows = (
             (name, rho, self.epsilon_of(rho) if rho > 0 else 0.0) for name, rho in amounts.items()
         )
@@ -101,14 +96,7 @@ class Balance(Amounts):
 
         If partitions are disjoint, a partition that has released less can reserve more.
         """
-        own = self.own_remaining_units_in(partition)
-        if self.population is None:
-            return own
-        return min(own, self.population.remaining_units_in(self.dataset, self.policy, partition))
-
-    def own_remaining_units_in(self, partition: str) -> int:
-        """Return the same amount, if the dataset belonged to no population."""
-        if not partition or self.policy.partitions == "add":
+        if not partition or not self.policy.parallel:
             return self.granted_units - self.reserved_units - self.spent_units
         used = self.used_by_partition
         return self.granted_units - used.get("", 0) - used.get(partition, 0)
@@ -116,6 +104,39 @@ class Balance(Amounts):
     def remaining_units_after(self, units: int, partition: str = "") -> int:
         """Return the amount that one more release would leave; negative if it does not fit."""
         return min(self.remaining_units, self.remaining_units_in(partition) - units)
+
+    @property
+    def granted(self) -> float:
+        """Rho of the whole budget."""
+        return rho_within(self.granted_units)
+
+    @property
+    def reserved(self) -> float:
+        """Rho that is reserved and not spent."""
+        return rho_within(self.reserved_units)
+
+    @property
+    def spent(self) -> float:
+        """Rho charged for draws."""
+        return rho_within(self.spent_units)
+
+    @property
+    def remaining(self) -> float:
+        """Rho that a new release can reserve."""
+        return rho_within(self.remaining_units)
+
+    @property
+    def remaining_epsilon(self) -> float:
+        """The amount that a new release can reserve, as epsilon at the grant's delta.
+
+        0.0 for a rounding remainder: a few units of 1e-15 rho pay for no draw, though their
+        epsilon looks like a usable amount.
+        """
+        return 0.0 if self.remaining_units < _DUST_UNITS else self.epsilon_of(self.remaining)
+
+    def epsilon_of(self, rho: float) -> float:
+        """Return an amount of rho as epsilon at the grant's delta; epsilons do not add up."""
+        return epsilon_from_rho(rho, self.delta)
 
     @property
     def lifetime_spent(self) -> float:
@@ -165,15 +186,11 @@ def balance_of(
     grant = last_grant(connection, dataset, through=through)
     if grant is None:
         return None
-    held = holdings(connection, dataset, without=without, through=through)
-    lifetime = use(policy_of(grant), held)
-    return balance_from(grant, held, at, joined_by(connection, dataset, lifetime, through=through))
+    return balance_from(grant, holdings(connection, dataset, without=without, through=through), at)
 
 
-def balance_from(
-    grant: Event, held: Sequence[Holding], at: str, population: Population | None
-) -> Balance:
-    """Return the balance of a dataset from its last grant, its reservations and its population."""
+def balance_from(grant: Event, held: Sequence[Holding], at: str) -> Balance:
+    """Return the balance of a dataset from its last grant and its reservations."""
     policy = policy_of(grant)
     period = policy.period_of(at)
     now = use(policy, held, period)
@@ -191,5 +208,4 @@ def balance_from(
         attempts=DEFAULT_ATTEMPTS if grant.attempts is None else grant.attempts,
         sources=grant.sources,
         approval=grant.approval,
-        population=population,
     )

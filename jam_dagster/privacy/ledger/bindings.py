@@ -23,7 +23,7 @@ from jam_dagster.privacy.ledger.commands import rebind_command
 from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
-from jam_dagster.privacy.ledger.policy import GROUNDS, Holding, Policy
+from jam_dagster.privacy.ledger.policy import GROUNDS, IN_ALL_TABLES, Holding, Policy
 from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
@@ -42,8 +42,8 @@ def source_binding(secret: bytes, identity: str) -> str:
     """Return the keyed digest of a source, with the id of the secret that keyed it.
 
     It is ``KEYID:DIGEST``, or ``KEYID:DIGEST:PLACE`` where two identities can be of one place (see
-    `places_in`), ``PLACE+PLACE`` for two tables; `with_template` adds another digest. Without the
-    secret it reveals nothing.
+    `places_in`), ``PLACE+PLACE`` for two tables; `with_template` and `with_table` add other
+    digests. Without the secret it reveals nothing.
     """
     name = hashlib.sha256(b"jam source key\0" + secret).hexdigest()[:16]
     digest, places = _keyed(secret, identity), places_in(identity)
@@ -63,10 +63,31 @@ def with_template(source: str, template: str) -> str:
     return ":".join((name, digest, *(place or [digest]), template.split(":")[1]))
 
 
+def with_table(source: str, table: str) -> str:
+    """Return a source's binding with the digest of the table of which it is a partition."""
+    name, digest, *more = source.split(":")
+    place, template = (*more, "")[:2] if more else (digest, "")
+    return ":".join((name, digest, place, template, table.split(":")[1]))
+
+
 def template_in(source: str) -> str:
     """Return the template in a binding as ``KEYID:DIGEST``; empty if it has none."""
     name, *digests = source.split(":")
-    return f"{name}:{digests[2]}" if len(digests) > 2 else ""
+    return f"{name}:{digests[2]}" if len(digests) > 2 and digests[2] else ""
+
+
+def of_one_table(source: str, others: Iterable[str]) -> bool:
+    """Return whether other bindings are of the same source, or say that they are of its table.
+
+    Those under the secrets of two private stores cannot be compared, so they may be of two.
+    """
+    return all(same_source(one, source) or _table(one) == _table(source) != "" for one in others)
+
+
+def _table(source: str) -> str:
+    """Return the table in a binding as ``KEYID:DIGEST``; empty if it has none."""
+    name, *digests = source.split(":")
+    return f"{name}:{digests[3]}" if len(digests) > 3 else ""
 
 
 def same_source(bound: str, source: str) -> bool:
@@ -91,10 +112,11 @@ def _places(source: str) -> frozenset[str]:
     return frozenset(source.split(":")[1:3][-1].split("+"))
 
 
-def parallel_fault(live: Mapping[str, Iterable[str]], sources: str) -> str:
+def parallel_fault(live: Mapping[str, Iterable[str]], sources: str, policy: Policy) -> str:
     """Return why releases that were bound before do not compose in parallel; empty if they do.
 
-    `live` are the `live_sources`; `sources` is of the grant that calls partitions disjoint.
+    `live` are the `live_sources`; `sources` and `policy` are of the grant that calls partitions
+    disjoint.
     """
     pairs = [(partition, one) for partition, its in live.items() if partition for one in its]
     for (one, first), (other, second) in combinations(dict.fromkeys(pairs), 2):
@@ -113,6 +135,9 @@ def parallel_fault(live: Mapping[str, Iterable[str]], sources: str) -> str:
                 "a query, an asset, a folder or a URL that the grant does not name: "
                 f"{template_in(source)}"
             )
+    read = [source for _, source in pairs]
+    if policy.of_one_table and read and not of_one_table(read[0], read):
+        return "composes partitions in parallel, and releases of them read several tables"
     return ""
 
 
@@ -196,8 +221,8 @@ def check_binding(
     `there` says whether it has a reservation; a new one drops the binding of an ended one. It is a
     `SourceBindingError` if the release is bound to another source; if the number of records is not
     hidden, and no grant calls it public or another release of the partition is bound to another
-    source; or if partitions are disjoint, and another one reads the same source, or the grant does
-    not name what the source is made from.
+    source; or if partitions are disjoint, and another one reads the same source, the grant does
+    not name what the source is made from, or other releases read another table of the dataset.
     """
     if not source:
         return False
@@ -216,13 +241,13 @@ def check_binding(
     if release.closed and release.spent:
         # The release draws no more, and repeats from its own source.
         return True
-    disjoint = balance.policy.partitions == "disjoint"
+    disjoint = balance.policy.parallel
     if not (neighbours.records_public or disjoint):
         return True
     live = live_releases(key.dataset, holdings(connection, key.dataset))
+    counted = live - {key, *superseded}
     if neighbours.records_public:
         _check_public(location, balance, key, source)
-        counted = live - {key, *superseded}
         others = (one for one in counted if not same_source(bound.get(one, source), source))
         other = next(others, None)
         if other is not None:
@@ -230,12 +255,15 @@ def check_binding(
                 f"{key} of dataset {key.dataset!r} would read another source than {other}, which "
                 f"{_differs(bound[other], source)}. Under replace-one neighbours the number of "
                 "records is public, and two sources of one dataset would reveal an exact count. "
-                "Read the same source, protect add_remove neighbours, or, if the "
-                f"source has moved or has another user, rebind: `{again}`"
+                "Read one table in all its releases. For several tables of the same people, let "
+                "the officer grant the dataset a private number of records (`ledger grant "
+                "--records private`), and protect add_remove neighbours in all its releases. Or, "
+                f"if the source has moved or has another user, rebind: `{again}`"
             )
     if disjoint:
         _check_apart(location, balance, key, source, live_sources(all_bound, live))
         _check_vouched(location, balance, key, source)
+        _check_one_table(location, balance, key, source, live_sources(all_bound, counted))
     return True
 
 
@@ -284,6 +312,31 @@ def _check_apart(
             f"{partition!r}, and the officer granted partitions as disjoint "
             f"({balance.policy.ground}): no person may be in two of them. Give each partition a "
             "source of its own, or let the officer grant partitions that add up"
+        )
+
+
+def _check_one_table(
+    location: str, balance: Balance, key: ReleaseKey, source: str, live: Mapping[str, list[str]]
+) -> None:
+    """Raise if partitions of another table were released: nothing keeps those two apart.
+
+    A person in one table's January and in another table's February would be charged once.
+    """
+    if not (key.partition and balance.policy.of_one_table):
+        return
+    for partition, sources in live.items():
+        if not partition or of_one_table(source, sources):
+            continue
+        command = grant_again_command(location, balance, partitions=IN_ALL_TABLES)
+        raise SourceBindingError(
+            f"{key} of dataset {key.dataset!r} would read another table than a release of "
+            f"partition {partition!r}, and the officer granted partitions as disjoint "
+            f"({balance.policy.ground}) in one table: a person in two partitions, one of each "
+            "table, would be charged once. If it is one table, write {partition} for the "
+            "partition in its path, so that all its partitions have one name; if it has moved, "
+            f"rebind each: `{rebind_command(location, key.dataset, partition)}`. If no person is "
+            f"in two partitions of all tables of the dataset, let the officer grant it: {command}."
+            " Otherwise, let the officer grant partitions that add up"
         )
 
 

@@ -20,18 +20,6 @@ def grant_command(location: str, dataset: str = "ID") -> str:
     return ledger_command("grant", location, dataset=dataset, epsilon="EPSILON", delta="DELTA")
 
 
-def population_command(location: str, name: str) -> str:
-    """Return the command that grants a population its budget."""
-    budget = {"epsilon": "EPSILON", "delta": "DELTA", "reason": "REASON"}
-    return ledger_command("population", location, population=name, **budget)
-
-
-def join_command(location: str, dataset: str) -> str:
-    """Return the command by which a dataset joins a population."""
-    which = {"dataset": dataset, "population": "POPULATION"}
-    return ledger_command("join", location, **which, reason="REASON")
-
-
 def close_command(location: str, key: ReleaseKey) -> str:
     """Return the command that closes an abandoned release."""
     return ledger_command("close", location, **release_options(key), reason="REASON")

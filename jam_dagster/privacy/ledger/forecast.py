@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,11 +18,7 @@ HORIZON = 5000
 def renewal_after(balance: Balance, at: datetime) -> str:
     """Return when a budget renews after a moment, as a sentence."""
     renews = balance.policy.renews_after(at)
-    if not renews:
-        return "The budget does not renew."
-    shared = balance.population
-    kept = f"; that of population {shared.name!r} does not" if shared is not None else ""
-    return f"The budget renews on {renews} (UTC){kept}."
+    return f"The budget renews on {renews} (UTC)." if renews else "The budget does not renew."
 
 
 def forecast(
@@ -33,27 +28,23 @@ def forecast(
 
     `units` is the price of each, in 1e-15 rho. `due` are the future partitions in their order, each
     with the moment in whose period its reservation counts; None: at any time. Overdue ones count as
-    made now. Other releases of the dataset, and of its population, are not foreseen. The number is
-    None if all within the horizon fit.
+    made now. Other releases of the dataset are not foreseen. The number is None if all within the
+    horizon fit.
     """
     policy = balance.policy
-    left = {policy.period_of(now.isoformat()): balance.own_remaining_units_in(ANOTHER)}
-    shared = sys.maxsize
-    if balance.population is not None:
-        shared = balance.population.remaining_units_in(balance.dataset, policy, ANOTHER)
+    left = {policy.period_of(now.isoformat()): balance.remaining_units_in(ANOTHER)}
     for fit, (partition, when) in enumerate(due):
         if fit == HORIZON:
             break
         at = max(when or now, now)
         period = policy.period_of(at.isoformat())
         room = left.setdefault(period, balance.granted_units)
-        if units > min(room, shared):
+        if units > room:
             dated = f", which is due on {when.date()}," if when else ""
             return fit, (
                 f"At this price {fit} more {'fits' if fit == 1 else 'fit'}: {partition}{dated}"
                 f" does not fit. {renewal_after(balance, at)}"
             )
-        if policy.partitions == "add":
+        if not policy.parallel:
             left[period] = room - units
-            shared -= units
     return None, "All partitions in sight fit."

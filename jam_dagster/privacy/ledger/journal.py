@@ -31,10 +31,8 @@ class Kind(StrEnum):
 
     GRANTED = "granted"
     """A dataset's whole budget is now `units`; a later grant replaces it."""
-    POPULATION = "population"
-    """The whole budget of the population `step` is now `units`; a later one replaces it."""
-    JOINED = "joined"
-    """The reservations of a dataset count in the budget of the population `step`, too."""
+    BY_HAND = "by hand"
+    """From now on the officer grants each new dataset by hand, and definitions grant none."""
     RESERVED = "reserved"
     """`units` of a dataset's budget are set aside for one share of a release."""
     CHARGED = "charged"
@@ -102,7 +100,7 @@ class Event:
         To which release of which protected dataset; a grant names the dataset alone.
     share, step : str
         To which share of the release, and for which draw. If an event is about no release, `step`
-        is the ledger's other place, or the population.
+        is the ledger's other place.
     units : int
         Amount in units of 1e-15 rho; `rho` gives it as a float.
     epsilon, delta : float or None

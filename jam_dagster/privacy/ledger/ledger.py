@@ -32,6 +32,7 @@ from jam_dagster.privacy.ledger.audit import Verification
 from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger.bindings import bind, check_binding, check_sources, rebind
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
+from jam_dagster.privacy.ledger.commands import grant_command
 from jam_dagster.privacy.ledger.journal import (
     AccessKind,
     Event,
@@ -54,13 +55,7 @@ from jam_dagster.privacy.ledger.policy import (
     Policy,
     check_approval,
 )
-from jam_dagster.privacy.ledger.population import (
-    Population,
-    grant_population,
-    join,
-    known_population,
-)
-from jam_dagster.privacy.ledger.reader import LedgerReader, issued, last_run
+from jam_dagster.privacy.ledger.reader import LedgerReader, is_by_hand, issued, last_run
 from jam_dagster.privacy.ledger.reservation import Release
 from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -175,6 +170,7 @@ class Ledger(LedgerReader):
         sources: str | None = None,
         approval: ApprovalName | None = None,
         reason: str = "",
+        by_definitions: bool = False,
     ) -> Balance:
         """Grant a protected dataset its whole budget, or replace the budget it has.
 
@@ -202,6 +198,8 @@ class Ledger(LedgerReader):
             `approval` keep their granted value if they are not given; at first 3, "" and "none".
         reason : str
             Written in the journal with the user's name.
+        by_definitions : bool
+            Whether Dagster's definitions grant it, which `grant_by_hand` ends for new datasets.
 
         Raises
         ------
@@ -209,8 +207,8 @@ class Ledger(LedgerReader):
             If a value is out of range.
         BudgetError
             If the new budget, counted by its policy, is less than the spent and reserved amount,
-            the clock is behind the last entry and no reason is given, or the ledger cannot be
-            written.
+            the clock is behind the last entry and no reason is given, definitions grant no new
+            dataset, or the ledger cannot be written.
         """
         check_name(dataset, "the protected dataset")
         check_name(reason, "the reason", required=False)
@@ -223,6 +221,14 @@ class Ledger(LedgerReader):
         with self._writing() as (connection, at):
             late = clock_fault(connection, self._clock, self.location)
             before = balance_of(connection, dataset, at)
+            if by_definitions and before is None and is_by_hand(connection):
+                raise BudgetError(
+                    f"dataset {dataset!r} has a configured budget, which is not granted: in the "
+                    f"ledger {self.location} the officer grants each new dataset by hand, since a "
+                    "new name for the same people would have a budget beyond theirs. Name the "
+                    "dataset that has these people, or, if none has, let the officer grant it: "
+                    f"{grant_command(self.location, dataset)}"
+                )
             # A first grant may come from a machine with an unchecked clock.
             put_right = bool(late and reason and before is not None)
             if put_right:
@@ -260,68 +266,26 @@ class Ledger(LedgerReader):
             )
             return known_balance(connection, self.location, dataset, at)
 
-    def grant_population(
-        self, name: str, *, epsilon: float, delta: float, reason: str = ""
-    ) -> Population:
-        """Grant a population its whole budget, or replace the budget it has.
+    def grant_by_hand(self, *, reason: str) -> None:
+        """End grants of new datasets by definitions: the officer grants each by hand.
 
-        The budget is for its lifetime: it never renews. An unchanged grant writes nothing.
+        A new name for the same people would have a budget beyond theirs. A second call writes
+        nothing.
 
         Parameters
         ----------
-        name : str
-            The population: people who are in several datasets.
-        epsilon, delta : float
-            The budget of all releases of all its datasets together.
         reason : str
             Written in the journal with the user's name.
 
         Raises
         ------
-        SpecificationError
-            If a value is out of range.
         BudgetError
-            If its datasets use more, there is no ledger, or it cannot be written.
+            If there is no ledger, or it cannot be written.
         """
-        check_name(name, "the population")
-        check_name(reason, "the reason", required=False)
-        units = units_down(Budget(epsilon, delta).rho)
+        check_name(reason, "the reason")
         with self._writing() as (connection, at):
-            details: dict[str, Any] = {"at": at, "reason": reason, "delta": float(delta)}
-            grant_population(connection, name, units=units, epsilon=float(epsilon), **details)
-            return known_population(connection, self.location, name)
-
-    def join(self, dataset: str, population: str, *, reason: str = "") -> Population:
-        """Make a dataset belong to a population, in whose budget its releases count from now on.
-
-        The dataset's spent and reserved amounts count at once. No dataset leaves its population.
-
-        Parameters
-        ----------
-        dataset : str
-            A protected dataset that has a budget.
-        population : str
-            A population that has a budget. If the dataset belongs to it already, nothing is
-            written.
-        reason : str
-            Written in the journal with the user's name.
-
-        Raises
-        ------
-        SpecificationError
-            If a name is invalid.
-        BudgetError
-            If either has no budget, the dataset belongs to another population, its spent and
-            reserved amount does not fit, its releases protect another neighbouring relation than
-            those of the population, or the ledger cannot be written.
-        """
-        check_name(dataset, "the protected dataset")
-        check_name(population, "the population")
-        check_name(reason, "the reason", required=False)
-        with self._writing() as (connection, at):
-            known_balance(connection, self.location, dataset, at)
-            join(connection, self.location, dataset, population, at=at, reason=reason)
-            return known_population(connection, self.location, population)
+            if not is_by_hand(connection):
+                append(connection, Kind.BY_HAND, "", at=at, reason=reason)
 
     def approve(self, key: ReleaseKey, *, epsilon: float | None = None, reason: str = "") -> Event:
         """Approve a release, so that it may reserve where the dataset's grant requires approval.

@@ -23,7 +23,6 @@ from jam_dagster.privacy.ledger.bindings import (
 from jam_dagster.privacy.ledger.commands import (
     close_command,
     grant_command,
-    population_command,
     rebind_command,
 )
 from jam_dagster.privacy.ledger.holdings import holdings
@@ -37,8 +36,7 @@ from jam_dagster.privacy.ledger.journal import (
     read,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
-from jam_dagster.privacy.ledger.policy import Holding, Policy, mixture_fault, use
-from jam_dagster.privacy.ledger.population import Amounts, joined_by
+from jam_dagster.privacy.ledger.policy import IN_ALL_TABLES, Holding, Policy, mixture_fault, use
 from jam_dagster.privacy.ledger.reservation import close_share, counted
 from jam_dagster.privacy.ledger.state import ReleaseState, release_state, states_in
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -156,7 +154,6 @@ def plan_opening(
     }
     balance = known_balance(connection, location, key.dataset, at, without=freed)
     _check_fit(connection, balance, location, key, units, spent_before=spent_before)
-    _check_population(connection, balance, location, key, sum(units.values()), neighbours)
     requested = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
     _check_mixture(key, balance, [*holdings(connection, key.dataset, without=freed), requested])
     reads = balance, key, source, neighbours
@@ -209,7 +206,7 @@ def _check_fit(
     *,
     spent_before: bool,
 ) -> None:
-    requested, left = sum(units.values()), balance.own_remaining_units_in(key.partition)
+    requested, left = sum(units.values()), balance.remaining_units_in(key.partition)
     if requested <= left:
         return
     changed = (
@@ -221,35 +218,8 @@ def _check_fit(
         f"{key} {shortfall(requested, left, balance.delta)} in the budget of dataset "
         f"{key.dataset!r}{period}{changed if spent_before else ''}. Ask for less, or raise the "
         f"budget: {grant_command(location, key.dataset)}"
-        f"{_or_close(connection, [key.dataset], balance, location)}"
+        f"{_or_close(connection, balance, location)}"
     )
-
-
-def _check_population(
-    connection: sa.Connection,
-    balance: Balance,
-    location: str,
-    key: ReleaseKey,
-    requested: int,
-    neighbours: Neighbours,
-) -> None:
-    """Raise BudgetError unless a release fits into what its dataset's population has left."""
-    population = balance.population
-    if population is None:
-        return
-    left = population.remaining_units_in(key.dataset, balance.policy, key.partition)
-    if requested > left:
-        raise BudgetExceededError(
-            f"{key} {shortfall(requested, left, population.delta)} in the budget of population "
-            f"{population.name!r}, to which dataset {key.dataset!r} belongs. Ask for less, or let "
-            f"the officer raise it: {population_command(location, population.name)}"
-            f"{_or_close(connection, population.uses, population, location)}"
-        )
-    if fault := population.fault(neighbours.relation):
-        raise BudgetError(
-            f"with {key} of dataset {key.dataset!r}, population {population.name!r} {fault}. "
-            "Protect the same neighbours in all its datasets"
-        )
 
 
 def check_granted(
@@ -267,14 +237,15 @@ def check_granted(
     if fault := mixture_fault(policy, held):
         raise BudgetError(f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}")
     # Partitions that add up are charged for all people, and nothing kept them apart.
-    becomes = (before.policy.partitions, policy.partitions) == ("add", "disjoint")
+    becomes = policy.parallel and not before.policy.parallel
     live = live_sources(bindings(connection, before.dataset), live_releases(before.dataset, held))
-    if becomes and (fault := parallel_fault(live, sources)):
+    if becomes and (fault := parallel_fault(live, sources, policy)):
         again = rebind_command(location, before.dataset, "PARTITION")
         raise BudgetError(
             f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}. Grant "
             "partitions that add up. Or, if no person is in two of them, name the query or asset "
-            f"in the grant (`--sources`), or drop the binding of a file: {again}"
+            f"in the grant (`--sources`), or drop the binding of a file: {again}. If no person is "
+            f"in two partitions of several tables, grant `--partitions '{IN_ALL_TABLES}'`"
         )
     used = use(policy, held, policy.period_of(at))
     if granted < used.spent + used.reserved:
@@ -284,24 +255,15 @@ def check_granted(
             f"{describe_rho(rho_within(used.spent), delta)} is spent and "
             f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
             f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
-            f"{_or_close(connection, [before.dataset], before, location)}"
-        )
-    population = joined_by(connection, before.dataset, use(policy, held))
-    if population is not None and population.remaining_units < 0:
-        raise BudgetError(
-            f"the budget of dataset {before.dataset!r} cannot be granted: counted so, more would "
-            f"be used of population {population.name!r} than it was granted. Raise that first: "
-            f"{population_command(location, population.name)}"
+            f"{_or_close(connection, before, location)}"
         )
 
 
-def _or_close(
-    connection: sa.Connection, datasets: Collection[str], budget: Amounts, location: str
-) -> str:
+def _or_close(connection: sa.Connection, budget: Balance, location: str) -> str:
     """Return the remedy of closing releases, by name; empty if no amount is reserved."""
     if not budget.reserved_units:
         return ""
-    held = open_reservations(connection, datasets)
+    held = open_reservations(connection, budget.dataset)
     named = "; ".join(
         f"{describe_rho(rho_within(amount), budget.delta)} by {key}: {close_command(location, key)}"
         for key, amount in held[:_NAMED]
@@ -313,11 +275,9 @@ def _or_close(
     )
 
 
-def open_reservations(
-    connection: sa.Connection, datasets: Collection[str]
-) -> list[tuple[ReleaseKey, int]]:
-    """Return the releases of datasets that hold an amount, each with it, the latest first."""
-    journal = read(connection, events.c.dataset.in_([*datasets]), moves_an_amount())
+def open_reservations(connection: sa.Connection, dataset: str) -> list[tuple[ReleaseKey, int]]:
+    """Return the releases of a dataset that hold an amount, each with it, the latest first."""
+    journal = read(connection, events.c.dataset == dataset, moves_an_amount())
     held = {
         key: sum(share.held for share in release.shares.values())
         for key, release in states_in(journal).items()

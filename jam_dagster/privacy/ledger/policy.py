@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal, cast, get_args
 
 from jam_dagster.common.choices import Relation
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
+from jam_dagster.privacy.sensitivity import Neighbours
 
 PeriodName = Literal["lifetime", "year", "quarter", "month"]
-PartitionsName = Literal["add", "disjoint"]
+PartitionsName = Literal["add", "disjoint", "disjoint in all tables"]
+IN_ALL_TABLES: PartitionsName = "disjoint in all tables"
+"""The officer's word that no person is in two partitions of any tables of the dataset."""
+
 RecordsName = Literal["private", "public"]
 GROUNDS = ("add/remove neighbours", "membership public and fixed")
 """Grounds on which no person's change touches two partitions."""
@@ -44,8 +47,9 @@ class Policy:
     period : {"lifetime", "year", "quarter", "month"}
         A renewing budget counts the reservations of the current calendar period, in UTC. It
         bounds the spending of each period; over a lifetime it gives no bound.
-    partitions : {"add", "disjoint"}
-        Whether partitions add up, or compose in parallel. In parallel, the amount that counts is
+    partitions : {"add", "disjoint", "disjoint in all tables"}
+        Whether partitions add up, or compose in parallel: those of one table, or, if no person is
+        in two partitions of all tables, those of any table. In parallel, the amount that counts is
         the sum over unpartitioned releases plus the largest sum over any single partition. In all
         releases of the dataset, the same name must mean the same slice of the data, and different
         names different people.
@@ -81,16 +85,26 @@ class Policy:
                     f"{name} of a budget must be one of {', '.join(get_args(choices))}, got "
                     f"{getattr(self, name)!r}"
                 )
-        if self.partitions == "add" and self.ground not in ("", GROUNDS[1]):
+        if not self.parallel and self.ground not in ("", GROUNDS[1]):
             raise SpecificationError(
                 f"partitions that add up have no ground but {GROUNDS[1]!r}, got {self.ground!r}:"
                 " leave it out, or grant disjoint partitions"
             )
-        if self.partitions == "disjoint" and self.ground not in GROUNDS:
+        if self.parallel and self.ground not in GROUNDS:
             raise SpecificationError(
                 "disjoint partitions need a ground: "
                 f"{' or '.join(map(repr, GROUNDS))}; got {self.ground!r}"
             )
+
+    @property
+    def parallel(self) -> bool:
+        """Whether partitions compose in parallel."""
+        return self.partitions != "add"
+
+    @property
+    def of_one_table(self) -> bool:
+        """Whether partitions compose in parallel, and those of one table alone do."""
+        return self.partitions == "disjoint"
 
     def period_of(self, at: str) -> str:
         """Return the period of an instant: ``"2026-11"``, ``"2026-Q4"``, ``"2026"``.
@@ -146,24 +160,18 @@ class Holding:
         """Whether it holds or has spent an amount, or has published the number of records."""
         return bool(self.held or self.spent or self.counted)
 
-    @property
-    def relation(self) -> str:
-        """The relation of the neighbours that it protects, whatever their rows."""
-        return self.protects.partition(" ")[0] or REPLACE_ONE.relation
-
 
 @dataclass(frozen=True)
 class Use:
     """The totals of a dataset's reservations under a policy, in units of 1e-15 rho.
 
     `reserved` is what is reserved beyond the charges. `by_partition` has both; ``""`` is for
-    unpartitioned releases. `relations` are the neighbouring relations that releases protect.
+    unpartitioned releases.
     """
 
     spent: int
     reserved: int
     by_partition: Mapping[str, int]
-    relations: frozenset[str] = frozenset()
 
 
 def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) -> Use:
@@ -173,15 +181,12 @@ def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) 
     """
     spent: dict[str, int] = {}
     used: dict[str, int] = {}
-    relations: set[str] = set()
     for one in holdings:
-        if one.counts:
-            relations.add(one.relation)
         if period is None or policy.period_of(one.at) == period:
             spent[one.partition] = spent.get(one.partition, 0) + one.spent
             used[one.partition] = used.get(one.partition, 0) + one.spent + one.held
     all_spent = composed(policy, spent)
-    return Use(all_spent, composed(policy, used) - all_spent, used, frozenset(relations))
+    return Use(all_spent, composed(policy, used) - all_spent, used)
 
 
 def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
@@ -207,20 +212,6 @@ def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
     return ""
 
 
-def relations_fault(relations: Collection[str]) -> str:
-    """Return why what several datasets use does not add up; empty if it does.
-
-    How many rows a person has may differ between datasets, but not whether a person comes, or is
-    replaced.
-    """
-    if len(relations) < 2:
-        return ""
-    return (
-        f"protects different neighbours ({' and '.join(sorted(relations))}), and their amounts do "
-        "not add up"
-    )
-
-
 def _described(code: str) -> str:
     relation, _, rows = (code or "replace_one 1").partition(" ")
     try:
@@ -231,7 +222,7 @@ def _described(code: str) -> str:
 
 def composed(policy: Policy, by_partition: Mapping[str, int]) -> int:
     """Return the composed amount of several partitions."""
-    if policy.partitions == "add":
+    if not policy.parallel:
         return sum(by_partition.values())
     largest = max((amount for name, amount in by_partition.items() if name), default=0)
     return by_partition.get("", 0) + largest

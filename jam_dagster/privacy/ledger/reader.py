@@ -34,7 +34,6 @@ from jam_dagster.privacy.ledger.journal import (
     utc_now,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
-from jam_dagster.privacy.ledger.population import Population, names_of_populations, population_of
 from jam_dagster.privacy.ledger.postgres import LedgerServer
 from jam_dagster.privacy.ledger.reservation import Release, counted
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
@@ -95,19 +94,16 @@ class LedgerReader:
             granted = read(connection, events.c.kind == Kind.GRANTED.value)
             return tuple(sorted({event.dataset for event in granted}))
 
-    def populations(self) -> tuple[Population, ...]:
-        """Return the populations that have a budget, by name; none if there is no ledger.
+    def by_hand(self) -> bool:
+        """Return whether definitions grant no new dataset; see `Ledger.grant_by_hand`.
 
         Raises
         ------
         BudgetError
-            If it is not a ledger, or cannot be read.
+            If there is no ledger, or it cannot be read.
         """
-        if not self.exists:
-            return ()
         with self._backend.reading() as connection:
-            found = (population_of(connection, one) for one in names_of_populations(connection))
-            return tuple(one for one in found if one is not None)
+            return is_by_hand(connection)
 
     def balance(self, dataset: str, *, through: int | None = None) -> Balance:
         """Return the balance of a dataset.
@@ -289,6 +285,11 @@ class LedgerReader:
             granted = {event.dataset for event in journal if event.kind == Kind.GRANTED}
             opened = verify_accesses(read_accesses(connection), granted, self.location)
             return replace(verified, accesses=opened)
+
+
+def is_by_hand(connection: sa.Connection) -> bool:
+    """Return whether definitions grant no new dataset; see `Ledger.grant_by_hand`."""
+    return last(connection, events.c.kind == Kind.BY_HAND.value) is not None
 
 
 def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> Event | None:

@@ -476,13 +476,8 @@ def cover_fault(
     """
     if balance is None:
         return "is of a dataset that was granted nothing"
-    if balance.own_remaining_units_in("") < 0:
+    if balance.remaining_units < 0:
         return "is of more than the grant had left"
-    if balance.population is not None:
-        if balance.population.remaining_units < 0:
-            return "is of more than its dataset's population had left"
-        if fault := balance.population.fault():
-            return f"is of a population that {fault}"
     if any(one.counts_in != balance.policy.period_of(one.at) for one in reserved):
         return "counts in another period than its own"
     if fault := mixture_fault(balance.policy, held):

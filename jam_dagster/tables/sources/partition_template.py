@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.sources.base import path_of, whole
-from jam_dagster.tables.sources.identity import is_one_file, place_of, selects_records
+from jam_dagster.tables.sources.identity import is_one_file, place_of, places_in, selects_records
 from jam_dagster.tables.sources.public import PublicSources
 from jam_dagster.tables.sources.source import Source
 
@@ -75,6 +75,20 @@ def template_of(source: Source, partition: str, *, counted: bool = False) -> str
         counted and selects_records(identity)
     )
     return source.identity() if vouched else ""
+
+
+def table_of(source: Source, partition: str) -> str:
+    """Return the files or queries of a source with an open ``{partition}``: all partitions' table.
+
+    A file that has another name under the open one, as a link has, is a table of its own. Empty
+    without a partition, and for a source of which nothing has to be one.
+    """
+    if not partition:
+        return ""
+    opened, identity = source.identity(), at_partition(source, partition).identity()
+    if is_one_file(identity) and opened.replace(PLACEHOLDER, partition) != identity:
+        opened = identity
+    return "+".join(places_in(opened))
 
 
 def linked_file(source: Source) -> str:

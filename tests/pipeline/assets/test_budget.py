@@ -9,7 +9,7 @@ import pytest
 
 from jam_dagster.pipeline import DatasetBudget
 from jam_dagster.pipeline.partitions import partitions_definition
-from jam_dagster.privacy import Budget, Policy, ReleaseKey, epsilon_from_rho
+from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
 from jam_dagster.release import PartitionsSpec, PrivacySpec
 from tests.budgets import FIXED, PUBLIC_N
 from tests.docs.blocks import ROOT, blocks_of
@@ -142,26 +142,6 @@ def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:
     assert f"The budget renews on {year + 1}-01-01 (UTC)." in known["outlook"]
     refused = failure(months.run(FEBRUARY, BUDGET))
     assert f"The budget renews on {year + 1}-01-01 (UTC)." in refused
-
-
-@pytest.mark.slow
-def test_a_population_may_have_less_left_than_its_dataset(months: Months) -> None:
-    ledger, months.bench.budget = months.bench.ledger, None
-    granted = enough_for(9.5)
-    ledger.grant("people", epsilon=granted.epsilon, delta=1e-9, policy=Policy("year", **FIXED))
-    ledger.grant_population("residents", epsilon=enough_for(2.5).epsilon, delta=1e-9)
-    ledger.join("people", "residents")
-
-    known = told(months.run(JANUARY, BUDGET))["privacy_budget"]
-    assert "2026-03, which is due on 2026-04-01, does not fit." in known["outlook"]
-    assert known["outlook"].endswith("(UTC); that of population 'residents' does not.")
-    assert known["population"] == "residents"
-    left = ledger.populations()[0].remaining
-    assert left == pytest.approx(1.5 * PRICE)
-    for name in ("population_remaining_epsilon", "dataset_remaining_epsilon"):
-        assert known[name] == pytest.approx(epsilon_from_rho(left, 1e-9), rel=1e-5)
-    assert months.run(FEBRUARY, BUDGET).success
-    assert "in the budget of population 'residents'" in failure(months.run(MARCH))
 
 
 @pytest.mark.slow

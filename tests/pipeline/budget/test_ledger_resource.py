@@ -9,6 +9,7 @@ import pytest
 from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, LedgerResource, ReleaseStoreResource
 from jam_dagster.privacy import Policy
+from jam_dagster.privacy.ledger.policy import PartitionsName
 from tests.budgets import FIXED
 from tests.pipeline.conftest import Bench
 
@@ -120,19 +121,33 @@ def test_no_budget_is_raised_by_editing_the_configuration(
     assert ledger.balance("people").epsilon == 1.2
 
 
-def test_no_configured_budget_is_granted_beside_a_population(tmp_path: Path) -> None:
-    """A new name for the people of a population would be a budget that its cap does not count."""
+def test_definitions_grant_no_new_dataset_after_the_officer_s_word(tmp_path: Path) -> None:
+    """A new name for the same people would have a budget beyond theirs."""
     ledger = configured(tmp_path).open("people")
-    ledger.grant_population("residents", epsilon=1.0, delta=1e-9)
-    ledger.join("people", "residents")
+    ledger.grant_by_hand(reason="the datasets of 2026 are granted")
     renamed = LedgerResource(url=ledger.location, budgets={"people_2": {"epsilon": 1.0}})
     before = ledger.events()
-    with pytest.raises(BudgetError, match=r"has populations \(residents\)") as refused:
+    with pytest.raises(BudgetError, match="grants each new dataset by hand") as refused:
         renamed.open("people_2")
     assert ledger.events() == before
-    for remedy in ("ledger grant", "ledger join"):
-        assert f"{remedy} --ledger {ledger.location} --dataset people_2 " in str(refused.value)
+    assert f"ledger grant --ledger {ledger.location} --dataset people_2 " in str(refused.value)
     # The officer's grant says that they are other people, and what was granted before counts.
     ledger.grant("people_2", epsilon=1.0, delta=1e-9, reason="firms")
     for resource in (renamed, configured(tmp_path)):
         resource.open(*resource.budgets)
+
+
+@pytest.mark.parametrize("granted", ["disjoint", "disjoint in all tables"])
+def test_partitions_of_all_tables_may_be_granted_beyond_the_configuration(
+    tmp_path: Path, granted: PartitionsName
+) -> None:
+    ground = {"ground": "add/remove neighbours"}
+    ledger = configured(tmp_path, partitions="disjoint", **ground).open("people")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(partitions=granted, **ground))
+    configured(tmp_path, partitions="disjoint", **ground).open("people")
+    wanted = configured(tmp_path, partitions="disjoint in all tables", **ground)
+    if granted == "disjoint":
+        with pytest.raises(BudgetError, match="--partitions 'disjoint in all tables'"):
+            wanted.open("people")
+    else:
+        wanted.open("people")

@@ -17,7 +17,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy import Budget, Ledger, Neighbours, Policy, ReleaseKey
-from jam_dagster.privacy.ledger.bindings import source_binding, with_template
+from jam_dagster.privacy.ledger.bindings import source_binding, with_table, with_template
 from jam_dagster.privacy.ledger.journal import Kind, user
 from jam_dagster.privacy.ledger.key import key_fields
 from jam_dagster.tables import source_from_config
@@ -223,7 +223,7 @@ def test_partitions_of_a_query_become_disjoint_if_the_officer_vouches_for_it(
     ledger.grant("people", epsilon=1.0, delta=1e-9, sources=template)
     for year in ("2016", "2017"):
         source = with_template(source_binding(SECRET, f"... where '{year}' = '{year}'"), template)
-        charge(ledger, edition(key, "1", partition=year), source)
+        charge(ledger, edition(key, "1", partition=year), with_table(source, template))
     policy = Policy(partitions="disjoint", ground=GROUND, records="public")
     with pytest.raises(BudgetError, match=f"the grant does not name: {template}"):
         ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy, sources="")
@@ -237,7 +237,10 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     """`where '2016' = '2016'` is another text in each partition, and the same people."""
     template = source_binding(SECRET, "select * from people where '{partition}' = '{partition}'")
     sources = {
-        year: with_template(source_binding(SECRET, f"... where '{year}' = '{year}'"), template)
+        year: with_table(
+            with_template(source_binding(SECRET, f"... where '{year}' = '{year}'"), template),
+            template,
+        )
         for year in ("2016", "2017")
     }
     keys = {year: edition(key, "1", partition=year) for year in sources}
@@ -268,6 +271,97 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     audit_finds(
         disjoint, "grant of disjoint partitions does not name", bound(again, sources["2016"])
     )
+
+
+def slice_of(table: str, year: str) -> str:
+    """The binding of a file of its own, which is a partition of a table."""
+    return with_table(source_binding(SECRET, table + year), source_binding(SECRET, table))
+
+
+IN_ALL_TABLES = Policy(partitions="disjoint in all tables", ground="add/remove neighbours")
+IN_ONE_TABLE = Policy(partitions="disjoint", ground="add/remove neighbours")
+
+
+def test_partitions_of_a_second_table_are_refused_until_the_officer_grants_them(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    """A person in the visits of 2016 and in the tests of 2017 would be charged once."""
+    same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
+    given: dict[str, Any] = {"neighbours": ADD_REMOVE}
+    ledger.grant("people", **same, policy=IN_ONE_TABLE)
+    visits = {year: edition(key, "visits", partition=year) for year in ("2016", "2017")}
+    tests = {year: edition(key, "tests", partition=year) for year in ("2016", "2017")}
+    for year, one in visits.items():
+        charge(ledger, one, slice_of("visits", year), **given)
+    # What reads all partitions adds to each of them, whichever table that is.
+    charge(ledger, edition(key, "all tests"), slice_of("tests", ""), **given)
+    before = ledger.events()
+    unknown = source_binding(SECRET, "tests of this year")
+    for year, one in tests.items():
+        for source in (slice_of("tests", year), unknown):
+            for attempt in (ledger.check, ledger.open_release):
+                with pytest.raises(SourceBindingError, match="another table than") as refused:
+                    attempt(one, SHARES, source=source, **given)
+    assert ledger.events() == before
+    said = str(refused.value)
+    command = shlex.split(said.rpartition("let the officer grant it: ")[2].partition(". ")[0])
+    granted = dict(zip(command[3::2], command[4::2], strict=True))
+    assert granted["--partitions"] == IN_ALL_TABLES.partitions
+    digests = filter(None, f"{slice_of('tests', '2017')}:{unknown}".split(":"))
+    assert not any(digest in said for digest in digests)
+
+    ledger.grant("people", **same, policy=IN_ALL_TABLES)
+    for year, one in tests.items():
+        charge(ledger, one, slice_of("tests", year), **given)
+    ledger.verify()
+    # What was begun goes on without the word, and what is new waits.
+    ledger.grant("people", **same, policy=IN_ONE_TABLE)
+    ledger.open_release(tests["2017"], SHARES, source=slice_of("tests", "2017"), **given)
+    for table in ("visits", "tests"):
+        again = edition(key, f"{table} again", partition="2016")
+        with pytest.raises(SourceBindingError, match="another table than"):
+            ledger.open_release(again, SHARES, source=slice_of(table, "2016"), **given)
+    ledger.verify()
+
+
+def test_what_ended_without_a_charge_keeps_no_second_table_away(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
+    given: dict[str, Any] = {"neighbours": ADD_REMOVE}
+    one = edition(key, "1", partition="2016")
+    ledger.open_release(one, SHARES, source=slice_of("visits", "2016"), **given).close("no")
+    charge(ledger, edition(key, "2", partition="2017"), slice_of("tests", "2017"), **given)
+    # The table has moved.
+    assert ledger.rebind("people", partition="2017", reason="another folder")
+    charge(ledger, edition(key, "3", partition="2016"), slice_of("moved", "2016"), **given)
+    ledger.verify()
+
+
+def test_the_audit_finds_partitions_of_a_second_table(ledger: Ledger, key: ReleaseKey) -> None:
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
+    given: dict[str, Any] = {"neighbours": ADD_REMOVE}
+    charge(ledger, edition(key, "1", partition="2016"), slice_of("visits", "2016"), **given)
+    other = edition(key, "1", partition="2017")
+    ledger.open_release(other, SHARES, **given)
+    audit_finds(ledger, "reads another table than other", bound(other, slice_of("tests", "2017")))
+
+
+def test_partitions_of_two_tables_become_disjoint_in_all_tables_alone(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
+    ledger.grant("people", **same, policy=Policy())
+    for year, table in (("2016", "visits"), ("2017", "tests")):
+        its = edition(key, "1", partition=year)
+        charge(ledger, its, slice_of(table, year), neighbours=ADD_REMOVE)
+    before = ledger.events()
+    with pytest.raises(BudgetError, match="releases of them read several tables") as refused:
+        ledger.grant("people", **same, policy=IN_ONE_TABLE)
+    assert f"--partitions '{IN_ALL_TABLES.partitions}'" in str(refused.value)
+    assert ledger.events() == before
+    ledger.grant("people", **same, policy=IN_ALL_TABLES)
+    ledger.verify()
 
 
 def test_another_source_is_refused_under_one_reservation(either: Ledger, key: ReleaseKey) -> None:

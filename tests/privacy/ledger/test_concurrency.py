@@ -132,33 +132,6 @@ def test_releases_that_race_never_overdraw(url, together):
     ledger.verify()
 
 
-def reserve_in_a_dataset_of_its_own(url, number):
-    """As `reserve_until_refused`, in one of the population's datasets, while another joins."""
-    ledger, opened = Ledger(url), 0
-    for i in range(20):
-        try:
-            ledger.open_release(ReleaseKey(f"part-{number}", f"release-{i}", "x"), SHARES)
-        except BudgetExceededError:
-            break
-        opened += 1
-        if i == 2:
-            ledger.join("part-1", "everybody", reason="a race")
-    return opened
-
-
-def test_the_datasets_of_a_population_that_race_never_overdraw_it(url, together):
-    ledger = Ledger(url)
-    for number in range(PROCESSES):
-        ledger.grant(f"part-{number}", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
-    ledger.grant_population("everybody", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
-    ledger.join("part-0", "everybody")
-    assert sum(together(reserve_in_a_dataset_of_its_own)) == 7
-    (everybody,) = ledger.populations()
-    assert 0 <= everybody.remaining_units < units_down(SHARES["mechanism"])
-    assert len(everybody.uses) == 2
-    ledger.verify()
-
-
 SOURCES = (f"{'a' * 16}:{'b' * 64}", f"{'a' * 16}:{'c' * 64}")
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from jam_dagster.privacy.ledger.balance import Balance
 from jam_dagster.privacy.ledger.forecast import HORIZON, forecast
-from jam_dagster.privacy.ledger.policy import GROUNDS, Policy, Use
-from jam_dagster.privacy.ledger.population import Population
+from jam_dagster.privacy.ledger.policy import GROUNDS, Policy
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 DISJOINT = Policy("lifetime", "disjoint", GROUNDS[1])
@@ -100,16 +98,3 @@ def test_the_day_of_renewal_begins_the_next_period(period, at, renews) -> None:
         assert policy.period_of(begins.isoformat()) != policy.period_of(at.isoformat())
         before = begins - timedelta(seconds=1)
         assert policy.period_of(before.isoformat()) == policy.period_of(at.isoformat())
-
-
-def test_a_population_bounds_each_period() -> None:
-    """Three fit in a month, and five of the people in all months together."""
-    uses = {"people": Use(0, 0, {}), "firms": Use(20, 0, {"": 20})}
-    shared = Population("residents", 1.0, 1e-9, 149, 0, 20, uses)
-    months = replace(balance(Policy("month"), 75), population=shared)
-    fit, said = forecast(months, 25, weeks(12), now=NOW)
-    assert fit == 5
-    assert "that of population 'residents' does not" in said
-    apart = replace(balance(DISJOINT, 25), population=shared)
-    assert forecast(apart, 25, weeks(12), now=NOW)[0] is None
-    assert forecast(apart, 130, weeks(12), now=NOW)[0] == 0

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -87,9 +87,6 @@ class LedgerMachine(RuleBasedStateMachine):
         self.url = url
         self.now = datetime(2026, 11, 1, tzinfo=UTC)
         self.granted: dict[str, tuple[int, Policy]] = {}
-        # The budget of the one population, and its datasets.
-        self.shared: int | None = None
-        self.joined: set[str] = set()
         self.releases: dict[ReleaseKey, Opened] = {}
 
     @property
@@ -119,22 +116,10 @@ class LedgerMachine(RuleBasedStateMachine):
         whole = sums.pop("")
         return whole + max(sums.values(), default=0)
 
-    def together(
-        self, releases: dict[ReleaseKey, Opened], policies: dict[str, Policy] | None = None
-    ) -> int:
-        """What the population uses, over its lifetime."""
-        known = {name: policy for name, (_, policy) in self.granted.items()} | (policies or {})
-        return sum(
-            self.composed(name, replace(known[name], period="lifetime"), releases)
-            for name in self.joined
-        )
-
     def fits(self, dataset: str, releases: dict[ReleaseKey, Opened]) -> bool:
-        """Whether releases fit into the budgets of a dataset and of its population."""
+        """Whether releases fit into the budget of a dataset."""
         granted, policy = self.granted[dataset]
-        if self.composed(dataset, policy, releases) > granted:
-            return False
-        return dataset not in self.joined or self.together(releases) <= (self.shared or 0)
+        return self.composed(dataset, policy, releases) <= granted
 
     def superseded(self, key: ReleaseKey) -> list[ReleaseKey]:
         return [
@@ -169,39 +154,9 @@ class LedgerMachine(RuleBasedStateMachine):
         if units < self.composed(dataset, policy, self.releases):
             with pytest.raises(BudgetError, match="cannot be lowered"):
                 self.ledger.grant(dataset, **given)
-        elif dataset in self.joined and (
-            self.together(self.releases, {dataset: policy}) > (self.shared or 0)
-        ):
-            with pytest.raises(BudgetError, match="would be used of population 'all'"):
-                self.ledger.grant(dataset, **given)
         else:
             self.ledger.grant(dataset, **given)
             self.granted[dataset] = (units, policy)
-
-    @rule(epsilon=EPSILONS)
-    def grant_population(self, epsilon):
-        units = units_down(Budget(epsilon, 1e-9).rho)
-        if units < self.together(self.releases):
-            with pytest.raises(BudgetError, match="population 'all' cannot be lowered"):
-                self.ledger.grant_population("all", epsilon=epsilon, delta=1e-9)
-        else:
-            self.ledger.grant_population("all", epsilon=epsilon, delta=1e-9)
-            self.shared = units
-
-    @rule(dataset=DATASET)
-    def join(self, dataset):
-        before = self.joined
-        self.joined = before | {dataset} if dataset in self.granted else before
-        if self.shared is None or dataset not in self.granted:
-            expected = "has no budget"
-        elif self.together(self.releases) > self.shared:
-            expected = "cannot join"
-        else:
-            self.ledger.join(dataset, "all")
-            return
-        self.joined = before
-        with pytest.raises(BudgetError, match=expected):
-            self.ledger.join(dataset, "all")
 
     @rule(days=st.sampled_from([1, 30, 95, 370]))
     def time_passes(self, days):
@@ -290,8 +245,6 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         granted, policy = self.granted[first.dataset]
         left = granted - self.composed(first.dataset, policy, self.releases)
-        if first.dataset in self.joined:
-            left = min(left, (self.shared or 0) - self.together(self.releases))
         if left < 10:
             return
         shares = {"mechanism": part * left / 1e15}
@@ -335,15 +288,6 @@ class LedgerMachine(RuleBasedStateMachine):
             if policy == Policy():
                 assert balance.spent_units == balance.lifetime_spent_units == spent
             assert all(s.spent <= s.reserved for one in mine for s in one.shares.values())
-
-    @invariant()
-    def the_population_is_that_of_the_model(self):
-        found = self.ledger.populations()
-        assert [one.granted_units for one in found] == [self.shared] * (self.shared is not None)
-        for one in found:
-            assert set(one.uses) == self.joined
-            assert one.spent_units + one.reserved_units == self.together(self.releases)
-            assert one.remaining_units >= 0
 
     @invariant()
     def every_share_is_that_of_the_model(self):

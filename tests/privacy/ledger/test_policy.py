@@ -75,6 +75,26 @@ def test_a_policy_that_means_nothing(path, policy, message):
     assert not path.exists()
 
 
+def test_definitions_grant_no_new_dataset_after_the_officer_s_word(ledger):
+    """The same people would have another budget under a new name."""
+    given = {"epsilon": 1.0, "delta": 1e-9}
+    ledger.grant("people", **given)
+    ledger.grant("before", **given, by_definitions=True)
+    assert not ledger.by_hand()
+    for _ in range(2):
+        ledger.grant_by_hand(reason="all are granted")
+    assert ledger.by_hand()
+    events = ledger.events()
+    assert [event.kind for event in events].count(Kind.BY_HAND) == 1
+    with pytest.raises(BudgetError, match=r"ledger grant .* --dataset another"):
+        ledger.grant("another", **given, by_definitions=True)
+    assert ledger.events() == events
+    for dataset in ("people", "before"):
+        assert ledger.grant(dataset, **given, by_definitions=True) == ledger.balance(dataset)
+    ledger.grant("another", **given)
+    ledger.verify()
+
+
 def test_a_renewing_budget_counts_the_period_alone(ledger, clock):
     grant(ledger, period="month")
     november = ledger.open_release(key("a"), MOST)

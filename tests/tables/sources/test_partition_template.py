@@ -14,6 +14,7 @@ from jam_dagster.tables.sources.partition_template import (
     check_partition,
     is_partitioned,
     linked_file,
+    table_of,
     template_of,
 )
 
@@ -106,6 +107,35 @@ def test_what_is_no_file_is_known_by_its_template(
     # A query or an asset can select whom it likes, so an officer vouches for what it counts.
     counted = template_of(source, "", counted=True)
     assert counted == (source.identity() if expected == "counted" else "")
+
+
+def test_partitions_of_one_table_have_one_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spelling and the options do not matter; a file of another name is another table."""
+    monkeypatch.chdir(tmp_path)
+    visits = source_from_config("visits_{partition}.csv")
+    spelt = source_from_config({"csv": "./visits_{partition}.csv", "encoding": "ascii"})
+    names = {table_of(one, year) for one in (visits, spelt) for year in ("2016", "2017")}
+    assert len(names) == 1
+    literal = source_from_config("visits_2016.csv")
+    others = [table_of(source_from_config("tests_{partition}.csv"), "2016")]
+    others += [table_of(literal, "2016")]
+    # A link of that name leads to another table.
+    (tmp_path / "tests_2018.csv").touch()
+    (tmp_path / "visits_2018.csv").symlink_to(tmp_path / "tests_2018.csv")
+    others += [table_of(visits, "2018")]
+    assert len(names.union(others)) == 4
+    assert table_of(visits, "") == ""
+
+
+@pytest.mark.parametrize("user", ["ann", "bob"])
+def test_a_query_s_table_is_that_of_any_user(user: str) -> None:
+    url = f"postgresql://{user}:hunter2@db/p"
+    query = {"sql": url, "query": "select * from people where year = '{partition}'"}
+    name = table_of(source_from_config(query), "2016")
+    assert "{partition}" in name
+    assert user not in name
 
 
 def test_a_split_of_a_file_can_select_whom_it_likes() -> None:
