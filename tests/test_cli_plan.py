@@ -119,6 +119,7 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
     assert lines(result)[1].startswith("trial 1/7: JAM-PGM, epsilon 1, seed 0")
 
 
+@pytest.mark.slow
 def test_a_first_trial_that_would_take_too_long_is_not_begun(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,6 +261,7 @@ def test_no_exact_errors_are_left_of_a_release_that_is_not_certified(
 
 # A repeat reads no private table. What a crash between the last draw and the end of a run leaves
 # are the draws alone.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lost",
     [
@@ -305,6 +306,7 @@ def test_nothing_is_written_or_removed_through_a_link(released: Run, tmp_path: P
     assert released(*synthesize(*RELEASE, *NOISY)).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_release_that_died_before_its_first_outcome_goes_on(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,6 +420,7 @@ def test_a_folder_of_other_things_stays_as_open_as_it_is(run: Run) -> None:
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
 
+@pytest.mark.slow
 def test_a_release_may_be_read_by_others(run: Run) -> None:
     mask = os.umask(0o022)
     try:

@@ -15,6 +15,7 @@ from tests.battery.mechanisms import QUICK_CASES, and_reversed, generic
 from tests.battery.test_replay import pairs
 from tests.privacy.neighbours import RELATIONS
 from tests.small_runs import small
+from tests.tiers import first_quick
 
 
 def test_no_registered_mechanism_is_left_out() -> None:
@@ -30,7 +31,7 @@ def test_one_without_a_case_of_its_own_is_a_small_run(name: str) -> None:
         assert case.make(**settings).parameters().get("rounds", 3) <= 6
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS, ids=Neighbours.describe)
+@pytest.mark.parametrize("neighbours", first_quick(RELATIONS), ids=Neighbours.describe)
 def test_two_public_tables_are_of_two_populations(neighbours: Neighbours) -> None:
     """All but those of some table that is nearly its own reverse."""
     learnt = [

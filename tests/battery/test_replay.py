@@ -111,8 +111,8 @@ def charges(run: Recorded) -> dict[str, float | None]:
     return {call.step: run.account.charged(call.step) for call in run.noise.calls}
 
 
-def check_released_alike(case: Case, relation: Neighbours, folder: Path) -> None:
-    for pair, (one, other, public) in enumerate(pairs(2, 1, relation)):
+def check_released_alike(case: Case, relation: Neighbours, folder: Path, number: int = 2) -> None:
+    for pair, (one, other, public) in enumerate(pairs(number, 10, relation)):
         mechanism = case.make()
         first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)
         answers = Listening(SeededNoise(pair), answers=first.noise.answered)
@@ -127,10 +127,13 @@ def check_released_alike(case: Case, relation: Neighbours, folder: Path) -> None
         assert first.account.spent == second.account.spent
 
 
+@pytest.mark.parametrize("number", first_quick([1, 2]), ids=["one pair", "pairs"])
 @every_relation
 @every_mechanism
-def test_neighbours_are_released_alike(case: Case, relation: Neighbours, tmp_path: Path) -> None:
-    check_released_alike(case, relation, tmp_path)
+def test_neighbours_are_released_alike(
+    case: Case, relation: Neighbours, number: int, tmp_path: Path
+) -> None:
+    check_released_alike(case, relation, tmp_path, number)
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ from tests.battery.mechanisms import (
 )
 from tests.battery.test_replay import DOMAIN, table
 from tests.budgets import PUBLIC_N
+from tests.tiers import first_quick
 
 SOME_ROWS = np.array([[[3, 1], [0, 2]], [[4, 0], [1, 1]], [[0, 0], [2, 5]]])
 ALL_ALIKE = np.eye(12, dtype=int)[0].reshape(3, 2, 2) * 12
@@ -164,9 +165,12 @@ def test_tiny_and_huge_budgets(case: Case, epsilon: float, tmp_path: Path) -> No
     assert float(asked) <= Budget(epsilon, 1e-9).rho
 
 
+@pytest.mark.parametrize("variants", first_quick([slice(1), slice(1, None)]), ids=str)
 @pytest.mark.parametrize("case", marked(case for case in CASES if case.public))
-def test_public_choices_pay_for_their_selection_only(case: Case, tmp_path: Path) -> None:
-    for number, settings in enumerate(case.variants):
+def test_public_choices_pay_for_their_selection_only(
+    case: Case, variants: slice, tmp_path: Path
+) -> None:
+    for number, settings in enumerate(case.variants[variants]):
         calls = reconciled(
             case,
             settings,

@@ -407,6 +407,7 @@ def test_all_rows_may_be_private(data: Path) -> None:
         SplitFiles("alone").load(data)
 
 
+@pytest.mark.slow
 def test_a_preset_leaves_out_the_tables_that_are_not_there(data: Path, tmp_path: Path) -> None:
     (data / "paper" / "small").rename(data / "paper" / "titanic")
     adult = data / "whole" / "adult"

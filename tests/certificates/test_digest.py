@@ -59,6 +59,7 @@ def test_a_digest_is_of_the_document_as_it_is_read_again(made: Released) -> None
     assert Certificate.from_dict(made.document()).digest == made.certificate.digest
 
 
+@pytest.mark.slow
 def test_a_repeat_says_what_made_the_model_that_it_keeps(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from jam_dagster.mechanisms import Model, load_model
 from jam_dagster.privacy import Kind, Ledger
 from tests.certificates.conftest import Released, bend, certified_again, copied
 from tests.privacy.ledger.test_forgetting import edit_journal
+from tests.tiers import slow
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_a_ledger_that_was_restored_is_not_taken_for_a_changed_file(
         certified_again(made, was, ran=False)
 
 
-@pytest.mark.parametrize("role", ["table", "domain", "errors", "report.npz", "notes.txt"])
+@pytest.mark.parametrize("role", ["table", *slow("domain", "errors", "report.npz", "notes.txt")])
 def test_no_file_of_the_models_folder_takes_the_place_of_another(made: Released, role: str) -> None:
     """A true copy there would be certified, and the file that readers open could be any."""
     copied = made.certificate.files.get(role, made.certificate.files["table"]).path

@@ -115,6 +115,7 @@ def test_exact_counts_in_place_of_what_was_drawn(made: Released) -> None:
     assert made.failed(ledger=False) - BY_CHANCE == {"the outcomes"}
 
 
+@pytest.mark.slow
 def test_digests_that_were_invented_too(made: Released) -> None:
     from jam_dagster.certificates.outcome_faults import outcome_digest, values_of
 
@@ -134,6 +135,7 @@ def test_digests_that_were_invented_too(made: Released) -> None:
     assert made.failed() - BY_CHANCE == {"the ledger", ISSUED}
 
 
+@pytest.mark.slow
 def test_outcomes_under_other_names(made: Released) -> None:
     """What was measured stays as it was, and is said to be of another marginal of the shape."""
     swapped = {"sex": "income", "income": "sex"}
@@ -199,6 +201,7 @@ def public_copy(one: Round, index: int) -> Round:
     )
 
 
+@pytest.mark.slow
 def test_rounds_that_draws_are_not_looked_for_in(tmp_path: Path, unchosen_folder: Path) -> None:
     """Dummies are where the draws' rounds should be, and invented values behind them."""
     made = copied(unchosen_folder, tmp_path)
@@ -258,6 +261,7 @@ def test_values_of_a_draw_that_gave_none(made: Released) -> None:
     assert wrong in found(made)["the outcomes"].message
 
 
+@pytest.mark.slow
 def test_public_data_that_no_draw_chose(tmp_path: Path, public_folder: Path) -> None:
     """True counts of the public table, which the mechanism would have had to choose."""
     made = copied(public_folder, tmp_path)
@@ -510,6 +514,7 @@ def test_a_choice_that_there_is_not_is_refused(
     assert "chooses a candidate that does not exist" in again.output
 
 
+@pytest.mark.slow
 def test_a_changed_transcript_is_not_certified(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:

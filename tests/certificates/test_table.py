@@ -111,6 +111,7 @@ def test_chunks_that_another_pyarrow_wrote(chunks: Released) -> None:
     assert chunks.failed(ledger=False) == set()
 
 
+@pytest.mark.slow
 def test_a_file_that_would_take_more_memory_than_the_table(tmp_path: Path) -> None:
     """A value of twenty million letters in each row of a file of two megabytes."""
     form = ChunkFormat(Domain.from_dict({"attributes": {"a": {"values": ["x", "y"]}}}))

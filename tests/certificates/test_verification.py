@@ -206,6 +206,7 @@ def test_what_follows_from_the_rest_cannot_say_something_else(made: Released) ->
         assert made.failed() == {"the certificate is whole"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [*slow("0.0.1"), None])
 def test_another_version_may_word_it_otherwise(made: Released, version: str | None) -> None:
     """Its sentences are not compared, which a finding says; its figures are."""
@@ -375,6 +376,7 @@ def test_no_more_rows_are_sampled_than_the_table_can_hold(
     assert "synthetic.csv is too small for its number of rows, 1,000,000,000,000" in message
 
 
+@pytest.mark.slow
 def test_a_transcript_of_too_many_rounds_is_not_read(made: Released) -> None:
     made.rewrite("transcript/transcript.json", lambda it: it.update(rounds=[{}] * 100_001))
     made.forge()
@@ -388,6 +390,7 @@ def test_another_domain(made: Released) -> None:
     assert "the domain" in made.failed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [
@@ -474,6 +477,7 @@ def test_entries_out_of_order(made: Released) -> None:
     assert "the chain of entries" in made.failed(ledger=False)
 
 
+@pytest.mark.slow
 def test_seeded_noise_that_claims_to_be_exact(run: Run, made: Released) -> None:
     run(*synthesize(*RESEARCH))
     research = Released(Path().resolve())

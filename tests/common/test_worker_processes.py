@@ -14,6 +14,7 @@ import pytest
 from jam_dagster.common import worker_processes
 from jam_dagster.common.worker_processes import cores, each_result, free_cores, free_memory
 from tests.common.sent_functions import Made, Returns, Unsendable
+from tests.tiers import slow
 
 
 def test_processes_make_results_in_order_and_end() -> None:
@@ -48,7 +49,7 @@ def test_an_error_is_the_function_s_own() -> None:
     assert raised.traceback[-1].name == "__call__"
 
 
-@pytest.mark.parametrize("function", [Unsendable(), Returns()])
+@pytest.mark.parametrize("function", [Unsendable(), *slow(Returns())])
 def test_what_cannot_be_packed_is_made_here(function: Any) -> None:
     assert len(list(each_result(function, 3, 2))) == 3
 

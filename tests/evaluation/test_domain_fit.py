@@ -152,6 +152,7 @@ def test_noise_alone_makes_no_misfit_and_is_said_where_it_would_hide_one() -> No
     ]
 
 
+@pytest.mark.slow
 def test_noise_seldom_makes_a_false_alarm() -> None:
     """Of 2,000 releases of the public shares with large noise, one in 1,000 may be named.
 

@@ -53,6 +53,7 @@ def with_measured_records(made: Transcript, records: int, sigma: float) -> Trans
     return replace(made, neighbours=Neighbours("add_remove"), calls=(call,), records=records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_records", [7.0, *slow(50.0)])
 def test_the_noise_of_a_private_number_of_records_rejects_nothing(of_records: float) -> None:
     """As above; taking n as measured for the true one rejects 30% if its noise is 50."""

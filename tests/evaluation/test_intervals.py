@@ -161,7 +161,7 @@ def test_unknown_conditions_are_refused() -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.4, *slow(12.0)])
-@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("public", [True, *slow(False)])
 def test_intervals_hold_as_often_as_they_say(sigma: float, public: bool) -> None:
     """1,000 tables at 95%: below 91% has probability 1e-7, and half of the noise gives 67%.
 
@@ -181,7 +181,7 @@ def test_intervals_hold_as_often_as_they_say(sigma: float, public: bool) -> None
         assert held <= 985
 
 
-@pytest.mark.parametrize("of_records", [0.0, 30.0])
+@pytest.mark.parametrize("of_records", [*slow(0.0), 30.0])
 def test_intervals_of_the_population_hold_as_often_as_they_say(of_records: float) -> None:
     """1,000 samples at 95%: above 98% has probability 3e-7; without the sampling 42% would."""
     rng, held, share = np.random.default_rng(6), 0, 0.3

@@ -149,6 +149,7 @@ def test_an_empty_table_disagrees() -> None:
     assert (agreement.use_of_tolerance > 1).all()
 
 
+@pytest.mark.slow
 def test_the_models_own_sampler_stays_within_the_tolerance(release: SmallRelease) -> None:
     """100 tables, 5 attributes, level 1e-9 each: a false failure has probability below 1e-6.
 

@@ -38,6 +38,7 @@ def test_a_table_is_better_or_worse_only_beyond_what_noise_explains() -> None:
         assert verdict_of(noisy(0.9 + sign * (margin - 1e-6), 0.9)).outcome == "undecided"
 
 
+@pytest.mark.slow
 def test_two_equal_tables_are_told_apart_at_the_stated_level() -> None:
     """Of 4,000 pairs of equal tables 5% are: bounds at 6 standard deviations, p < 1e-8."""
     rng = np.random.default_rng(11)

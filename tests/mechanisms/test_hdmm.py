@@ -86,6 +86,7 @@ def test_weights_count_by_their_squares(domain):
     assert ratio[0] == pytest.approx(ratio[1] / 3)
 
 
+@pytest.mark.slow
 def test_errors_are_those_that_the_closed_form_expects():
     """Of many records in each cell, so that non-negativity changes nothing."""
     domain = Domain.from_sizes({"a": 3, "b": 4, "c": 2})

@@ -54,6 +54,7 @@ def test_half_of_a_round_selects_and_half_measures(private: EncodedTable) -> Non
     assert [one["sensitivity"] for one in removed.selections] == [3.0]
 
 
+@pytest.mark.slow
 def test_one_row_answers_what_one_row_can() -> None:
     """A cell that holds everybody, and an attribute of 0.8: its complement has 0.2."""
     domain = Domain.from_sizes({"a": 2, "b": 2})

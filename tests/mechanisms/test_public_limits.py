@@ -14,6 +14,7 @@ from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload
 from tests.mechanisms.test_limits import FOUR, drawn, error, limit, uneven
+from tests.tiers import slow_rows
 
 PAIRS = Workload.all_k_way(FOUR, 2)
 
@@ -119,7 +120,7 @@ def test_pmw_pub_is_right_where_weights_can_be() -> None:
     assert problem.error(weights_of(made.model, problem)) < 1e-4
 
 
-@pytest.mark.parametrize(("seed", "cells"), [(0, 10), (3, 16)])
+@pytest.mark.parametrize(("seed", "cells"), [(0, 10), *slow_rows((3, 16))])
 def test_pmw_pub_is_nearly_the_best_in_squares_where_weights_cannot_be_right(seed, cells) -> None:
     """It stays above the least absolute error, which is not what its updates lower.
 

@@ -86,6 +86,7 @@ def test_the_distance_is_what_it_says_and_never_grows(case, seed):
         assert said == pytest.approx(mean, abs=cells / 512 / rows + 1e-9)
 
 
+@pytest.mark.slow
 def test_small_tables_gain_most():
     domain = Domain.from_sizes(dict.fromkeys("abcde", 3))
     model = skewed(domain, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")], 1, 200.0)

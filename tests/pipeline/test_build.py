@@ -162,6 +162,7 @@ def test_a_refusal_leaves_what_it_did_not_run_as_it_was(
     assert log.index(refusal) < log.index(failed)
 
 
+@pytest.mark.slow
 def test_a_damaged_ledger_fails_its_run(bench: Bench) -> None:
     bench.ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N)
     with sqlite3.connect(bench.home / "ledger.sqlite") as connection:
@@ -181,6 +182,7 @@ def change(path: Path, edit: Any) -> None:
     edit(table).to_csv(path, index=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("side", "edit", "error", "named"),
     [
@@ -198,6 +200,7 @@ def test_bad_table_is_refused_and_nothing_is_charged(
     assert set(bench.kinds()) <= {"reserved"}
 
 
+@pytest.mark.slow
 def test_workload_that_fits_no_model_is_refused_before_anything_is_reserved(bench: Bench) -> None:
     # Without an impossible combination, whose clique the model holds from the start.
     domain = Domain(DOMAIN.attributes)
@@ -379,7 +382,7 @@ def test_a_domain_that_does_not_fit_is_said_and_blocks_where_it_should(
 
 
 @pytest.mark.parametrize("level", ["default", *slow("INFO"), *slow("DEBUG")])
-@pytest.mark.parametrize("where", ["run", "assets", "job of somebody else"])
+@pytest.mark.parametrize("where", ["run", *slow("assets"), "job of somebody else"])
 def test_a_console_shows_events_of_dagster_only_if_asked(
     bench: Bench, level: str, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -158,6 +158,7 @@ def test_no_launch_moves_the_ledger_or_a_store(
     assert_nothing_happened(bench.home)
 
 
+@pytest.mark.slow
 def test_a_launch_that_gives_nothing_is_none_the_worse(bench: Bench) -> None:
     empty: dict[str, Any] = {"resources": {key: {"config": {}} for key in KEYS}}
     by_its_job(bench, empty)

@@ -208,6 +208,7 @@ def test_seeded_noise_tells_no_number_of_rows(unit_bench: Bench) -> None:
     assert "dagster/row_count" not in told(result)["synthetic_records"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["missing", *slow("whoever")])
 def test_a_private_table_that_names_nobody_costs_nothing(unit_bench: Bench, column: str) -> None:
     table = many_rows()

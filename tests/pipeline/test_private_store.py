@@ -6,6 +6,7 @@ from jam_dagster.pipeline import ReleaseStoreResource
 from tests.pipeline.conftest import Bench, failure
 
 
+@pytest.mark.slow
 def test_a_run_in_an_open_store_is_refused_before_it_is_charged(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

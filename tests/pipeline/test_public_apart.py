@@ -76,6 +76,7 @@ def with_persons(bench: Bench) -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", first_quick(["csv", "parquet", "several"]))
 def test_a_table_of_persons_is_refused_by_its_header(bench: Bench, kind: str) -> None:
     with_persons(bench)

@@ -209,6 +209,7 @@ def test_no_trial_after_the_first_starts_that_would_end_too_late(
     assert made.to_dict()["simulation"]["seconds_allowed"] == 0.0
 
 
+@pytest.mark.slow
 def test_others_are_not_tried_where_they_would_end_too_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

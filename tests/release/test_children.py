@@ -141,6 +141,7 @@ def test_data_frames_with_a_declared_domain_and_public_roots_alone() -> None:
     assert [one.message for one in made.verify() if not one.passed] == []
 
 
+@pytest.mark.slow
 def test_a_release_without_public_tables() -> None:
     asked = {"private": "private_persons.csv", "key": "household", "max": 3, "domain": PERSONS}
     made = jam.synthesize(
@@ -158,6 +159,7 @@ def test_research_is_seeded_and_the_same_again() -> None:
     pd.testing.assert_frame_equal(one.children, other.children)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_children_as_json() -> None:
     given = json.dumps(children())
     options = ["--epsilon", "2", "--ledger", "ledger.db", "--dataset", "people", "--degree", "2"]

@@ -106,6 +106,7 @@ def exact(private: Any = PRIVATE, public: Any = PUBLIC, **given: Any) -> jam.Fra
 # --- in memory, for research
 
 
+@pytest.mark.slow
 def test_checks_that_cannot_run_cost_no_release(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*given: object) -> None:
         raise RuntimeError("a broken library")
@@ -137,6 +138,7 @@ def test_a_table_in_chunks_is_read_from_its_file(monkeypatch, capsys) -> None:
     assert exact(folder="many").table.equals(made.table)
 
 
+@pytest.mark.slow
 def test_counts_make_the_release_that_rows_make() -> None:
     PRIVATE.to_parquet("people.parquet")
     with duckdb.connect("people.duckdb") as connection:
@@ -295,6 +297,7 @@ def test_the_table_is_that_of_the_command_line(turned: Any) -> None:
     pd.testing.assert_frame_equal(shown, pd.read_csv("out/synthetic.csv"))
 
 
+@pytest.mark.slow
 def test_tables_may_be_paths_configurations_and_sources() -> None:
     PRIVATE.to_csv("priv.csv", index=False)
     PUBLIC.to_csv("pub.csv", index=False)
@@ -309,6 +312,7 @@ def test_tables_may_be_paths_configurations_and_sources() -> None:
         pd.testing.assert_frame_equal(made.table, wanted)
 
 
+@pytest.mark.slow
 def test_the_file_is_in_the_dialect_of_the_public_one_and_verifies() -> None:
     table = PRIVATE.assign(bmi=[20.5 + row % 40 / 10 for row in range(len(PRIVATE))])
     reading = {"sep": ";", "decimal": ","}
@@ -476,6 +480,7 @@ def test_what_a_release_began_with_moves_with_the_ledger(monkeypatch: pytest.Mon
     assert exact(**given).releasable
 
 
+@pytest.mark.slow
 def test_a_file_and_a_table_in_memory_are_two_sources() -> None:
     exact(evaluate="off")
     PRIVATE.to_csv("priv.csv", index=False)
@@ -486,6 +491,7 @@ def test_a_file_and_a_table_in_memory_are_two_sources() -> None:
         exact("priv.csv", evaluate="off", edition="2")
 
 
+@pytest.mark.slow
 def test_whether_the_number_of_rows_changed_is_no_question_of_research() -> None:
     given: dict[str, Any] = {**RESEARCH, "folder": "research"}
     jam.synthesize(PRIVATE, PUBLIC, **given)
@@ -538,6 +544,7 @@ def test_a_release_shows_its_first_rows_and_its_cost() -> None:
     assert output.count("<tr>") == 6
 
 
+@pytest.mark.slow
 def test_verification_finds_and_never_raises() -> None:
     trial = jam.synthesize(PRIVATE, PRIVATE.copy(), **RESEARCH)
     assert "public" in {one.source for one in trial.transcript.rounds}

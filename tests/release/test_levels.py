@@ -61,6 +61,7 @@ def test_levels_of_a_table_in_memory_keep_order_and_type(tmp_path: Path) -> None
     assert set(csv["code"].dropna()) == set(map(str, CODES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*slow("csv"), "parquet"])
 def test_levels_of_texts_keep_order_in_files(tmp_path: Path, kind: str) -> None:
     table = private().drop(columns="band")

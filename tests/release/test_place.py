@@ -50,6 +50,7 @@ def drawn(release: Engine) -> tuple[ReleaseRun, bool]:
     return release.run(release.encode(DOMAIN), public)
 
 
+@pytest.mark.slow
 def test_an_edition_that_another_followed_is_made_again_from_its_draws_alone(
     tmp_path: Path, ledger: Ledger
 ) -> None:

@@ -187,6 +187,7 @@ def test_a_release_that_was_never_charged_binds_its_source(files: Path) -> None:
     ledger.verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ended", [*slow("by itself"), "before its run was kept", *slow("after its end")]
 )
@@ -237,6 +238,7 @@ def test_no_other_where_is_counted_for_nothing(
     ledger.verify()
 
 
+@pytest.mark.slow
 def test_a_file_is_released_alike_whether_its_values_fit_or_not(files: Path) -> None:
     told = []
     lines = Path("people.csv").read_text().splitlines()
@@ -282,6 +284,7 @@ def test_a_certificate_is_verified_with_the_public_table(
     assert [one.name for one in another if not one.passed] == ["the model, refitted"]
 
 
+@pytest.mark.slow
 def test_several_public_tables_may_lack_attributes(files: Path) -> None:
     """Each counts where it has the attributes, and one that no table has is uniform."""
     extended = Domain((*DOMAIN.attributes, CategoricalAttribute("pet", ("cat", "dog"))))

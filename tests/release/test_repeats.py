@@ -100,6 +100,7 @@ def lost(release: Engine) -> None:
     stored.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [False, *slow(True)], ids=["lost", "closed by an operator"])
 def test_an_answer_that_can_never_come_opens_nothing(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, closed: bool
@@ -288,6 +289,7 @@ def generous(tmp_path: Path) -> Ledger:
     return granted
 
 
+@pytest.mark.slow
 def test_invented_records_of_a_solver_are_never_the_table(
     tmp_path: Path, generous: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -265,6 +265,7 @@ def test_the_card_of_the_error_tells_the_interval_of_the_verdict(
     assert "at 95%" in words
 
 
+@pytest.mark.slow
 def test_a_check_without_a_measurement_is_not_told_as_passed(
     tiny: SmallRelease, noisy: WorkloadErrors
 ) -> None:

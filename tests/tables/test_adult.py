@@ -24,6 +24,7 @@ def parts(jam_data):
     )
 
 
+@pytest.mark.slow
 def test_raw_adult_reads_right(jam_data):
     adult = source(str(jam_data / "adult_raw" / "adult.csv"))
     table = adult.read(private=True)
@@ -71,6 +72,7 @@ def test_raw_adult_there_and_back(parts, tmp_path):
     assert np.array_equal(table["occupation"].isna(), private["occupation"].isna() | unseen)
 
 
+@pytest.mark.slow
 def test_drafts_from_both_parts_have_the_papers_sizes(parts, jam_data):
     private, public = parts
     sizes = draft_domain(public, private=private).sizes

@@ -269,6 +269,7 @@ def ruled(release: SmallRelease) -> tuple[SmallRelease, pd.DataFrame]:
     return replace(release, domain=domain), table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunked", [False, *slow(True)])
 def test_rows_that_break_what_public_rows_keep_are_counted(
     release: SmallRelease, tmp_path: Path, chunked: bool
@@ -331,6 +332,7 @@ def test_a_missing_column_fails_everything_about_it(release: SmallRelease) -> No
     assert "cannot be checked" in results["age__bounds"].message
 
 
+@pytest.mark.slow
 def test_an_empty_table_fails(release: SmallRelease) -> None:
     results = check(release, release.table.iloc[:0])
     assert {"row_count", "age__marginal", "citizen__marginal"} <= failed(results)
@@ -484,6 +486,7 @@ def test_contents_tell_tables_apart() -> None:
     assert contents_of(table.assign(age=[[1], [2], [3]])) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", first_quick(["A", "[a]", '"a"', "`A`", "a_2"]))
 def test_names_that_great_expectations_takes_for_one_are_two_columns(other: str) -> None:
     number = NumericAttribute("a", (0, 5, 10), integer=True, dtype="int64")

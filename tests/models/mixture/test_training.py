@@ -62,6 +62,7 @@ def test_one_step_of_adam_by_hand() -> None:
     assert made.tables()[0][0, 0] == pytest.approx(1 / (1 + math.exp(-0.5)))
 
 
+@pytest.mark.slow
 def test_the_network_by_hand() -> None:
     """The whole generator written out in NumPy, in double precision."""
     weights = network((2, 3), 5, 4, seed=1)

@@ -188,6 +188,7 @@ def test_partitions_to_come_are_those_of_dagster(
         assert at == window.end
 
 
+@pytest.mark.slow
 def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
     bench: Bench,
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
     assert failures(bench) == []
 
 
+@pytest.mark.slow
 def test_too_many_attempts_are_a_refusal_and_cancel_the_run(bench: Bench) -> None:
     bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=1, **FIXED)
     assert bench.run([*GIVEN, "privacy_budget"], evaluation=OFF).success

@@ -79,6 +79,7 @@ def test_a_public_input_that_was_changed_is_refused_before_anything_is_charged(
     assert "charged" not in given.kinds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_quick(INPUTS))
 def test_a_public_input_that_was_changed_is_made_again(given: Bench, name: str) -> None:
     change(given, name)

@@ -257,6 +257,7 @@ def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Proj
     assert project.bench.kinds() == []
 
 
+@pytest.mark.slow
 def test_a_public_table_among_the_releases_is_what_the_project_wrote(project: Project) -> None:
     @dg.asset(key=SURVEY, io_manager_key="releasable_io_manager")
     def made() -> pd.DataFrame:
@@ -301,6 +302,7 @@ def test_partitions_of_the_asset_are_those_of_the_release(project: Project) -> N
     assert "must have been materialized before" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theirs", "changes", "partition", "expected"),
     [

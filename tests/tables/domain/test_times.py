@@ -319,6 +319,7 @@ def test_a_timestamp_has_the_hour_of_its_row() -> None:
     assert (local.dt.day == known["day"]).all()
 
 
+@pytest.mark.slow
 def test_a_timestamp_of_a_year_has_the_hour_of_its_row() -> None:
     rng = np.random.default_rng(0)
     days = pd.to_datetime("2013-01-01") + pd.to_timedelta(rng.integers(0, 365, 2000), unit="D")

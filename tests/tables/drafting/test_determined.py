@@ -310,6 +310,7 @@ def test_what_others_determine_is_derived_and_a_constant_proposed(tmp_path) -> N
     assert Domain.load(tmp_path / "domain.yaml") == draft.domain
 
 
+@pytest.mark.slow
 def test_columns_of_timestamps_take_as_long_each_as_they_are_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

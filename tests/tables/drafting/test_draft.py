@@ -598,7 +598,7 @@ def test_private_texts_are_read_like_the_public_columns():
         draft_domain(public, private=private.assign(n="many"))
 
 
-@pytest.mark.parametrize("odd", [15550217, 2020101, 0, 19801301, 19800100, 99991231])
+@pytest.mark.parametrize("odd", [15550217, 0, 19801301, *slow(2020101, 19800100, 99991231)])
 @pytest.mark.parametrize("dtype", ["int64", "str", *slow("Int64", "int64[pyarrow]")])
 def test_a_few_odd_cells_change_no_kind_in_silence(odd, dtype):
     days = pd.date_range("1930-01-01", periods=249, freq="97D").strftime("%Y%m%d").astype(int)

@@ -15,6 +15,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.domain.clock import DATE, TIME
 from tests.tables.drafting.test_draft import draft
+from tests.tiers import slow_rows
 
 DAYS = range(10, 30)
 
@@ -85,8 +86,7 @@ def test_of_a_hundred_times_no_other_comes_out():
     ("start", "zone", "every"),
     [
         ("2013-01-01", None, "week"),
-        ("2013-01-01", "America/New_York", "week"),
-        ("1994-01-01", None, "year"),
+        *slow_rows(("2013-01-01", "America/New_York", "week"), ("1994-01-01", None, "year")),
     ],
 )
 def test_times_of_day_stay_where_bins_are_longer_than_a_day(start, zone, every):

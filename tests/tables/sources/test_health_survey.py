@@ -26,6 +26,7 @@ from tests.tiers import slow
 FILES = Path(demo.__file__).parents[1] / "demo"
 
 
+@pytest.mark.slow
 def test_the_files_are_small_and_what_the_script_makes(tmp_path: Path) -> None:
     write(tmp_path)
     for part in ("private", "public"):

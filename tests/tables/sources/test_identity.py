@@ -18,6 +18,7 @@ from jam_dagster.errors import SourceError
 from jam_dagster.tables import Source, source_from_config
 from jam_dagster.tables.sources.identity import is_one_file, place_in, places_in
 from jam_dagster.tables.sources.partition_template import at_partition
+from tests.tiers import slow
 
 
 def identity(config: Any) -> str:
@@ -97,7 +98,9 @@ def similar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p%2Ecsv", "p.csv#1", "p%23.csv", "~p.csv", "p?.csv"])
-@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "local://{}", "file://localhost{}"])
+@pytest.mark.parametrize(
+    "form", ["{}", "file://{}", *slow("file:{}", "local://{}", "file://localhost{}")]
+)
 def test_what_is_opened_is_what_the_text_says(similar: Path, name: str, form: str) -> None:
     """Whichever of several files of similar names a URL means, identity and reader agree."""
     for kind, named in (("csv", name), ("parquet", name.replace("csv", "pq"))):

@@ -129,6 +129,7 @@ def test_a_second_database_counts_what_its_rows_hold(people: SqliteCounts) -> No
         people.counted(DOMAIN, PrivacyUnit("name", 2), b"key")
 
 
+@pytest.mark.slow
 def test_a_second_database_releases(people: SqliteCounts) -> None:
     assert release(people).certificate.counted_by == "sqlite"
     assert people.calls == ["check_counting", "counted"]
