@@ -329,7 +329,7 @@ def _cases() -> Iterator[Any]:
             yield pytest.param(source, cells, id=f"{source}-{cells.name}", marks=marks)
 
 
-@pytest.mark.parametrize(("source", "cells"), _cases())
+@pytest.mark.parametrize(("source", "cells"), [*_cases()])
 def test_a_cell_has_one_code_in_every_source(source: str, cells: Cells, tmp_path: Path) -> None:
     check(SOURCES[source], tmp_path, cells)
 
