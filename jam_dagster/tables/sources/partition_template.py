@@ -80,8 +80,8 @@ def template_of(source: Source, partition: str, *, counted: bool = False) -> str
 def table_of(source: Source, partition: str) -> str:
     """Return the files or queries of a source with an open ``{partition}``: all partitions' table.
 
-    A file that has another name under the open one, as a link has, is a table of its own. Empty
-    without a partition, and for a source of which nothing has to be one.
+    A file that has another name than the open one says, as behind a link, is a table of its own.
+    Empty without a partition.
     """
     if not partition:
         return ""
