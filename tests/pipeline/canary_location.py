@@ -35,7 +35,7 @@ def _persons(neighbours: Any, **privacy: Any) -> dict[str, Any]:
         "privacy": PrivacySpec(
             epsilon=2.0,
             neighbours=neighbours,
-            unit=UnitSpec("who", 2),
+            unit=UnitSpec(column="who", max_rows=2),
             **privacy,
         ),
         "evaluation": EvaluationSpec(mode="private", share=0.2),

@@ -60,7 +60,9 @@ def unit_bench(bench: Bench) -> Bench:
 
 
 def protects(k: int = 2, neighbours: Any = "replace_one", **more: Any) -> dict[str, Any]:
-    privacy = PrivacySpec(epsilon=2.0, unit=UnitSpec("who", k), neighbours=neighbours, **more)
+    privacy = PrivacySpec(
+        epsilon=2.0, unit=UnitSpec(column="who", max_rows=k), neighbours=neighbours, **more
+    )
     return {"privacy": privacy, "evaluation": EvaluationSpec(mode="private", share=0.2)}
 
 
@@ -117,12 +119,12 @@ def test_whom_it_protects_makes_another_release() -> None:
         {},
         {"neighbours": "add_remove"},
         {"neighbours": "add_remove", "records_share": 0.2},
-        {"unit": UnitSpec("who")},
-        {"unit": UnitSpec("who", 2)},
-        {"unit": UnitSpec("who", 3)},
-        {"unit": UnitSpec("name", 3)},
-        {"unit": UnitSpec("who", 3), "neighbours": "add_remove"},
-        {"unit": UnitSpec("who", 3), "records_share": 0.2},
+        {"unit": UnitSpec(column="who")},
+        {"unit": UnitSpec(column="who", max_rows=2)},
+        {"unit": UnitSpec(column="who", max_rows=3)},
+        {"unit": UnitSpec(column="name", max_rows=3)},
+        {"unit": UnitSpec(column="who", max_rows=3), "neighbours": "add_remove"},
+        {"unit": UnitSpec(column="who", max_rows=3), "records_share": 0.2},
     ]
     assert len({spec(**privacy).digest(DOMAIN) for privacy in chosen}) == len(chosen)
 
@@ -131,14 +133,14 @@ def test_rows_that_no_budget_could_count_are_refused() -> None:
     """Sigma of the number of rows is k / sqrt(2 rho): within the limit, and beyond it."""
     rho = Budget(2.0, 1e-9).rho * (1 - 0.05) * 0.05
     most = int(LARGEST_RECORDS_SIGMA * (2 * rho) ** 0.5)
-    spec(unit=UnitSpec("who", most - 1))
+    spec(unit=UnitSpec(column="who", max_rows=most - 1))
     with pytest.raises(SpecificationError, match="lower max_rows"):
-        spec(unit=UnitSpec("who", most + 1))
+        spec(unit=UnitSpec(column="who", max_rows=most + 1))
 
 
 def test_a_split_table_protects_records_only() -> None:
     split = SplitSource(source_from_config("a.csv"), "sex", "F", 0.5, 0.1)
-    for privacy in ({"unit": UnitSpec("who")}, {"neighbours": "add_remove"}):
+    for privacy in ({"unit": UnitSpec(column="who")}, {"neighbours": "add_remove"}):
         with pytest.raises(SpecificationError, match="a split table protects only single records"):
             specification(private=split, privacy=PrivacySpec(epsilon=2.0, **privacy))
 
@@ -214,7 +216,7 @@ def test_a_private_table_that_names_nobody_costs_nothing(unit_bench: Bench, colu
     table = many_rows()
     table["missing"] = table["who"].where(table.index != 7)
     table.to_csv(unit_bench.private, index=False)
-    privacy = PrivacySpec(epsilon=2.0, unit=UnitSpec(column, 2))
+    privacy = PrivacySpec(epsilon=2.0, unit=UnitSpec(column=column, max_rows=2))
     message = failure(unit_bench.run(UP_TO_SYNTHETIC, privacy=privacy))
     assert {"whoever": "no column 'whoever'", "missing": "always the same"}[column] in message
     assert "person 7" not in message
