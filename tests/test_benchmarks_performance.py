@@ -36,6 +36,7 @@ def python(code: str) -> list[str]:
 # --- processes
 
 
+@pytest.mark.slow
 def test_a_process_is_measured_whole() -> None:
     # The process touches what it holds, so that it counts as resident.
     held = 200 * 2**20

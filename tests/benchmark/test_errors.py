@@ -42,6 +42,7 @@ def test_a_sample_errs_by_the_mean_deviation_of_a_binomial() -> None:
     assert drawn.share(2.0) == 0
 
 
+@pytest.mark.slow
 def test_the_expected_error_is_that_of_drawn_records() -> None:
     rng = np.random.default_rng(0)
     private = EncodedTable(DOMAIN, tuple(rng.integers(0, 2, (2, 30)) * rng.integers(0, 2, (2, 30))))

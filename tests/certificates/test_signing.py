@@ -63,6 +63,7 @@ def test_another_key_than_the_given_one(signed: Released, tmp_path: Path, signer
     assert not finding(signed, keys=[signer.public]).passed
 
 
+@pytest.mark.slow
 def test_what_is_not_signed_says_so(made: Released, signer: Signer) -> None:
     for given, passed, checked in (
         ({}, True, False),

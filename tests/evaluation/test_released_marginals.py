@@ -57,6 +57,7 @@ def test_public_and_lost_measurements_release_nothing(domain: Domain) -> None:
     assert released_marginal(transcript_of(domain, rounds), ("b",)) is None
 
 
+@pytest.mark.slow
 def test_the_estimate_has_the_stated_standard_deviation(domain: Domain) -> None:
     """Over 3,000 noise draws of three cells; 8% is more than 10 standard errors of an SD."""
     drawn = []

@@ -91,6 +91,7 @@ def test_half_of_a_round_selects_and_half_measures(private: EncodedTable) -> Non
     assert several.transcript.calls[-1].sensitivity == pytest.approx(3.0)
 
 
+@pytest.mark.slow
 def test_a_run_ends_where_every_cell_is_measured() -> None:
     domain = Domain.from_sizes({"a": 2})
     private = EncodedTable(domain, (np.array([0, 1, 1]),))

@@ -239,6 +239,7 @@ def test_the_same_plan_comes_out_again(plan: Plan) -> None:
     assert [point.to_dict() for point in again.curve] == [point.to_dict() for point in plan.curve]
 
 
+@pytest.mark.slow
 def test_time_and_memory_grow_with_the_records_that_are_extrapolated_to(plan: Plan) -> None:
     cost = plan.cost
     assert (cost.records, cost.public_records) == (1000, 400)

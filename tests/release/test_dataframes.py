@@ -331,6 +331,7 @@ def test_the_file_is_in_the_dialect_of_the_public_one_and_verifies() -> None:
     assert not {one.name: one.passed for one in made.verify()}["file: table"]
 
 
+@pytest.mark.slow
 def test_the_domain_may_be_drafted_or_given_as_it_is_written() -> None:
     drafted = jam.synthesize(PRIVATE, PUBLIC, **RESEARCH).domain
     given = jam.synthesize(PRIVATE, PUBLIC, domain=drafted.to_dict(), **RESEARCH).domain
@@ -533,6 +534,7 @@ def test_what_is_shown_tells_nothing_private() -> None:
     assert "Aix" not in output
 
 
+@pytest.mark.slow
 def test_a_release_shows_its_first_rows_and_its_cost() -> None:
     made = exact()
     output = made._repr_html_()

@@ -267,6 +267,7 @@ def test_a_file_whose_records_are_uncertain_counts_as_an_attempt(files: Path) ->
     assert ledger.balance("people").spent == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evaluate", ["off", *slow("private")])
 def test_a_certificate_is_verified_with_the_public_table(
     files: Path, evaluate: str, monkeypatch: pytest.MonkeyPatch

@@ -332,6 +332,7 @@ def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -
     assert "Not releasable: the domain was read from the private table" in page
 
 
+@pytest.mark.slow
 def test_a_misfit_is_a_warning_even_without_checks(
     tiny: SmallRelease, plain: str, noisy: WorkloadErrors
 ) -> None:

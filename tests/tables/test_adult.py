@@ -43,6 +43,7 @@ def test_raw_adult_reads_right(jam_data):
     assert typed["age"].astype(text_dtype()).equals(table["age"])
 
 
+@pytest.mark.slow
 def test_raw_adult_there_and_back(parts, tmp_path):
     private, public = parts
     assert len(public) == 3256

@@ -13,9 +13,8 @@ from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
     events,
-    last,
     moves_an_amount,
-    read,
+    read_by,
 )
 from jam_dagster.privacy.ledger.policy import (
     Holding,
@@ -30,8 +29,8 @@ def last_grant(
     connection: sa.Connection, dataset: str, *, through: int | None = None
 ) -> Event | None:
     """Return a dataset's last grant, or None; see `balance_of` for `through`."""
-    granted = events.c.kind == Kind.GRANTED.value
-    return last(connection, events.c.dataset == dataset, granted, *up_to(through))
+    query = _of_kind(Kind.GRANTED, through is None, latest=True)
+    return next(iter(read_by(connection, query, {"dataset": dataset, "through": through})), None)
 
 
 def policy_of(grant: Event) -> Policy:
@@ -60,11 +59,12 @@ def holdings(
     through: int | None = None,
 ) -> list[Holding]:
     """Return every reservation of a dataset with its held and spent amounts; see `balance_of`."""
-    counted = events.c.dataset == dataset, events.c.kind == Kind.COUNTED.value, *up_to(through)
-    rows = connection.execute(_amounts(through is None), {"dataset": dataset, "through": through})
+    values = {"dataset": dataset, "through": through}
+    counted = _of_kind(Kind.COUNTED, through is None)
+    rows = connection.execute(_amounts(through is None), values)
     found = [
         Holding(one.at, one.partition, 0, 0, counted=True, names=one.names)
-        for one in read(connection, *counted)
+        for one in read_by(connection, counted, values)
     ]
     for *names, _, _, at, held, spent, mark, protects in rows:
         if at is None:
@@ -82,6 +82,17 @@ def holdings(
             amounts = int(held), int(spent)
             found.append(Holding(at, names[2], *amounts, protects, names=tuple(names)))
     return found
+
+
+@cache
+def _of_kind(kind: Kind, whole: bool, latest: bool = False) -> sa.Select[Any]:
+    """Return the query of a dataset's events of a kind, or the last of them, built once."""
+    query = sa.select(events).where(
+        events.c.dataset == sa.bindparam("dataset"), events.c.kind == kind.value
+    )
+    if not whole:
+        query = query.where(events.c.seq <= sa.bindparam("through"))
+    return query.order_by(events.c.seq.desc()).limit(1) if latest else query.order_by(events.c.seq)
 
 
 @cache

@@ -286,6 +286,8 @@ def _latest(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return sa.select(events).where(*conditions).order_by(events.c.seq.desc()).limit(1)
 
 
+_LAST = _latest()
+
 # A line that was added by hand after the move does not undo it.
 _LAST_MOVE = _latest(events.c.kind.in_([Kind.MOVED.value, Kind.ARRIVED.value]))
 
@@ -442,7 +444,15 @@ def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list
 
 def last(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> Event | None:
     """Return the last event that meets all conditions, or None."""
-    return next(iter(_events(connection.execute(_latest(*conditions)))), None)
+    query = _latest(*conditions) if conditions else _LAST
+    return next(iter(_events(connection.execute(query))), None)
+
+
+def read_by(
+    connection: sa.Connection, query: sa.Select[Any], values: dict[str, Any]
+) -> list[Event]:
+    """Return the events that a query of theirs selects, which was built before."""
+    return _events(connection.execute(query, values))
 
 
 def read_from(connection: sa.Connection, first: int) -> list[Event]:

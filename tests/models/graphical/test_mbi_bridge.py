@@ -153,6 +153,7 @@ def test_constraints_are_exported_where_cells_cannot_occur():
     assert sorted(cliques) == [("age",), ("age", "zip")]
 
 
+@pytest.mark.slow
 def test_what_mbi_fitted_comes_back_whole(domain, private):
     model = estimate(domain, exact(private, ("a", "b"), ("b", "c")), 12, iterations=100)
     theirs = to_markov_random_field(model)

@@ -33,7 +33,7 @@ def test_records_by_hand(bonus: list[float], record: tuple[int, int, int], worth
 def test_the_best_of_all_records_is_found() -> None:
     shape = (3, 2, 4)
     rng = np.random.default_rng(1)
-    for _ in range(20):
+    for _ in range(6):
         queries: dict[CellQuery, float] = {}
         for _ in range(12):
             axes = np.flatnonzero(rng.random(3) < 0.7)

@@ -35,7 +35,7 @@ from jam_dagster.tables import (
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.drafting.drafted_domain import DraftedDomain
 from tests.examples import examples
-from tests.tiers import slow
+from tests.tiers import first_quick, slow
 
 
 def draft(column, **options):
@@ -655,7 +655,7 @@ _WRITTEN: dict[str, Callable[[float], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", _WRITTEN)
+@pytest.mark.parametrize("kind", first_quick(_WRITTEN))
 def test_a_few_words_among_many_values_become_missing(kind: str) -> None:
     amounts = np.random.default_rng(0).uniform(100, 2500, 600).round(2).tolist()
     texts = list(map(_WRITTEN[kind], amounts))

@@ -195,6 +195,7 @@ def test_days_and_months_that_cannot_be_told_apart_are_told_by_other_columns_or_
     assert draft_table(pd.DataFrame({"a": days, "b": late})).domain.names == ("a", "b")
 
 
+@pytest.mark.slow
 def test_offsets_have_the_zone_that_gives_them():
     year = pd.Series(pd.date_range("2013-01-01", "2013-12-31", periods=400, tz="UTC"))
     texts = [one.floor("h").isoformat() for one in year.dt.tz_convert("Europe/Berlin")]

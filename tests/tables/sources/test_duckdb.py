@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,19 @@ PEOPLE = pd.DataFrame(
 ASKED = Workload.all_k_way(DOMAIN, 3).downward_closure()
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> str:
-    path = str(tmp_path / "it's.duckdb")
-    with duckdb.connect(path) as connection:
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "made.duckdb"
+    with duckdb.connect(str(path)) as connection:
         connection.register("rows", PEOPLE.assign(year="2024"))
         connection.execute("create table people as from rows")
         connection.execute("create table many as select i % 2 age, i v from range(300000) r(i)")
     return path
+
+
+@pytest.fixture
+def database(made_once: Path, tmp_path: Path) -> str:
+    return str(shutil.copy(made_once, tmp_path / "it's.duckdb"))
 
 
 def counts(source: Any, domain: Domain = DOMAIN) -> dict[Any, Any]:
