@@ -56,6 +56,7 @@ def test_version(run: Run) -> None:
     assert run("--version").stdout == f"jam-dagster {jam_dagster.__version__}\n"
 
 
+@pytest.mark.slow
 def test_help_takes_less_than_a_second_of_work_and_loads_nothing_heavy() -> None:
     code = (
         "import sys; from jam_dagster.cli import app\n"

@@ -66,6 +66,7 @@ def test_kernels_change_nothing_but_the_last_digits() -> None:
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 def test_what_is_set_is_what_libraries_read() -> None:
     """The thread counts above reach the libraries: a run at other counts would prove nothing."""
     script = (

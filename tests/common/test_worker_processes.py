@@ -27,6 +27,7 @@ def test_processes_make_results_in_order_and_end() -> None:
     assert not any(map(alive, pids))
 
 
+@pytest.mark.slow
 def test_processes_end_where_no_more_results_are_taken() -> None:
     results = each_result(Made(os.getpid()), 1000, 2)
     pid, _ = next(results)

@@ -113,6 +113,7 @@ def limit(name: str, private: EncodedTable, public: EncodedTable, workload: Work
     return error.synthetic.mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_quick(LIMITS))
 def test_mechanisms_that_weigh_public_records_reach_it_where_it_is_nothing(name: str) -> None:
     """Other records than the private ones, and far from their frequencies, can fit all the same."""

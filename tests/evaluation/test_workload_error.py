@@ -186,6 +186,7 @@ def test_private_mode_charges_the_whole_account_once(
     assert (unknown.mode, unknown.rho, unknown.call.lost) == ("off", 0.25, True)
 
 
+@pytest.mark.slow
 def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:
     """The largest move found over 400 neighbours reaches the claim for one table's mean."""
     domain = Domain.from_sizes({"a": 3, "b": 2, "c": 4})

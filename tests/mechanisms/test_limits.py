@@ -18,7 +18,7 @@ import scipy
 from jam_dagster.mechanisms import MechanismResult, make_mechanism
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, Workload
-from tests.tiers import slow, slow_rows
+from tests.tiers import first_quick, slow, slow_rows
 
 FOUR = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 3})
 FIVE = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2})
@@ -92,7 +92,7 @@ def sampling_floor(private: MarginalSource, workload: Workload) -> float:
 
 
 @pytest.mark.parametrize("degree", [3, *slow(4)])
-@pytest.mark.parametrize("name", TRUE)
+@pytest.mark.parametrize("name", first_quick(TRUE))
 def test_the_sampling_floor_is_reached(name: str, degree: int) -> None:
     """What is wrong with the table is that it has whole rows, and nothing else.
 

@@ -88,6 +88,7 @@ def test_lost_draws_are_draws(case: Case, relation: Neighbours) -> None:
         check_same(case, made.result)
 
 
+@pytest.mark.slow
 @some_or_every_draw
 @of_each_kind
 def test_a_release_that_was_closed_ends_there(case: Case, every: bool) -> None:

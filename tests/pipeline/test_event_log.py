@@ -63,6 +63,7 @@ def doubtful(
         yield bench, result
 
 
+@pytest.mark.slow
 def test_a_doubtful_configuration_is_warned_of(
     doubtful: tuple[Bench, dg.ExecuteInProcessResult],
 ) -> None:

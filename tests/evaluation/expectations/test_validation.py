@@ -338,6 +338,7 @@ def test_an_empty_table_fails(release: SmallRelease) -> None:
     assert {"row_count", "age__marginal", "citizen__marginal"} <= failed(results)
 
 
+@pytest.mark.slow
 def test_nothing_measured_is_no_failure(release: SmallRelease) -> None:
     rounds = [measured_round(0, ("age",), "public", release.public.marginal(("age",)), 0.0)]
     results = check(release, release.table, transcript_of(release.domain, rounds))

@@ -9,6 +9,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.models.bayesian import model as module
 from jam_dagster.models.bayesian.model import BayesianNetwork
 from jam_dagster.tables import Domain
+from tests.tiers import slow
 
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 2}
 DOMAIN = Domain.from_sizes(SIZES)
@@ -43,7 +44,7 @@ def test_a_measured_marginal_gives_conditional_probabilities() -> None:
     assert above.cliques == (("b",), ("a", "b"))
 
 
-@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("exact", [True, *slow(False)])
 def test_marginals_are_those_of_the_whole_distribution(
     exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def structures(draw, largest=7, widest=5):
     return sizes, cliques
 
 
+@pytest.mark.slow
 @given(structures(largest=9, widest=7))
 @examples(60)
 @by_jax

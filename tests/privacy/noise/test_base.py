@@ -234,6 +234,7 @@ def test_seeded_noise_depends_on_seed_and_step_alone():
     assert draw(1, "a") != draw(2, "a")
 
 
+@pytest.mark.slow
 def test_seeded_noise_repeats_in_another_process():
     script = (
         "import numpy as np; from jam_dagster.privacy.noise.seeded import SeededNoise as S;"
