@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
+from hypothesis import settings
 
 from jam_dagster.mechanisms.jam_pgm import Candidate, scores
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy import REPLACE_ONE, Neighbours
+from tests.examples import PER_TEST
 
 Joint = np.ndarray
 Statistic = Callable[[Joint], np.ndarray | float]
@@ -124,13 +126,14 @@ def largest_change(
     sizes
         Sizes of the attributes of the tables to try.
     records, pairs, relation
-        As for `neighbours`.
+        As for `neighbours`; `make test` tries a quarter of many pairs.
     norm
         How the change of a vector is measured; for scores, ``"max"``.
     seed
         Of the search.
     """
     rng = np.random.default_rng(seed)
+    pairs = max(min(pairs, 500), pairs * min(settings.default.max_examples, PER_TEST) // PER_TEST)
     largest = 0.0
     for table, other in neighbours(sizes, records=records, pairs=pairs, rng=rng, relation=relation):
         statistic = draw_statistic(rng)
