@@ -70,7 +70,7 @@ def test_without_the_public_table_nothing_is_trained_again(
 
 
 def test_a_transcript_of_other_settings_is_refused(domain, private, public, workload) -> None:
-    made, _ = run("gem", private, public, workload, [3, 0, 5], 0.9)
+    made, _ = run("gem", private, public, workload, [3], 0.9, rounds=1)
     settings = dict(made.transcript.parameters)
     del settings["width"]
     object.__setattr__(made.transcript, "parameters", settings)
