@@ -13,6 +13,7 @@ from tests.modules import IN_ONE_WORKER, read_module
 pytestmark = IN_ONE_WORKER
 
 ROOT = Path(__file__).parents[1]
+REFUSAL = ROOT / "jam_dagster" / "pipeline" / "budget" / "refusal.py"
 
 # A folder may import itself and those below it in this list.
 LAYERS = [
@@ -300,6 +301,7 @@ def test_the_version_is_said_by_itself() -> None:
 def test_no_module_reads_events_of_an_instance() -> None:
     """Ledger, stores, reports and certificates cannot believe what they do not look at."""
     reads = {"event_log_storage", "get_event_records", "get_materialized_partitions", "all_logs"}
+    assert "report_run_canceling" in read_module(REFUSAL).attributes
     for path in (ROOT / "jam_dagster").rglob("*.py"):
         names = read_module(path).attributes
         assert not names & reads, path

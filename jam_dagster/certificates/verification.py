@@ -232,12 +232,11 @@ def _mechanism(certificate: Certificate) -> Iterator[Finding]:
         return
 
     def faults() -> Iterator[str]:
-        if certificate.noise == "exact" or find_mechanism(name) is None:
-            made_with = certificate.made_with["jam_dagster"]
-            yield (
-                f"jam-dagster {__version__} has no mechanism {name}: verify the release with "
-                f"jam-dagster {made_with}, or, if it is somebody's own, where its class is"
-            )
+        lacks = f"jam-dagster {__version__} has no mechanism {name}"
+        if certificate.noise == "exact":
+            yield f"{lacks}, and draws exactly for its own alone: verify with a version that has it"
+        elif find_mechanism(name) is None:
+            yield f"{lacks}: verify where synthesize() was given an object of its class"
 
     yield found_by("the mechanism", faults)
 

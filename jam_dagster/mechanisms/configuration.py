@@ -82,27 +82,28 @@ def check_given(mechanism: Mechanism) -> None:
     Raises
     ------
     SpecificationError
-        If its class is no dataclass of settings, states less than `Mechanism` asks for, or has the
-        name of a mechanism of jam-dagster; or if it makes no synthetic table.
+        If its class is no dataclass of settings, states less than `Mechanism` asks for, has the
+        name of a mechanism of jam-dagster, or makes no synthetic table.
     """
-    made, name = type(mechanism), getattr(mechanism, "name", "")
+    made = type(mechanism)
+    name: object = getattr(made, "name", None)
     # The rank orders mechanisms of jam-dagster only.
     stated = [one for one in Mechanism.__annotations__ if one != "rank"]
     lacks = [one for one in stated if not hasattr(made, one)]
     fault = ""
     if lacks:
         fault = f"lacks {', '.join(lacks)}"
-    elif not hasattr(made, "__dataclass_fields__"):
+    elif "__dataclass_fields__" not in vars(made):
         fault = "is not a dataclass of settings"
-    elif _NAME.fullmatch(name) is None:
+    elif not isinstance(name, str) or _NAME.fullmatch(name) is None:
         fault = f"has a name of other characters than small letters, digits and '_': {name!r}"
     elif MECHANISMS.get(name, made) is not made:
         fault = f"has the name of jam-dagster's own {name}"
-    elif not mechanism.samples:
+    elif not made.samples:
         fault = "answers marginals and makes no synthetic table"
     if fault:
         raise SpecificationError(f"The class {made.__qualname__} of the mechanism {fault}.")
-    if name not in MECHANISMS:
+    if isinstance(name, str) and name not in MECHANISMS:
         GIVEN[name] = made
 
 

@@ -15,6 +15,7 @@ from jam_dagster.keys import DAGSTER_KEYS, OPTIONS
 from jam_dagster.mechanisms import Mechanism
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism
 from jam_dagster.release.partitions import PartitionsSpec
+from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables.sources.partition_template import check_partition
 
@@ -163,12 +164,15 @@ def _has_public(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> bool
 
 def _mechanism(
     attributes: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, Any] | Mechanism:
+) -> dict[str, Any] | MechanismSpec:
     """Return the mechanism with the given settings; another mechanism has settings of its own."""
-    if isinstance(found := given.get("mechanism"), Mechanism):
+    found = given.get("mechanism")
+    if isinstance(found, type):
+        raise SpecificationError(f"{KEY} is a class: give an object of it, {found.__name__}().")
+    if isinstance(found, Mechanism):
         if "settings" in given:
             raise SpecificationError("The mechanism is an object and has its settings: drop them.")
-        return found
+        return MechanismSpec.of_object(found)
     configured = attributes.get(KEY)
     if not _keeps_settings(attributes, given):
         configured = {"name": given["mechanism"]}
@@ -234,5 +238,5 @@ def check_may_leave(spec: ReleaseSpec) -> None:
     raise InputError(
         "No result of this release may leave, whatever is paid: "
         f"{'; '.join(spec.not_releasable_because)}. For a release, declare the domain or draft "
-        " it from public data; or experiment for free with seeded noise (--noise numpy)."
+        "it from public data; or experiment for free with seeded noise (--noise numpy)."
     )

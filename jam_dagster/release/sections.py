@@ -20,6 +20,7 @@ from jam_dagster.mechanisms.configuration import (
     configured_mechanism,
     read_mechanism,
 )
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.tables import Domain, DraftedDomain, PublicSources, Source
 from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.sources.base import absolute_paths, config_from_text, source_of
@@ -55,34 +56,37 @@ class MechanismSpec:
 
     @classmethod
     def of(cls, given: object, *, public: bool) -> Self:
-        """Return the mechanism that is asked for: by a name, a mapping as in a file, or an object.
+        """Return the mechanism that a file's ``mechanism`` asks for: a name, or a mapping.
 
         `public` says whether the release has a public table, for a mapping without a name.
         """
-        if isinstance(given, cls):
+        if type(given) is cls:
             return given
-        if isinstance(given, Mechanism):
-            return cls._given(given)
         name, settings = read_mechanism(given, public=public)
         return cls(name, **settings)
 
     @classmethod
-    def _given(cls, mechanism: Mechanism) -> Self:
+    def of_object(cls, mechanism: Mechanism) -> Self:
+        """Return the mechanism that is an object; research alone takes one of another class."""
         check_given(mechanism)
+        made = type(mechanism)
+        settings = {one: getattr(mechanism, one) for one in settings_of(made)}
+        if made.name in MECHANISMS:
+            return cls(made.name, **settings)
         spec = cls.__new__(cls)
-        object.__setattr__(spec, "name", mechanism.name)
-        object.__setattr__(spec, "settings", mechanism.parameters())
+        object.__setattr__(spec, "name", made.name)
+        object.__setattr__(spec, "settings", settings)
         object.__setattr__(spec, "mechanism", mechanism)
         return spec
 
     @property
     def own(self) -> bool:
         """Whether the mechanism is one of jam-dagster."""
-        return self.name in MECHANISMS
+        return MECHANISMS.get(self.name) is type(self.mechanism)
 
     def build(self) -> Mechanism:
-        """Return the mechanism."""
-        return self.mechanism
+        """Return the mechanism; one of jam-dagster is made of its name and settings again."""
+        return configured_mechanism(self.name, self.settings) if self.own else self.mechanism
 
 
 class DomainSpec(Section):

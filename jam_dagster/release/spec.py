@@ -94,6 +94,8 @@ class ReleaseSpec(Section):
         if cast(MechanismSpec | None, self.mechanism) is None:
             unnamed = MechanismSpec.of(None, public=self.public is not None)
             object.__setattr__(self, KEY, unnamed)
+        if type(self.mechanism) is not MechanismSpec:
+            raise SpecificationError("the mechanism of a release is a MechanismSpec.")
         if self.exact and not self.mechanism.own:
             raise SpecificationError(
                 f"The mechanism {self.mechanism.name} comes from outside jam-dagster, which tests "

@@ -108,6 +108,12 @@ def settings_of(mechanism: type) -> dict[str, Setting]:
 @cache
 def _settings_of(mechanism: type) -> dict[str, Setting]:
     hints = get_type_hints(mechanism)
+    bare = [one.name for one in dataclasses.fields(mechanism) if _KEY not in one.metadata]
+    if bare:
+        raise SpecificationError(
+            f"{mechanism.__qualname__} has fields that are no settings: {', '.join(bare)}; make "
+            "them by setting()."
+        )
     ordered = sorted(dataclasses.fields(mechanism), key=lambda one: bool(one.metadata[_LAST]))
     return {one.name: _setting(one, hints[one.name]) for one in ordered}
 
