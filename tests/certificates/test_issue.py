@@ -31,7 +31,7 @@ def test_a_model_that_is_almost_the_transcripts_is_not_certified(
     bend(made, 0.04)
     if planted:
         # As if another kernel had fitted it.
-        other = {**made.certificate.made_with, "kernels": "NumPy"}
+        other = {**made.certificate.made_with, "kernels": "of another machine"}
         made.forge(lambda it: replace(it, made_with=other))
         assert "the model, refitted" not in made.failed()
     made.ran()

@@ -238,7 +238,7 @@ class _Replay:
             return "grants less than was spent and reserved"
         if fault := mixture_fault(policy, held):
             return f"grants a budget that {fault}"
-        becomes = policy.parallel and not dataset.policy.parallel
+        becomes = policy.newly_parallel(dataset.policy)
         live = live_sources(dataset.bound, dataset.live())
         if becomes and (fault := parallel_fault(live, event.sources, policy)):
             return f"grants a budget that {fault}"

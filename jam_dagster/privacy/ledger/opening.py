@@ -237,7 +237,7 @@ def check_granted(
     if fault := mixture_fault(policy, held):
         raise BudgetError(f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}")
     # Partitions that add up are charged for all people, and nothing kept them apart.
-    becomes = policy.parallel and not before.policy.parallel
+    becomes = policy.newly_parallel(before.policy)
     live = live_sources(bindings(connection, before.dataset), live_releases(before.dataset, held))
     if becomes and (fault := parallel_fault(live, sources, policy)):
         again = rebind_command(location, before.dataset, "PARTITION")

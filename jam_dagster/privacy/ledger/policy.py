@@ -106,6 +106,11 @@ class Policy:
         """Whether partitions compose in parallel, and those of one table alone do."""
         return self.partitions == "disjoint"
 
+    def newly_parallel(self, before: Policy) -> bool:
+        """Return whether partitions count in parallel on a ground that another policy lacks."""
+        held = before.parallel and (before.of_one_table or not self.of_one_table)
+        return self.parallel and not held
+
     def period_of(self, at: str) -> str:
         """Return the period of an instant: ``"2026-11"``, ``"2026-Q4"``, ``"2026"``.
 

@@ -74,21 +74,28 @@ def template_of(source: Source, partition: str, *, counted: bool = False) -> str
     vouched = bool(partition and not is_one_file(identity)) or (
         counted and selects_records(identity)
     )
-    return source.identity() if vouched else ""
+    return _opened(source, partition) if vouched else ""
 
 
 def table_of(source: Source, partition: str) -> str:
     """Return the files or queries of a source with an open ``{partition}``: all partitions' table.
 
-    A file that has another name than the open one says, as behind a link, is a table of its own.
     Empty without a partition.
     """
+    return "+".join(places_in(_opened(source, partition))) if partition else ""
+
+
+def _opened(source: Source, partition: str) -> str:
+    """Return the identity with an open ``{partition}``, if the partition's own follows from it.
+
+    Else a link is in the way, of the partition's file or folder or of one that is named
+    ``{partition}`` itself: what it leads to is a table of its own.
+    """
+    opened = source.identity()
     if not partition:
-        return ""
-    opened, identity = source.identity(), at_partition(source, partition).identity()
-    if is_one_file(identity) and opened.replace(PLACEHOLDER, partition) != identity:
-        opened = identity
-    return "+".join(places_in(opened))
+        return opened
+    identity = at_partition(source, partition).identity()
+    return opened if opened.replace(PLACEHOLDER, partition) == identity else identity
 
 
 def linked_file(source: Source) -> str:

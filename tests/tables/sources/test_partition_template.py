@@ -129,6 +129,17 @@ def test_partitions_of_one_table_have_one_name(
     assert table_of(visits, "") == ""
 
 
+def test_a_link_that_is_named_partition_itself_opens_no_table(tmp_path: Path) -> None:
+    """Two folders of such links would be one table, which an officer vouched for once."""
+    for name in ("p", "q"):
+        (tmp_path / name / "2016").mkdir(parents=True)
+        (tmp_path / name / "{partition}").symlink_to(tmp_path / "t" / "{partition}")
+    one, other = (source_from_config({"parquet": f"{tmp_path}/{at}/{{partition}}"}) for at in "pq")
+    for named in (table_of, template_of):
+        assert len({named(source, "2016") for source in (one, other)}) == 2
+        assert named(one, "2016") != named(one, "2017")
+
+
 @pytest.mark.parametrize("user", ["ann", "bob"])
 def test_a_query_s_table_is_that_of_any_user(user: str) -> None:
     url = f"postgresql://{user}:hunter2@db/p"
