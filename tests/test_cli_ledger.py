@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.privacy import Budget, Ledger, Release, ReleaseKey
-from tests.cli_bench import Run, lines
+from tests.cli_bench import Run, lines, synthesize
 from tests.tiers import slow
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-9)
@@ -200,3 +200,22 @@ def test_what_is_not_one_open_release_is_not_closed(
     assert all(part in line for part in says), line
     assert "finished" not in line
     assert Ledger("ledger.db").events() == events
+
+
+def test_partitions_add_up_again_without_the_ground_of_disjoint_ones(run: Run) -> None:
+    grant = ("ledger", "grant", "--ledger", "l.db", "--dataset", "a", *BUDGET)
+    ground = ("--partitions", "disjoint", "--ground", "add/remove neighbours")
+    assert run(*grant, *ground).exit_code == 0
+    assert run(*grant, "--partitions", "add").exit_code == 0
+    assert Ledger("l.db").balance("a").policy.ground == ""
+
+
+def test_a_ledger_that_is_granted_by_hand_is_new_to_no_release(run: Run) -> None:
+    """As it is where the first grant died before it was written."""
+    ledger = Ledger("l.db")
+    ledger._backend.create()
+    ledger.grant_by_hand(reason="all are granted")
+    refused = run(*synthesize("--ledger", "l.db", "--dataset", "new", "--epsilon", 1))
+    assert refused.exit_code != 0
+    assert "does not know the dataset 'new'" in refused.stderr
+    assert ledger.datasets() == ()

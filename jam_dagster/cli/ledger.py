@@ -255,7 +255,11 @@ def grant(
     before = opened.balance_if_granted(dataset)
     given = {"period": period, "partitions": partitions, "ground": ground, "records": records}
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    policy = replace(Policy() if before is None else before.policy, **changed)
+    held = Policy() if before is None else before.policy
+    if partitions == "add" and held.parallel:
+        # The ground of disjoint partitions, unless the grant names one.
+        changed.setdefault("ground", "")
+    policy = replace(held, **changed)
     balance = opened.grant(
         dataset,
         epsilon=epsilon,
@@ -454,7 +458,8 @@ def rebind(
 
     A release reads the source that it was reserved for. After this, the next run of each release
     of the dataset, or of the partition, binds the source that it reads then. See that it is the
-    same table: other records under one reservation are an answer that was not paid for.
+    same table: other records under one reservation are an answer that was not paid for. If
+    partitions are disjoint in one table, a second table is no longer noticed by what is let go.
     """
     from jam_dagster.privacy import Ledger
 

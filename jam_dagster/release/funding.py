@@ -193,7 +193,7 @@ class LedgerFunding:
         """Raise if the dataset has no budget, unless a new ledger grants it one."""
         ledger, dataset = self.ledger, self.key.dataset
         datasets = ledger.datasets()
-        if datasets or self.grants is None:
+        if datasets or self.grants is None or (ledger.exists and ledger.by_hand()):
             from jam_dagster.privacy.ledger.commands import grant_command
 
             raise BudgetError(

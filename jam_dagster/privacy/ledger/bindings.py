@@ -334,7 +334,8 @@ def _check_one_table(
             f"({balance.policy.ground}) in one table: a person in two partitions, one of each "
             "table, would be charged once. If it is one table, write {partition} for the "
             "partition in its path, so that all its partitions have one name; if it has moved, "
-            f"rebind each: `{rebind_command(location, key.dataset, partition)}`. If no person is "
+            f"rebind each, which waives this check for what is let go: "
+            f"`{rebind_command(location, key.dataset, partition)}`. If no person is "
             f"in two partitions of all tables of the dataset, let the officer grant it: {command}."
             " Otherwise, let the officer grant partitions that add up"
         )

@@ -499,7 +499,8 @@ def _kind(row: sa.RowMapping, kinds: type[_AnyKind]) -> _AnyKind:
         return kinds(row["kind"])
     except ValueError:
         raise LedgerIntegrityError(
-            f"event {row['seq']} of the ledger is of the unknown kind {row['kind']!r}"
+            f"event {row['seq']} of the ledger is of the unknown kind {row['kind']!r}: "
+            "read the ledger with the version that wrote it, or begin another"
         ) from None
 
 
