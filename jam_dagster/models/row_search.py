@@ -30,6 +30,9 @@ Numbers = npt.NDArray[np.int64]
 _FINEST = 8
 """Most binary digits of a deviation behind the point."""
 
+_FEWEST, _AT_ONCE = 16, 2**18
+"""Fewest offers that NumPy judges at once, and most axes of their cells."""
+
 _HEAVIEST = 2**12
 """The weight of the heaviest marginal."""
 
@@ -228,18 +231,29 @@ class _Deviations:
         return taken
 
     def _swap_in_numpy(self, rows: Rows, others: Rows) -> int:
-        taken = 0
-        for number, other in enumerate(others):
-            row = rows[number % len(rows)]
-            left = (row[self.positions] * self.strides).sum(axis=1) + self.offsets
-            entered = (other[self.positions] * self.strides).sum(axis=1) + self.offsets
+        """Judge many offers at once up to the first that is taken, which changes the others."""
+        taken, at, block = 0, 0, _FEWEST
+        most = max(_FEWEST, _AT_ONCE // max(1, self.positions.size))
+        while at < len(others):
+            offered = others[at : at + block]
+            places = np.arange(at, at + len(offered)) % len(rows)
+            left, entered = self._cells_of(rows[places]), self._cells_of(offered)
             both = _change(self.cells[left], -self.unit) + _change(self.cells[entered], self.unit)
-            if int((self.weights * both)[left != entered].sum()) < 0:
-                self.cells[left] -= self.unit
-                self.cells[entered] += self.unit
-                row[:] = other
-                taken += 1
+            better = np.flatnonzero((self.weights * both * (left != entered)).sum(axis=1) < 0)
+            if not len(better):
+                at, block = at + len(offered), min(2 * block, most)
+                continue
+            first = int(better[0])
+            self.cells[left[first]] -= self.unit
+            self.cells[entered[first]] += self.unit
+            rows[places[first]] = offered[first]
+            taken, at, block = taken + 1, at + first + 1, max(_FEWEST, first)
         return taken
+
+    def _cells_of(self, rows: Rows) -> Numbers:
+        """Return the cell of each row in each marginal, shape (rows, marginals)."""
+        cells: Numbers = (rows[:, self.positions] * self.strides).sum(axis=2) + self.offsets
+        return cells
 
 
 def _change(deviations: npt.NDArray[np.int32], step: int) -> Numbers:
