@@ -459,7 +459,8 @@ def rebind(
     A release reads the source that it was reserved for. After this, the next run of each release
     of the dataset, or of the partition, binds the source that it reads then. See that it is the
     same table: other records under one reservation are an answer that was not paid for. If
-    partitions are disjoint in one table, a second table is no longer noticed by what is let go.
+    partitions are disjoint, do so only if all bound releases read one table: what is let go is
+    compared with no other.
     """
     from jam_dagster.privacy import Ledger
 
