@@ -17,7 +17,7 @@ def test_pairs_that_are_too_large_are_left_out() -> None:
 
 @pytest.mark.parametrize("cells", [2, *slow(10, 100)])
 def test_noise_alone_seldom_exceeds_the_bound(cells: int) -> None:
-    """Of 2,000 true tables of 20 columns at most 5% have a column beyond it; 2.5% is 5 deviations.
+    """At most 5% of 2,000 true tables of 20 columns go beyond it; 2.5% more is over 5 deviations.
 
     Bounds at level .05 leave room: a chance below 5% is found above 7.5% with p < 1e-6.
     """

@@ -69,7 +69,7 @@ def test_an_object_of_a_mechanism_of_the_package_is_as_its_name() -> None:
 
 
 def test_an_object_of_the_package_is_made_again_of_its_settings() -> None:
-    """What somebody put into the object draws nothing."""
+    """A draw that was put into the object is not run."""
 
     def draw(ctx: object) -> None:
         raise AssertionError("the object's own draw ran")

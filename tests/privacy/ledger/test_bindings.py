@@ -108,7 +108,7 @@ SAME_PEOPLE = {
 }
 
 QUICK = ("two users", "persons of other households")
-"""What has a mutant of its own."""
+"""Cases that have mutants of their own."""
 
 same_people = pytest.mark.parametrize(
     ("one", "other"),
