@@ -22,8 +22,8 @@ from typing import cast
 
 import pandas as pd
 
-from jam_dagster.benchmark import read_frame
 from jam_dagster.errors import InputError
+from jam_dagster.trials import read_frame
 
 LARGEST_DIFFERENCE = 2.0
 """Standard errors by which the first may exceed the second and still count as not worse."""

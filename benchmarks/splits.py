@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.errors import SourceError
 from jam_dagster.tables import Domain, EncodedTable
+from jam_dagster.trials.splits import SplitFiles
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Split:
 
 
 def load_split(name: str) -> Split:
-    """Read a published split; see `jam_dagster.benchmark.SplitFiles`."""
+    """Read a published split; see `jam_dagster.trials.SplitFiles`."""
     split = SplitFiles(name).load()
     if split.public is None:
         raise SourceError(f"The split {name!r} has no public table.")

@@ -21,7 +21,7 @@ PACKAGES = {
     "evaluation": "jam_dagster.evaluation",
     "dataframes": "jam_dagster.release.dataframes",
     "synthesis": "jam_dagster.release",
-    "benchmark": "jam_dagster.benchmark",
+    "trials": "jam_dagster.trials",
     "certificates": "jam_dagster.certificates",
     "pipeline": "jam_dagster.pipeline",
     "errors": "jam_dagster.errors",

@@ -12,13 +12,13 @@ import pytest
 
 from benchmarks import error_study, tilt_ratio, tilt_splits
 from benchmarks.error_study import compare
-from jam_dagster.benchmark import load_grid, read_frame
-from jam_dagster.benchmark.measures import searched
-from jam_dagster.benchmark.results import to_parquet
-from jam_dagster.benchmark.summary import markdown
 from jam_dagster.errors import InputError
-from tests.benchmark.rows import row
+from jam_dagster.trials import load_grid, read_frame
+from jam_dagster.trials.measures import searched
+from jam_dagster.trials.results import to_parquet
+from jam_dagster.trials.summary import markdown
 from tests.tiers import slow
+from tests.trials.rows import row
 
 ROOT = Path(__file__).parents[1]
 TILT = ("tilt.yaml", "tilt_wrong.yaml", "tilt_held_out.yaml", "tilt_held_out_peers.yaml")

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from benchmarks.make_split import error_targeted_split, main
-from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
 from jam_dagster.tables import (
@@ -20,6 +19,7 @@ from jam_dagster.tables import (
     health_survey,
     health_survey_domain,
 )
+from jam_dagster.trials.splits import SplitFiles
 
 NAMES = ("sex", "settlement", "marital_status", "employment", "usual_care")
 

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import Result
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import load_grid, plan
-from jam_dagster.benchmark.results import Row, to_parquet
-from jam_dagster.benchmark.running import Planned
-from tests.benchmark.conftest import data as data
-from tests.benchmark.conftest import grid_file as grid_file
+from jam_dagster.trials import load_grid, plan
+from jam_dagster.trials.results import Row, to_parquet
+from jam_dagster.trials.running import Planned
 from tests.cli_bench import run_cli
 from tests.tiers import slow_rows
+from tests.trials.conftest import data as data
+from tests.trials.conftest import grid_file as grid_file
 
 
 def called(*arguments: object) -> Result:
@@ -148,7 +148,7 @@ def test_who_interrupts_is_told_how_to_go_on(
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jam_dagster.benchmark.run_grid", interrupted)
+    monkeypatch.setattr("jam_dagster.trials.run_grid", interrupted)
 
     done = called("run", grid_file, "--data", data, "--out", data / "rows.parquet")
 

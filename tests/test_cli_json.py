@@ -12,16 +12,16 @@ import pytest
 import yaml
 
 from docs_build.command_line import commands
-from jam_dagster.benchmark.results import to_parquet
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.ledger.key import fingerprint_of
-from tests.benchmark.conftest import data as data
-from tests.benchmark.conftest import grid_file as grid_file
-from tests.benchmark.rows import row
+from jam_dagster.trials.results import to_parquet
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize
 from tests.reports.test_registry import WRITTEN
 from tests.test_cli_ledger_approval import APPROVE, ONE, PLAN
 from tests.tiers import first_quick
+from tests.trials.conftest import data as data
+from tests.trials.conftest import grid_file as grid_file
+from tests.trials.rows import row
 
 WHY = ("--reason", "asked for")
 LEDGER = ("--ledger", "ledger.db")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jam_dagster.planning import planner
+from jam_dagster.trials import planner
 from tests.cli_bench import NOISY, Run
 from tests.small_runs import SYNTHESIZING, small
 from tests.tiers import gate

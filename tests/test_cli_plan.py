@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 import pytest
 
 from jam_dagster.errors import InputError
-from jam_dagster.planning import planner
 from jam_dagster.privacy import Budget, Ledger, ReleaseKey
+from jam_dagster.trials import planner
 from tests.cli_bench import RELEASE, Run, definition, lines, synthesize
 
 PLAN = ("--public", "pub.csv", "--domain", "domain.json", "--epsilon", "1")

@@ -18,7 +18,7 @@ from jam_dagster.cli.progress import (
     seconds_left,
 )
 from jam_dagster.mechanisms import Round
-from jam_dagster.planning.simulation import Trial
+from jam_dagster.trials.simulation import Trial
 
 ROUNDS = 10
 

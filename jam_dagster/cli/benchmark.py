@@ -13,8 +13,8 @@ from jam_dagster.cli.options import AsJson
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
-    from jam_dagster.benchmark import Grid
-    from jam_dagster.benchmark.running import Outcome, Planned
+    from jam_dagster.trials import Grid
+    from jam_dagster.trials.running import Outcome, Planned
 
 
 app = group("The papers' comparisons: mechanisms on splits at every epsilon, and their figures.")
@@ -108,9 +108,9 @@ def run(
     leaves nothing; the same command continues where it stopped. If a run of the grid failed, all
     others are made, and the status is 1.
     """
-    from jam_dagster.benchmark import load_grid, plan, run_grid
-    from jam_dagster.benchmark.results import NOTICE, read_rows
     from jam_dagster.common.worker_processes import cores
+    from jam_dagster.trials import load_grid, plan, run_grid
+    from jam_dagster.trials.results import NOTICE, read_rows
 
     console = stderr()
     chosen = load_grid(grid)
@@ -251,7 +251,7 @@ def figures(
     Each figure is an .svg and a .png file; `benchmark.md` shows all of them with tables of the
     numbers. They are as restricted as the rows.
     """
-    from jam_dagster.benchmark import read_frame, write_figures
+    from jam_dagster.trials import read_frame, write_figures
 
     written = write_figures(read_frame(results), out, search=search)
     if as_json:

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from jam_dagster.planning import Plan
-    from jam_dagster.planning.plan import Cost, Known, LedgerOutlook
-    from jam_dagster.planning.planner import Prepared
-    from jam_dagster.planning.simulation import Estimate
+    from jam_dagster.trials.planner import Prepared
+    from jam_dagster.trials.release_plan import Cost, Known, LedgerOutlook, Plan
+    from jam_dagster.trials.simulation import Estimate
 
 TRIAL = "The simulation"
 _FORMATS = (".html", ".svg", ".png")
@@ -133,7 +132,8 @@ def plan(
     too, as far as `--seconds` allow; `--mechanism` tries the one that it names alone. `--quick`
     tries none, and neither does a plan whose first trial would take longer than that.
     """
-    from jam_dagster.planning import PlanRequest, prepare
+    from jam_dagster.trials.plan_request import PlanRequest
+    from jam_dagster.trials.planner import prepare
 
     if plot is not None:
         if quick:
@@ -201,7 +201,7 @@ def _is_long(ready: Prepared, plot: Path | None) -> bool:
 
 def _run(ready: Prepared, *, as_json: bool) -> Plan:
     from jam_dagster.cli.progress import clock
-    from jam_dagster.planning import simulate
+    from jam_dagster.trials.planner import simulate
 
     known, allowed = ready.known, ready.request.seconds
     if not as_json:
@@ -214,8 +214,8 @@ def _run(ready: Prepared, *, as_json: bool) -> Plan:
 
 
 def _draw(made: Plan, path: Path) -> None:
-    from jam_dagster.planning.page import plan_chart, render_plan
     from jam_dagster.reports.plot_style import png, svg
+    from jam_dagster.trials.plan_page import plan_chart, render_plan
 
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = path.suffix.lower()
@@ -236,7 +236,7 @@ def _print_known(known: Known) -> None:
 
 
 def _print_plan(made: Plan, plot: Path | None) -> None:
-    from jam_dagster.planning.plan import NOT_SHOWN
+    from jam_dagster.trials.release_plan import NOT_SHOWN
 
     console = stdout()
     _print_lines(_simulated(made))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from jam_dagster.mechanisms import Round
-    from jam_dagster.planning.simulation import Trial
     from jam_dagster.release.engine import Progress
+    from jam_dagster.trials.simulation import Trial
 
 ROUNDS_TO_ESTIMATE_FROM = 5
 """A line through fewer says more about one slow round than about how cost grows."""

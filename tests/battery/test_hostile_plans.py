@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.benchmark import load_grid
-from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import JamError
-from jam_dagster.planning import PlanRequest, prepare, simulate
 from jam_dagster.tables import Domain
+from jam_dagster.trials import load_grid
+from jam_dagster.trials.plan_request import PlanRequest
+from jam_dagster.trials.planner import prepare, simulate
+from jam_dagster.trials.splits import SplitFiles
 from tests.battery import hostile
 from tests.battery.hostile import TEXT, garbled, spoiled
 from tests.battery.test_hostile import (

@@ -21,9 +21,9 @@ from dagster.components.testing import create_defs_folder_sandbox
 from sqlalchemy import create_engine
 
 import jam_dagster
-from jam_dagster.benchmark import load_grid
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import Domain, health_survey, health_survey_domain
+from jam_dagster.trials import load_grid
 from tests.docs.blocks import ROOT, Block
 from tests.docs.shell import run_bash, run_shell
 

@@ -12,7 +12,6 @@ import yaml
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import DefaultWorkload
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
-from jam_dagster.planning import PlanRequest
 from jam_dagster.privacy import advantage_from_rho
 from jam_dagster.release import (
     EvaluationSpec,
@@ -25,6 +24,7 @@ from jam_dagster.release import (
 )
 from jam_dagster.release.options import check_partition_named, release_spec
 from jam_dagster.tables import CsvSource, DemoSource, Domain
+from jam_dagster.trials.plan_request import PlanRequest
 
 SURVEY = Path(__file__).parents[2] / "assets" / "releases" / "health_survey"
 

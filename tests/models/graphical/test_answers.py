@@ -115,7 +115,7 @@ def test_forgetting_loses_nothing_but_time():
 @pytest.mark.gate
 @pytest.mark.slow
 def test_answers_of_a_real_run_equal_those_of_private_pgm(jam_data):
-    from jam_dagster.benchmark.data import SplitFiles
+    from jam_dagster.trials.splits import SplitFiles
 
     split = SplitFiles("adult_pub025_01").load()
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))

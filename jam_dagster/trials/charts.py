@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jam_dagster.benchmark.runs import BASELINES, PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
 from jam_dagster.common import palette
 from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.reports.plot_style import styled
+from jam_dagster.trials.runs import BASELINES, PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
 
 if TYPE_CHECKING:
     import altair as alt

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from jam_dagster.benchmark.data import Split
-from jam_dagster.benchmark.grid import Grid
-from jam_dagster.benchmark.results import Results, Row
-from jam_dagster.benchmark.run_process import RunProcess
-from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, Run
 from jam_dagster.errors import JamError, SourceError, SpecificationError
+from jam_dagster.trials.grid import Grid
+from jam_dagster.trials.results import Results, Row
+from jam_dagster.trials.run_process import RunProcess
+from jam_dagster.trials.runs import BASELINES, BEST_MIXTURE, Run
+from jam_dagster.trials.splits import Split
 from jam_dagster.version import __version__
 
 _LOOK_SECONDS = 0.05

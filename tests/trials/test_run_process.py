@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from jam_dagster.benchmark import run_process
-from jam_dagster.benchmark.data import SplitFiles
-from jam_dagster.benchmark.run_process import RunProcess
-from jam_dagster.benchmark.runs import Run
 from jam_dagster.errors import InputError
+from jam_dagster.trials import run_process
+from jam_dagster.trials.run_process import RunProcess
+from jam_dagster.trials.runs import Run
+from jam_dagster.trials.splits import SplitFiles
 
 BEGUN = "import os, sys; print('begun', flush=True); "
 KILLED = "import os; os.kill(os.getpid(), 9)"

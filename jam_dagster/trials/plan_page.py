@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jam_dagster.common import palette
-from jam_dagster.planning.plan import NOT_SHOWN
 from jam_dagster.reports.plot_style import ErrorAxis, chart_of, styled
+from jam_dagster.trials.release_plan import NOT_SHOWN
 
 if TYPE_CHECKING:
-    from jam_dagster.planning.plan import Plan
-    from jam_dagster.planning.simulation import Estimate
     from jam_dagster.reports.plot_style import Chart
+    from jam_dagster.trials.release_plan import Plan
+    from jam_dagster.trials.simulation import Estimate
 
 
 def plan_chart(plan: Plan) -> Chart:
@@ -37,7 +37,7 @@ def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
         f"{error_axis(plan.errors, plan.public_error.mean).alternative}"
     )
     return (
-        environment("jam_dagster.planning")
+        environment("jam_dagster.trials")
         .get_template("plan.html")
         .render(
             plan=plan,

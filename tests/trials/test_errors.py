@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jam_dagster.benchmark.trial import DrawnErrors, cell_errors
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.trials.trial import DrawnErrors, cell_errors
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 2})
 

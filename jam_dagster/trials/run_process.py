@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from jam_dagster.benchmark.data import Split, SplitFiles
-from jam_dagster.benchmark.results import Row
-from jam_dagster.benchmark.runs import Run
-from jam_dagster.benchmark.trial import describe, run_trial
 from jam_dagster.common.worker_processes import ONE_THREAD, end_with_parent
 from jam_dagster.errors import InputError, JamError
+from jam_dagster.trials.results import Row
+from jam_dagster.trials.runs import Run
+from jam_dagster.trials.splits import Split, SplitFiles
+from jam_dagster.trials.trial import describe, run_trial
 
 # -P: no module of the working directory is run.
 _COMMAND = (sys.executable, "-P", "-c", f"from {__name__} import work; work()")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.reports.mechanism_text import chooses_source
 
 if TYPE_CHECKING:
-    from jam_dagster.planning.simulation import CurvePoint, Estimate, Trial
+    from jam_dagster.trials.simulation import CurvePoint, Estimate, Trial
 
 NOT_SHOWN = (
     "Both halves come from one table, so they differ by chance alone. The real public table "

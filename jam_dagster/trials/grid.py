@@ -14,15 +14,6 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, Field, StrictBool, ValidationInfo
 
-from jam_dagster.benchmark.data import SplitFiles
-from jam_dagster.benchmark.runs import (
-    BEST_MIXTURE,
-    PUBLIC_TABLE,
-    SAMPLING_FLOOR,
-    TRUE_ONE_WAYS,
-    Run,
-    Settings,
-)
 from jam_dagster.common.section import Number, Positive, PositiveNumber, Section, is_of
 from jam_dagster.common.validation import is_integer
 from jam_dagster.common.yaml_text import parse_yaml
@@ -30,6 +21,15 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, mechanism_class
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.privacy import Budget
+from jam_dagster.trials.runs import (
+    BEST_MIXTURE,
+    PUBLIC_TABLE,
+    SAMPLING_FLOOR,
+    TRUE_ONE_WAYS,
+    Run,
+    Settings,
+)
+from jam_dagster.trials.splits import SplitFiles
 
 _Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _ORDER = ("smoke", "quick")
@@ -301,7 +301,7 @@ class Grid(_GridFile):
 
 def presets() -> list[str]:
     """Return the names of the presets."""
-    folder = resources.files("jam_dagster.benchmark") / "presets"
+    folder = resources.files("jam_dagster.trials") / "presets"
     names = [Path(one.name).stem for one in folder.iterdir() if one.name.endswith(".yaml")]
     return sorted(names, key=lambda name: (_ORDER.index(name) if name in _ORDER else 99, name))
 
@@ -328,7 +328,7 @@ def load_grid(name: str | Path) -> Grid:
         If there is no such grid, or a key or value is wrong; it names both and the remedy.
     """
     if str(name) in presets():
-        place = resources.files("jam_dagster.benchmark") / "presets" / f"{name}.yaml"
+        place = resources.files("jam_dagster.trials") / "presets" / f"{name}.yaml"
         return _grid(str(name), place.read_text(encoding="utf-8"), Path.cwd(), preset=True)
     path = Path(name)
     if not path.is_file():

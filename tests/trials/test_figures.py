@@ -10,16 +10,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from jam_dagster.benchmark import figures, read_frame, write_figures
-from jam_dagster.benchmark.figures import sharing
-from jam_dagster.benchmark.measures import main_runs, means, sweep
-from jam_dagster.benchmark.results import COLUMNS, Row, to_parquet
-from jam_dagster.benchmark.runs import BASELINES
-from jam_dagster.benchmark.summary import failures
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.reports.plot_style import svg
-from tests.benchmark.rows import PEERS, row, rows
+from jam_dagster.trials import figures, read_frame, write_figures
+from jam_dagster.trials.figures import sharing
+from jam_dagster.trials.measures import main_runs, means, sweep
+from jam_dagster.trials.results import COLUMNS, Row, to_parquet
+from jam_dagster.trials.runs import BASELINES
+from jam_dagster.trials.summary import failures
+from tests.trials.rows import PEERS, row, rows
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from jam_dagster.benchmark import trial
 from jam_dagster.common.operating_system import peak_memory_mb
+from jam_dagster.trials import trial
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 

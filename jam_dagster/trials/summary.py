@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.benchmark.figures import Figure, figures
-from jam_dagster.benchmark.measures import (
+from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.trials.figures import Figure, figures
+from jam_dagster.trials.measures import (
     has_search,
     levels,
     main_runs,
@@ -18,9 +19,8 @@ from jam_dagster.benchmark.measures import (
     searched,
     workload_in_words,
 )
-from jam_dagster.benchmark.results import NOTICE
-from jam_dagster.benchmark.runs import BASELINES
-from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.trials.results import NOTICE
+from jam_dagster.trials.runs import BASELINES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ def write_figures(frame: pd.DataFrame, out: Path, *, search: bool | None = None)
     Parameters
     ----------
     frame
-        Rows of `jam_dagster.benchmark.read_frame`.
+        Rows of `jam_dagster.trials.read_frame`.
     out
         The folder: `benchmark.md`, and each figure as .svg and .png.
     search

@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from jam_dagster.benchmark.measures import best_runs, levels, main_runs, means, ratios, sweep
-from jam_dagster.benchmark.summary import markdown
-from tests.benchmark.rows import row
+from jam_dagster.trials.measures import best_runs, levels, main_runs, means, ratios, sweep
+from jam_dagster.trials.summary import markdown
 from tests.tiers import slow_rows
+from tests.trials.rows import row
 
 
 def comparison(error: float, **columns: Any) -> list[dict[str, Any]]:

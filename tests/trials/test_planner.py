@@ -14,12 +14,14 @@ import pytest
 from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
-from jam_dagster.planning import Plan, PlanRequest, prepare, simulate, simulation
-from jam_dagster.planning import planner as planning
-from jam_dagster.planning.request import AROUND, NeverOpened
-from jam_dagster.planning.simulation import Estimate, Halves, RepeatedTable
 from jam_dagster.privacy import Budget
 from jam_dagster.tables import DemoSource, Domain, EncodedTable, health_survey_domain
+from jam_dagster.trials import planner as planning
+from jam_dagster.trials import simulation
+from jam_dagster.trials.plan_request import AROUND, NeverOpened, PlanRequest
+from jam_dagster.trials.planner import prepare, simulate
+from jam_dagster.trials.release_plan import Plan
+from jam_dagster.trials.simulation import Estimate, Halves, RepeatedTable
 
 PUBLIC = DemoSource(part="public", rows=400)
 DOMAIN = health_survey_domain().project(["age", "sex", "education", "employment"])

@@ -14,12 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.benchmark.runs import (
-    BEST_MIXTURE,
-    PUBLIC_TABLE,
-    TRUE_ONE_WAYS,
-    Run,
-)
 from jam_dagster.common.operating_system import peak_memory_mb
 from jam_dagster.common.worker_processes import cores
 from jam_dagster.errors import InputError
@@ -31,11 +25,17 @@ from jam_dagster.models.row_search import search_rows
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import MarginalSource, Workload
 from jam_dagster.tables.codes.marginals import marginal_blocks
+from jam_dagster.trials.runs import (
+    BEST_MIXTURE,
+    PUBLIC_TABLE,
+    TRUE_ONE_WAYS,
+    Run,
+)
 from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
-    from jam_dagster.benchmark.data import Split
     from jam_dagster.mechanisms.context import OnRound
+    from jam_dagster.trials.splits import Split
 
 Row = dict[str, Any]
 Judged = MarginalSource | IndependentTable

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from jam_dagster.common import palette
-from jam_dagster.planning.page import error_against_epsilon, error_axis
-from jam_dagster.planning.simulation import Estimate
 from jam_dagster.reports.plot_style import svg
+from jam_dagster.trials.plan_page import error_against_epsilon, error_axis
+from jam_dagster.trials.simulation import Estimate
 from tests.reports.test_plots import rows_of, texts
 
 POINTS = {0.5: Estimate(0.3, 0.02), 1.0: Estimate(0.2, 0.01)}

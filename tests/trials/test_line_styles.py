@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from jam_dagster.benchmark.charts import Line, line_styles
 from jam_dagster.common import palette
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.registry import title_of
+from jam_dagster.trials.charts import Line, line_styles
 
 PLAIN = [(title_of(name), name) for name in MECHANISMS]
 # Grounds of pages: jam_dagster/common/templates/page.css.

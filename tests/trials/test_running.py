@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import Run, load_grid, plan, read_rows, run_grid
-from jam_dagster.benchmark.data import SplitFiles
-from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
-from jam_dagster.benchmark.run_process import why
-from jam_dagster.benchmark.running import Durations, Planned
-from jam_dagster.benchmark.trial import run_trial
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.trials import Run, load_grid, plan, read_rows, run_grid
+from jam_dagster.trials.results import COLUMNS, Results, to_parquet
+from jam_dagster.trials.run_process import why
+from jam_dagster.trials.running import Durations, Planned
+from jam_dagster.trials.splits import SplitFiles
+from jam_dagster.trials.trial import run_trial
 
 # What a run made again may differ in; the machine's words name jax where the process has loaded it.
 TIMES = ("seconds", "cpu_seconds", "seconds_by_stage", "peak_memory_mb", "date", "machine")

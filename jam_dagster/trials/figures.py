@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.benchmark.charts import Axis, Line, chart_of_lines, line_styles
-from jam_dagster.benchmark.measures import QUESTION, best_runs, levels, main_runs, means, sweep
-from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.registry import MECHANISMS
+from jam_dagster.trials.charts import Axis, Line, chart_of_lines, line_styles
+from jam_dagster.trials.measures import QUESTION, best_runs, levels, main_runs, means, sweep
+from jam_dagster.trials.runs import BASELINES, BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
     Parameters
     ----------
     frame
-        Rows of `jam_dagster.benchmark.read_frame`.
+        Rows of `jam_dagster.trials.read_frame`.
 
     Raises
     ------

@@ -21,23 +21,6 @@ from jam_dagster.evaluation.domain_fit import (
     unknown_sentences,
 )
 from jam_dagster.mechanisms.registry import MECHANISMS
-from jam_dagster.planning.plan import (
-    Cost,
-    CostlyColumn,
-    Known,
-    LedgerOutlook,
-    Plan,
-    RoundNoise,
-    Size,
-)
-from jam_dagster.planning.simulation import (
-    MOST_SAMPLED,
-    CurvePoint,
-    Halves,
-    Trial,
-    counting_seconds,
-    run_trial,
-)
 from jam_dagster.privacy import describe_rho, gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -48,6 +31,23 @@ from jam_dagster.tables import EncodedTable, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
+from jam_dagster.trials.release_plan import (
+    Cost,
+    CostlyColumn,
+    Known,
+    LedgerOutlook,
+    Plan,
+    RoundNoise,
+    Size,
+)
+from jam_dagster.trials.simulation import (
+    MOST_SAMPLED,
+    CurvePoint,
+    Halves,
+    Trial,
+    counting_seconds,
+    run_trial,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.mechanisms import Round
-    from jam_dagster.planning.request import PlanRequest
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
+    from jam_dagster.trials.plan_request import PlanRequest
 
 
 QUICK = {"tolerance": 0.3}

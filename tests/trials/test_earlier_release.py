@@ -11,9 +11,9 @@ import pytest
 
 import jam_dagster as jam
 from jam_dagster.errors import InputError
-from jam_dagster.planning import PlanRequest
-from jam_dagster.planning.planner import domain_fit, prepare, read_earlier
 from jam_dagster.tables import Domain, EncodedTable, FrameSource, encode
+from jam_dagster.trials.plan_request import PlanRequest
+from jam_dagster.trials.planner import domain_fit, prepare, read_earlier
 
 
 def declared(first: int = 2000, last: int = 2009, **others: Any) -> Domain:

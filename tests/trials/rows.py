@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from jam_dagster.benchmark.results import COLUMNS, Row
+from jam_dagster.trials.results import COLUMNS, Row
 
 SPLITS = {"adult_pub025_01": (0.19, 0.32, 32_384), "titanic": (0.47, 0.62, 1_004)}
 # What errors come to at epsilon = 1, how fast they fall with it, and the seconds.

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from jam_dagster import __version__
-from jam_dagster.benchmark import Run, load_grid, plan, presets, read_rows, run_grid
-from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.errors import (
     InputError,
     PrivateStepError,
@@ -17,8 +15,10 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.mechanisms import MECHANISMS
-from tests.benchmark.conftest import GRID
+from jam_dagster.trials import Run, load_grid, plan, presets, read_rows, run_grid
+from jam_dagster.trials.splits import SplitFiles
 from tests.tiers import first_quick
+from tests.trials.conftest import GRID
 
 
 def written(folder: Path, text: str) -> Path:
