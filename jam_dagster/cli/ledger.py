@@ -447,6 +447,14 @@ def rebind(
     dataset: DatasetOption,
     reason: ReasonOption,
     partition: SliceOption = "",
+    table: Annotated[
+        str,
+        typer.Option(
+            metavar="DIGEST",
+            help="The table that all releases of the partition are of, as the refusal of a run "
+            "shows it; by default, each keeps the table that it is of.",
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     r"""Let releases be bound to other sources, for a file or a database that has moved.
@@ -459,18 +467,19 @@ def rebind(
     A release reads the source that it was reserved for. After this, the next run of each release
     of the dataset, or of the partition, binds the source that it reads then. See that it is the
     same table: other records under one reservation are an answer that was not paid for. If
-    partitions are disjoint, do so only if all bound releases read one table: what is let go is
-    compared with no other.
+    partitions are disjoint, see also that no other one reads the file that is let go: the two are
+    compared no more. Disjoint partitions of one table stay of that table, until --table names the
+    one that has taken its place.
     """
     from jam_dagster.privacy import Ledger
 
     check_reason(reason)
-    bound = Ledger(ledger).rebind(dataset, partition=partition, reason=reason)
+    bound = Ledger(ledger).rebind(dataset, partition=partition, table=table, reason=reason)
     slice_ = f", partition {partition}" if partition else ""
     print_result(
         {"dataset": dataset, "partition": partition, "releases": bound},
         f"{bound} release{'' if bound == 1 else 's'} of {dataset}{slice_} can be bound once more."
         if bound
-        else f"No release of {dataset}{slice_} is bound to a source: nothing is written.",
+        else f"No release of {dataset}{slice_} is bound to another source: nothing is written.",
         as_json=as_json,
     )

@@ -11,6 +11,7 @@ import pytest
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy import Ledger, Policy, ReleaseKey
+from jam_dagster.privacy.ledger.bindings import source_binding, with_table
 from jam_dagster.privacy.ledger.journal import append, copy_rows, read, read_accesses
 from tests.postgres import PostgresServer
 from tests.tiers import gate
@@ -92,6 +93,14 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.when
+
+
+SECRET = b"\1" * 32
+
+
+def slice_of(table: str, partition: str) -> str:
+    """Return the binding of a file of its own, which is a partition of a table."""
+    return with_table(source_binding(SECRET, table + partition), source_binding(SECRET, table))
 
 
 def grant_disjoint(ledger: Ledger) -> None:

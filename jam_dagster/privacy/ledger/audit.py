@@ -14,10 +14,12 @@ from jam_dagster.privacy.ledger.balance import Balance, balance_from
 from jam_dagster.privacy.ledger.bindings import (
     Bindings,
     apply_binding,
+    is_bound,
+    is_digest,
     is_vouched,
     live_sources,
     may_be_one_place,
-    of_one_table,
+    of_another_table,
     parallel_fault,
     public_fault,
     same_source,
@@ -274,8 +276,8 @@ class _Replay:
 def _binding_fault(event: Event, dataset: _Dataset) -> str:
     key = event.key
     if key is None:
-        if event.source or not event.reason:
-            return "rebinds a partition without a reason, or names a source"
+        if not event.reason or (event.source and not is_digest(event.source)):
+            return "rebinds a partition without a reason, or names what is no table"
         apply_binding(dataset.bound, event)
         dataset.records.pop(event.partition, None)
         return ""
@@ -283,16 +285,22 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
         return "binds a release to no source"
     if key not in dataset.releases:
         return "binds a release that was never reserved"
-    if key in dataset.bound.get(event.partition, {}):
+    if is_bound(dataset.bound[event.partition].get(key, "")):
         return "binds a release that is bound"
     return _source_fault(event, key, dataset)
 
 
 def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     """Apply a binding and return its fault; empty if it has none."""
+    kept = dataset.bound.get(event.partition, {}).get(key, "")
     apply_binding(dataset.bound, event)
     release, policy, grant = dataset.releases[key], dataset.policy, dataset.grant
-    if not event.source or (release.ended and release.spent):
+    if not event.source:
+        return ""
+    its = {event.partition: [kept] if kept and event.kind == Kind.BOUND else []}
+    if policy.of_one_table and of_another_table(event.source, its):
+        return "reads another table than it was reserved for, and partitions are of one table"
+    if release.ended and release.spent:
         return ""
     live = live_sources(dataset.bound, dataset.live())
     if policy.parallel:
@@ -301,14 +309,14 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
             return "reads the source of another partition, and partitions are disjoint"
         if event.partition and not is_vouched(event.source, grant.sources):
             return "reads what the grant of disjoint partitions does not name"
-        sliced = (one for name, its in live.items() if name for one in its)
-        if policy.of_one_table and event.partition and not of_one_table(event.source, sliced):
+        if policy.of_one_table and event.partition and of_another_table(event.source, live):
             return "reads another table than other partitions, which are disjoint in one table"
     if all(one.protects != REPLACE_ONE.code for one in release.reservations()):
         return ""
     if fault := public_fault(policy, event.partition, event.source, grant.sources):
         return f"reads a number of records that {fault}"
-    if not all(same_source(one, event.source) for one in live[event.partition]):
+    known = filter(is_bound, live[event.partition])
+    if not all(same_source(one, event.source) for one in known):
         return "reads another source than other releases of its partition"
     return ""
 

@@ -33,9 +33,9 @@ FIXED = GROUNDS[1]
 """The ground on which replacing a person changes one partition alone."""
 
 Bindings = dict[str, dict[ReleaseKey, str]]
-"""The source of each bound release of a dataset, by partition."""
+"""The binding of each reserved release of a dataset, by partition; empty without a source."""
 
-_TEMPLATE = re.compile(r"[0-9a-f]{16}:[0-9a-f]{64}")
+_DIGEST = re.compile(r"[0-9a-f]{16}:[0-9a-f]{64}")
 
 
 def source_binding(secret: bytes, identity: str) -> str:
@@ -76,30 +76,50 @@ def template_in(source: str) -> str:
     return f"{name}:{digests[2]}" if len(digests) > 2 and digests[2] else ""
 
 
-def of_one_table(source: str, others: Iterable[str]) -> bool:
-    """Return whether other bindings are of the same source, or say that they are of its table.
+def of_another_table(source: str, live: Mapping[str, Iterable[str]]) -> str:
+    """Return a partition with a release that may be of another table than a source; else empty.
 
-    Those under the secrets of two private stores cannot be compared, so they may be of two.
+    `live` are the `live_sources`. A release without a source may be of any table, and those under
+    the secrets of two private stores cannot be compared. One that was bound keeps its table until
+    the officer names another (see `apply_binding`).
     """
-    return all(same_source(one, source) or _table(one) == _table(source) != "" for one in others)
+
+    def differs(one: str) -> bool:
+        return not same_source(one, source) and (not one or table_in(one) != table_in(source))
+
+    return next((name for name, its in live.items() if name and any(map(differs, its))), "")
 
 
-def _table(source: str) -> str:
-    """Return the table in a binding as ``KEYID:DIGEST``; empty if it has none."""
-    name, *digests = source.split(":")
-    return f"{name}:{digests[3]}" if len(digests) > 3 else ""
+def table_in(source: str) -> str:
+    """Return the table in a binding as ``KEYID:DIGEST``, or the source itself if it has none."""
+    name, digest, *more = source.split(":")
+    return f"{name}:{more[2] if len(more) > 2 else digest}"
+
+
+def _of_table(table: str, template: str = "") -> str:
+    """Return the binding of a release to a table without a source, which its next run binds."""
+    name, digest = table.split(":")
+    return f"{name}:::{template.rpartition(':')[2]}:{digest}"
+
+
+def is_bound(source: str) -> bool:
+    """Return whether a binding has a source."""
+    return any(source.split(":")[1:2])
 
 
 def same_source(bound: str, source: str) -> bool:
     """Return whether a release that is bound to a source reads the same one."""
-    return bound.split(":")[:2] == source.split(":")[:2]
+    return is_bound(bound) and bound.split(":")[:2] == source.split(":")[:2]
 
 
 def may_be_one_place(one: str, other: str) -> bool:
     """Return whether two bindings have a table of one place, for any user and spelling.
 
-    Those under the secrets of two private stores cannot be compared, so they may be of one.
+    Those under the secrets of two private stores cannot be compared, so they may be of one. A
+    source that the officer let go is at no place.
     """
+    if not (is_bound(one) and is_bound(other)):
+        return False
     return _secret(one) != _secret(other) or not _places(one).isdisjoint(_places(other))
 
 
@@ -135,14 +155,22 @@ def parallel_fault(live: Mapping[str, Iterable[str]], sources: str, policy: Poli
                 "a query, an asset, a folder or a URL that the grant does not name: "
                 f"{template_in(source)}"
             )
-    read = [source for _, source in pairs]
-    if policy.of_one_table and read and not of_one_table(read[0], read):
-        return "composes partitions in parallel, and releases of them read several tables"
+    if policy.of_one_table and len(pairs) > 1 and of_another_table(latest_table(live), live):
+        return (
+            "composes partitions in parallel, and releases of them read several tables, or "
+            "unknown ones"
+        )
     return ""
 
 
+def latest_table(live: Mapping[str, Iterable[str]]) -> str:
+    """Return the table of the last release of a partition that has one; empty if none has."""
+    known = [table_in(one) for name, its in live.items() if name for one in its if one]
+    return known[-1] if known else ""
+
+
 def live_sources(bound: Bindings, live: Collection[ReleaseKey]) -> dict[str, list[str]]:
-    """Return the sources of the releases in `live`, by partition."""
+    """Return the bindings of the releases in `live`, by partition."""
     return {
         partition: [source for key, source in its.items() if key in live]
         for partition, its in bound.items()
@@ -167,7 +195,7 @@ def is_vouched(source: str, sources: str) -> bool:
 def check_sources(sources: str) -> None:
     """Raise SpecificationError unless `sources` is a value that a grant can have."""
     words = sources.split(",") if sources else []
-    if not all(map(_TEMPLATE.fullmatch, words)):
+    if not all(map(is_digest, words)):
         raise SpecificationError(
             "sources of a budget must be digests of sources as a refusal shows them, separated by "
             f"commas, got {sources!r}"
@@ -186,7 +214,7 @@ def public_fault(policy: Policy, partition: str, source: str, sources: str) -> s
 
 
 def bindings(connection: sa.Connection, dataset: str) -> Bindings:
-    """Return the source of each bound release of a dataset, by partition."""
+    """Return the binding of each reserved release of a dataset, by partition."""
     bound: Bindings = {}
     kinds = events.c.kind.in_([Kind.RESERVED.value, Kind.BOUND.value])
     for event in read(connection, events.c.dataset == dataset, kinds):
@@ -195,14 +223,19 @@ def bindings(connection: sa.Connection, dataset: str) -> Bindings:
 
 
 def apply_binding(bound: Bindings, event: Event) -> None:
-    """Apply a reservation, or an event that binds, to the bindings of its dataset."""
+    """Apply a reservation, or an event that binds, to the bindings of its dataset.
+
+    A rebinding drops the sources of a partition. The table of each stays what it was, unless the
+    event names the one that all of them are of.
+    """
     its, key = bound.setdefault(event.partition, {}), event.key
     if key is None:
-        its.clear()
+        for one, source in its.items():
+            kept = _of_table(table_in(source), template_in(source)) if source else ""
+            its[one] = _of_table(event.source) if event.source else kept
         return
     its.pop(key, None)
-    if event.source:
-        its[key] = event.source
+    its[key] = event.source
 
 
 def check_binding(
@@ -228,15 +261,17 @@ def check_binding(
         return False
     all_bound = bindings(connection, key.dataset)
     bound = all_bound.get(key.partition, {})
-    again = rebind_command(location, key.dataset, key.partition)
-    if there and key in bound:
-        if not same_source(bound[key], source):
+    again = _again(location, balance, key, source, key.partition)
+    its = bound.get(key, "") if there else ""
+    if is_bound(its):
+        if not same_source(its, source):
             raise SourceBindingError(
-                f"{key} of dataset {key.dataset!r} {_differs(bound[key], source)}. Give the source "
+                f"{key} of dataset {key.dataset!r} {_differs(its, source)}. Give the source "
                 "that it was reserved for, or, if that has moved or has another user, rebind: "
                 f"`{again}`. Another table is another release: give it a new edition"
             )
         return False
+    _check_one_table(location, balance, key, source, {key.partition: [its] if its else []})
     release = release_state(connection, key)
     if release.closed and release.spent:
         # The release draws no more, and repeats from its own source.
@@ -248,8 +283,8 @@ def check_binding(
     counted = live - {key, *superseded}
     if neighbours.records_public:
         _check_public(location, balance, key, source)
-        others = (one for one in counted if not same_source(bound.get(one, source), source))
-        other = next(others, None)
+        known = {one: its for one, its in bound.items() if one in counted and is_bound(its)}
+        other = next((one for one, its in known.items() if not same_source(its, source)), None)
         if other is not None:
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} would read another source than {other}, which "
@@ -272,12 +307,36 @@ def bind(connection: sa.Connection, key: ReleaseKey, source: str, *, at: str, ru
     append(connection, Kind.BOUND, **key_fields(key), source=source, at=at, run_id=run_id)
 
 
-def rebind(connection: sa.Connection, dataset: str, partition: str, *, at: str, reason: str) -> int:
-    """Drop the bindings of a partition's releases; return how many were bound."""
-    bound = bindings(connection, dataset).get(partition, {})
-    if bound:
-        append(connection, Kind.BOUND, dataset, partition=partition, at=at, reason=reason)
-    return len(bound)
+def rebind(
+    connection: sa.Connection, dataset: str, partition: str, table: str, *, at: str, reason: str
+) -> int:
+    """Drop the sources of a partition's releases, or name their table; return how many changed."""
+    its = bindings(connection, dataset).get(partition, {}).values()
+    changed = sum(one != _of_table(table) if table else is_bound(one) for one in its)
+    if changed:
+        details = {"partition": partition, "source": table, "at": at, "reason": reason}
+        append(connection, Kind.BOUND, dataset, **details)
+    return changed
+
+
+def is_digest(text: str) -> bool:
+    """Return whether a text is one keyed digest, as refusals show those of queries and tables."""
+    return _DIGEST.fullmatch(text) is not None
+
+
+def check_table(table: str) -> None:
+    """Raise SpecificationError unless `table` is a value that a rebinding can have."""
+    if table and not is_digest(table):
+        raise SpecificationError(
+            f"the table must be a digest of a table as a refusal shows it, got {table!r}"
+        )
+
+
+def _again(location: str, balance: Balance, key: ReleaseKey, source: str, partition: str) -> str:
+    """Return the command after which a partition's releases may be of the source of another."""
+    named = key.partition and partition and balance.policy.of_one_table
+    table = table_in(source) if named else ""
+    return rebind_command(location, key.dataset, partition, table)
 
 
 def _differs(bound: str, source: str) -> str:
@@ -300,7 +359,7 @@ def _check_apart(
         if partition == key.partition or not same:
             continue
         if all(_secret(one) != _secret(source) for one in same):
-            again = rebind_command(location, key.dataset, partition)
+            again = _again(location, balance, key, source, partition)
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} may read the same source as partition "
                 f"{partition!r}, which {_differs(same[0], source)}, and the officer granted "
@@ -318,28 +377,28 @@ def _check_apart(
 def _check_one_table(
     location: str, balance: Balance, key: ReleaseKey, source: str, live: Mapping[str, list[str]]
 ) -> None:
-    """Raise if partitions of another table were released: nothing keeps those two apart.
+    """Raise if partitions may be of another table: nothing keeps those two apart.
 
     A person in one table's January and in another table's February would be charged once.
     """
     if not (key.partition and balance.policy.of_one_table):
         return
-    for partition, sources in live.items():
-        if not partition or of_one_table(source, sources):
-            continue
-        command = grant_again_command(location, balance, partitions=IN_ALL_TABLES)
-        raise SourceBindingError(
-            f"{key} of dataset {key.dataset!r} would read another table than a release of "
-            f"partition {partition!r}, and the officer granted partitions as disjoint "
-            f"({balance.policy.ground}) in one table: a person in two partitions, one of each "
-            "table, would be charged once. If it is one table, write {partition} for the "
-            "partition in its path, so that all its partitions have one name; if it has moved, "
-            f"rebind each, only if all bound releases read the same table, "
-            "since what is let go is compared with none: "
-            f"`{rebind_command(location, key.dataset, partition)}`. If no person is "
-            f"in two partitions of all tables of the dataset, let the officer grant it: {command}."
-            " Otherwise, let the officer grant partitions that add up"
-        )
+    partition = of_another_table(source, live)
+    if not partition:
+        return
+    unknown = "" if all(live[partition]) else ", which is bound to no source"
+    again = _again(location, balance, key, source, partition)
+    command = grant_again_command(location, balance, partitions=IN_ALL_TABLES)
+    raise SourceBindingError(
+        f"{key} of dataset {key.dataset!r} would read another table than a release of partition "
+        f"{partition!r}{unknown}, and the officer granted partitions as disjoint "
+        f"({balance.policy.ground}) in one table: a person in two partitions, one of each table, "
+        "would be charged once. If it is one table, write {partition} for the partition in its "
+        "path, so that all its partitions have one name. If all releases of that partition are of "
+        f"this table, which has moved, let the officer say so: `{again}`; each partition takes a "
+        "command of its own. If no person is in two partitions of all tables of the dataset, let "
+        f"the officer grant it: {command}. Otherwise, let the officer grant partitions that add up"
+    )
 
 
 def _check_public(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:

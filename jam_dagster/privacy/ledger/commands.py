@@ -37,9 +37,9 @@ def acknowledge_command(location: str, dataset: str = "ID") -> str:
     return ledger_command("acknowledge", location, dataset=dataset, reason="REASON")
 
 
-def rebind_command(location: str, dataset: str, partition: str) -> str:
-    """Return the command that drops the bindings of a partition."""
-    which = {"dataset": dataset, "partition": partition}
+def rebind_command(location: str, dataset: str, partition: str, table: str = "") -> str:
+    """Return the command that drops the bindings of a partition, or names its table."""
+    which = {"dataset": dataset, "partition": partition, "table": table}
     return ledger_command("rebind", location, **which, reason="REASON")
 
 

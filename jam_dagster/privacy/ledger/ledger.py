@@ -30,7 +30,13 @@ from jam_dagster.privacy.ledger.attempts import (
 )
 from jam_dagster.privacy.ledger.audit import Verification
 from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
-from jam_dagster.privacy.ledger.bindings import bind, check_binding, check_sources, rebind
+from jam_dagster.privacy.ledger.bindings import (
+    bind,
+    check_binding,
+    check_sources,
+    check_table,
+    rebind,
+)
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.commands import grant_command
 from jam_dagster.privacy.ledger.journal import (
@@ -387,10 +393,12 @@ class Ledger(LedgerReader):
                 connection, Kind.WITHDRAWN, **key_fields(key), **details
             )
 
-    def rebind(self, dataset: str, *, reason: str, partition: str = "") -> int:
+    def rebind(self, dataset: str, *, reason: str, partition: str = "", table: str = "") -> int:
         """Drop the source bindings of a partition's releases, as after a file has moved.
 
-        The next run of each release binds it again. If none is bound, nothing is written.
+        The next run of each release binds it again. Each keeps the table that it is of, with which
+        disjoint partitions of one table are compared, unless `table` names another. If that
+        changes no release, nothing is written.
 
         Parameters
         ----------
@@ -400,25 +408,29 @@ class Ledger(LedgerReader):
             Written in the journal.
         partition : str
             The slice of the data, if it is partitioned.
+        table : str
+            The table of which all releases of the partition are, by its digest as a refusal shows
+            it: those that were never bound, too.
 
         Returns
         -------
         int
-            How many releases were bound.
+            How many releases were bound, or were not known to be of that table.
 
         Raises
         ------
         SpecificationError
-            If there is no reason, or a name is invalid.
+            If there is no reason, or a name or the table is invalid.
         BudgetError
             If the dataset has no budget, or the ledger cannot be written.
         """
         check_name(dataset, "the protected dataset")
         check_name(partition, "the partition", required=False)
         check_name(reason, "the reason")
+        check_table(table)
         with self._writing() as (connection, at):
             known_balance(connection, self.location, dataset, at)
-            return rebind(connection, dataset, partition, at=at, reason=reason)
+            return rebind(connection, dataset, partition, table, at=at, reason=reason)
 
     def acknowledge(self, dataset: str, *, reason: str) -> int:
         """Let a dataset be opened again after attempts that did not end well.

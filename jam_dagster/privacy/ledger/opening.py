@@ -16,8 +16,10 @@ from jam_dagster.privacy.ledger.balance import Balance, known_balance
 from jam_dagster.privacy.ledger.bindings import (
     bindings,
     check_binding,
+    latest_table,
     live_releases,
     live_sources,
+    of_another_table,
     parallel_fault,
 )
 from jam_dagster.privacy.ledger.commands import (
@@ -244,8 +246,9 @@ def check_granted(
         raise BudgetError(
             f"the budget of dataset {before.dataset!r} cannot be granted: it {fault}. Grant "
             "partitions that add up. Or, if no person is in two of them, name the query or asset "
-            f"in the grant (`--sources`), or drop the binding of a file: {again}. If no person is "
-            f"in two partitions of several tables, grant `--partitions '{IN_ALL_TABLES}'`"
+            f"in the grant (`--sources`), or drop the binding of a file: `{again}`. If no person is"
+            f" in two partitions of several tables, grant `--partitions '{IN_ALL_TABLES}'`"
+            f"{_or_name_table(location, before.dataset, live)}"
         )
     used = use(policy, held, policy.period_of(at))
     if granted < used.spent + used.reserved:
@@ -257,6 +260,18 @@ def check_granted(
             f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
             f"{_or_close(connection, before, location)}"
         )
+
+
+def _or_name_table(location: str, dataset: str, live: Mapping[str, Collection[str]]) -> str:
+    """Return the remedy for one table of two names; empty if no other is known."""
+    table = latest_table(live)
+    partition = of_another_table(table, live) if table else ""
+    if not partition:
+        return ""
+    return (
+        f". If all releases of partition {partition!r} are of the table that was read last, name "
+        f"it: `{rebind_command(location, dataset, partition, table)}`"
+    )
 
 
 def _or_close(connection: sa.Connection, budget: Balance, location: str) -> str:

@@ -26,6 +26,7 @@ from jam_dagster.privacy.ledger.journal import (
 from jam_dagster.privacy.ledger.key import key_fields
 from tests.budgets import PUBLIC_N
 from tests.postgres import PostgresServer
+from tests.privacy.conftest import slice_of
 
 pytestmark = pytest.mark.slow
 
@@ -174,7 +175,7 @@ def test_the_role_of_releases_writes_what_releases_do_and_no_more(
     releases = Ledger(role)
     releases.check_writable()
     firms = ReleaseKey("firms", "yearly", "ab" * 32)
-    open_release = releases.open_release(firms, SHARES, source="cd" * 32)
+    open_release = releases.open_release(firms, SHARES, source=slice_of("firms", ""))
     open_release.account("mechanism").publish_records(500)
     open_release.account("mechanism").charge("a", 0.0005)
     open_release.close()

@@ -23,7 +23,7 @@ from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
 from jam_dagster.privacy.ledger.journal import Access, AccessKind, append_access, user
 from tests.budgets import PUBLIC_N
 from tests.examples import examples
-from tests.privacy.conftest import Clock
+from tests.privacy.conftest import Clock, slice_of
 from tests.tiers import slow_rows
 
 
@@ -64,7 +64,9 @@ def test_an_attempt_is_there_before_the_data_are_opened_and_ends_with_them(
 def test_an_opening_that_pays_nothing_counts(either: Ledger, key: ReleaseKey) -> None:
     """That the table could be opened is an answer."""
     either.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
-    release = either.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05), source="ab" * 32)
+    release = either.open_release(
+        key, Budget(0.5, 1e-9).shares(evaluation=0.05), source=slice_of("people", "")
+    )
     account = release.account("mechanism")
     with either.attempt(key):
         pass
@@ -80,7 +82,7 @@ def test_an_opening_that_pays_nothing_counts(either: Ledger, key: ReleaseKey) ->
         release.close("done")
     assert len(either.open_attempts("people")) == 1
     other = ReleaseKey("people", "counted", "d1gest")
-    either.open_release(other, {"mechanism": 1e-3}, source="ab" * 32)
+    either.open_release(other, {"mechanism": 1e-3}, source=slice_of("people", ""))
     for counts in (1, 2):
         with either.attempt(other):
             counting = either.release(other)

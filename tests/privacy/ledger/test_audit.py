@@ -61,8 +61,10 @@ def test_every_field_is_sealed(spent, path, column):
 
 def test_an_unknown_kind(spent, path):
     tamper(path, "UPDATE events SET kind = 'gift' WHERE seq = 4")
-    with pytest.raises(LedgerIntegrityError, match=r"event 4 .* unknown kind 'gift'"):
+    with pytest.raises(LedgerIntegrityError, match=r"event 4 .* unknown kind 'gift'") as unread:
         spent.verify()
+    remedy = ": read the ledger with the version that wrote it, or begin another"
+    assert str(unread.value).endswith(remedy)
 
 
 def test_a_removed_event(spent, path):

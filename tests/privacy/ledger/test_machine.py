@@ -24,10 +24,11 @@ from hypothesis.stateful import (
 )
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
-from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
+from jam_dagster.privacy import Budget, Ledger, Neighbours, Policy, ReleaseKey
 from jam_dagster.privacy.accounting import units_down, units_up
 from jam_dagster.privacy.ledger.policy import GROUNDS
 from tests.examples import examples
+from tests.privacy.conftest import slice_of
 
 DATASETS = ("people", "firms")
 KEYS = [
@@ -46,6 +47,12 @@ KEY = st.sampled_from(KEYS[:7]) | st.sampled_from(KEYS)
 EPSILONS = st.floats(0.2, 2.0)
 SHARE = st.sampled_from(["mechanism", "evaluation"])
 STEP = st.sampled_from(["s1", "s2", "s3", "s4"])
+
+
+def reads(key: ReleaseKey) -> dict[str, Any]:
+    """What a release reads: all partitions are of one table."""
+    source = slice_of("people", key.partition) if key.partition else ""
+    return {"source": source, "neighbours": Neighbours("add_remove")}
 
 
 @dataclass
@@ -172,7 +179,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if there is not None and not (there.unspent and there.ended):
             # The same release again asks for what it asked for before.
             before = self.ledger.events(key.dataset)
-            self.ledger.open_release(key, self.ledger.release(key).shares)
+            self.ledger.open_release(key, self.ledger.release(key).shares, **reads(key))
             assert self.ledger.events(key.dataset) == before
             return
         shares = {"mechanism": mechanism}
@@ -181,16 +188,16 @@ class LedgerMachine(RuleBasedStateMachine):
         units = {share: units_down(rho) for share, rho in shares.items()}
         if key.dataset not in self.granted:
             with pytest.raises(BudgetError):
-                self.ledger.open_release(key, shares)
+                self.ledger.open_release(key, shares, **reads(key))
             return
         after = self.after_opening(key, units)
         if not self.fits(key.dataset, after):
             for attempt in (self.ledger.check, self.ledger.open_release):
                 with pytest.raises(BudgetExceededError):
-                    attempt(key, shares)
+                    attempt(key, shares, **reads(key))
         else:
-            self.ledger.check(key, shares)
-            self.ledger.open_release(key, shares)
+            self.ledger.check(key, shares, **reads(key))
+            self.ledger.open_release(key, shares, **reads(key))
             self.releases = after
 
     @rule(key=KEY, share=SHARE, step=STEP, part=st.floats(1e-6, 1.2), all_of_it=st.booleans())
@@ -249,7 +256,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         shares = {"mechanism": part * left / 1e15}
         units = {"mechanism": units_down(shares["mechanism"])}
-        outcomes = at_once(lambda number: self.ledger.open_release(keys[number], shares), 2)
+        outcomes = at_once(lambda n: self.ledger.open_release(keys[n], shares, **reads(keys[n])), 2)
         assert all(one is None or isinstance(one, BudgetExceededError) for one in outcomes)
         assert None in outcomes
         # Which came first shows in the journal; the model follows it.
