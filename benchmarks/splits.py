@@ -26,6 +26,6 @@ class Split:
 def load_split(name: str) -> Split:
     """Read a published split; see `jam_dagster.trials.SplitFiles`."""
     split = SplitFiles(name).load()
-    if split.public is None:
+    if split.public is None or not isinstance(split.private, EncodedTable):
         raise SourceError(f"The split {name!r} has no public table.")
     return Split(name, split.private, split.public)

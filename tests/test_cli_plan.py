@@ -141,7 +141,7 @@ def test_a_first_trial_that_would_take_too_long_is_not_begun(
 def test_what_needs_no_trial_is_printed_before_any(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_trial(*_: object) -> None:
+    def no_trial(*_: object, **__: object) -> None:
         raise InputError("stopped")
 
     monkeypatch.setattr(planner, "run_trial", no_trial)
@@ -154,7 +154,7 @@ def test_what_needs_no_trial_is_printed_before_any(
 
 
 def test_a_quick_plan_simulates_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_trial(*_: object) -> None:
+    def no_trial(*_: object, **__: object) -> None:
         raise AssertionError("a trial")
 
     monkeypatch.setattr(planner, "run_trial", no_trial)

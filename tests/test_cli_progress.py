@@ -18,7 +18,8 @@ from jam_dagster.cli.progress import (
     seconds_left,
 )
 from jam_dagster.mechanisms import Round
-from jam_dagster.trials.simulation import Trial
+from jam_dagster.trials import Run
+from jam_dagster.trials.pool import Outcome
 
 ROUNDS = 10
 
@@ -128,26 +129,10 @@ def test_rows_of_a_large_table_are_told_as_they_are_made(terminal: bool) -> None
         assert output == "rows: 1,500,000 of 2,000,000\nchecks\n"
 
 
-def a_trial(epsilon: float) -> Trial:
-    return Trial(
-        mechanism="JAM-PGM",
-        epsilon=epsilon,
-        seed=0,
-        error=0.25,
-        public_error=0.3,
-        picks={"private": 1, "public": 1},
-        candidates=5,
-        most_candidates=5,
-        first_candidates=5,
-        first_limit_mb=1.0,
-        largest_model_mb=0.5,
-        sigmas=(1.0,),
-        seconds={"mechanism": 2.0, "count": 0.5, "sample": 0.1},
-        counted=100,
-        sampled=100,
-        rho_spent=0.1,
-        peak_memory_mb=100.0,
-    )
+def a_trial(left: float) -> Outcome:
+    run = Run("halves", "jam_pgm", epsilon=1.0, seed=0)
+    row = {"searched_error_mean": 0.25, "seconds_by_stage": '{"mechanism": 2.0}'}
+    return Outcome(run, row, 1, 2, left)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -160,7 +145,7 @@ def test_trials_are_one_bar_on_a_terminal_and_a_line_each_elsewhere(terminal: bo
         on_start(ROUNDS)
         on_stage("epsilon 1")
         on_round(0, a_round(2, 1.0))
-        on_trial(0, a_trial(1.0))
+        on_trial(a_trial(9.0))
         on_round(1, a_round(4, 1.0))
 
     output = screen.getvalue()

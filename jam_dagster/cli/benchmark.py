@@ -14,7 +14,8 @@ from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     from jam_dagster.trials import Grid
-    from jam_dagster.trials.running import Outcome, Planned
+    from jam_dagster.trials.pool import Outcome
+    from jam_dagster.trials.running import Planned
 
 
 app = group("The papers' comparisons: mechanisms on splits at every epsilon, and their figures.")
@@ -210,14 +211,13 @@ def _show_done(planned: Sequence[Planned]) -> None:
 
 def _show(one: Outcome) -> None:
     from jam_dagster.cli.progress import clock
+    from jam_dagster.trials.results import error_of
 
     row = one.row
     if row["status"] == "failed":
         result = f"FAILED: {row['message']}"
     else:
-        measured = (row["searched_error_mean"], row["error_mean"], row["model_error_mean"])
-        error = next(one for one in measured if one is not None)
-        result = f"error {error:.4f}, {row['seconds']:.1f} s"
+        result = f"error {error_of(row):.4f}, {row['seconds']:.1f} s"
     stderr().print(
         f"{one.number}/{one.of} {one.run}: {result}; about {clock(one.left)} left", soft_wrap=True
     )

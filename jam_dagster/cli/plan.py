@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from jam_dagster.trials.planner import Prepared
     from jam_dagster.trials.release_plan import Cost, Known, LedgerOutlook, Plan
-    from jam_dagster.trials.simulation import Estimate
 
 TRIAL = "The simulation"
 _FORMATS = (".html", ".svg", ".png")
@@ -351,7 +350,7 @@ def _ledger_line(outlook: LedgerOutlook) -> str:
 def _print_curve(made: Plan, console: Console) -> None:
     from rich.table import Table
 
-    seeds = len(made.asked.trials)
+    seeds = made.asked["runs"]
     how = "one seed" if seeds == 1 else f"{seeds} seeds, ± one standard error"
     table = Table(title=f"Simulated error ({how})")
     rounds = "private : public" if made.chooses_source else "rounds"
@@ -360,12 +359,12 @@ def _print_curve(made: Plan, console: Console) -> None:
     table.add_column("")
     for point in made.curve:
         table.add_row(
-            f"{point.epsilon:g}",
-            _told(point.error),
-            _told(point.gain, sign="+"),
-            f"{point.picks['private']:.1f}"
-            + (f" : {point.picks['public']:.1f}" if made.chooses_source else ""),
-            "asked for" if point.epsilon == made.epsilon else "",
+            f"{point['epsilon']:g}",
+            _told(point, "error"),
+            _told(point, "gain", sign="+"),
+            f"{point['private_picks']:.1f}"
+            + (f" : {point['public_picks']:.1f}" if made.chooses_source else ""),
+            "asked for" if point["epsilon"] == made.epsilon else "",
         )
     console.print(table)
     if len(made.mechanisms) > 1:
@@ -378,6 +377,7 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
 
     from jam_dagster.common.choices import RECOMMENDED
     from jam_dagster.mechanisms.registry import title_of
+    from jam_dagster.trials.results import error_of, stages
 
     table = Table(title=f"Mechanisms at epsilon {made.epsilon:g}, one trial each")
     table.add_column("mechanism", no_wrap=True)
@@ -385,13 +385,13 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
         table.add_column(name, justify="right")
     table.add_column("")
     for name, one in made.mechanisms.items():
-        sigma = one.typical_sigma
+        sigma = one["sigma_median"]
         table.add_row(
-            one.mechanism,
-            f"{one.error:.4f}",
-            str(len(one.sigmas)),
+            one["label"],
+            f"{error_of(one):.4f}",
+            str(one["private_picks"]),
             "" if sigma is None else f"{sigma:,.1f}",
-            f"{one.seconds['mechanism']:.1f}",
+            f"{stages(one['seconds_by_stage'])['mechanism']:.1f}",
             "this release" if name == made.mechanism else "",
         )
     console.print(table)
@@ -403,6 +403,6 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
     )
 
 
-def _told(estimate: Estimate, sign: str = "") -> str:
-    error = estimate.standard_error
-    return f"{estimate.mean:{sign}.4f}" + ("" if error is None else f" ± {error:.4f}")
+def _told(point: Mapping[str, Any], name: str, sign: str = "") -> str:
+    error = point[f"{name}_se"]
+    return f"{point[name]:{sign}.4f}" + ("" if error is None else f" ± {error:.4f}")

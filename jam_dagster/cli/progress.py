@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms import Round
     from jam_dagster.release.engine import Progress
-    from jam_dagster.trials.simulation import Trial
+    from jam_dagster.trials.pool import Outcome
 
 ROUNDS_TO_ESTIMATE_FROM = 5
 """A line through fewer says more about one slow round than about how cost grows."""
@@ -128,16 +128,20 @@ def progress_of_trials(
         Callable[[str], None],
         Callable[[int | None], None],
         Callable[[int, Round], None],
-        Callable[[int, Trial], None],
+        Callable[[Outcome], None],
     ]
 ]:
     """Show a plan as it goes."""
+    from jam_dagster.trials.results import error_of, stages
+
     if not console.is_terminal:
 
-        def say(number: int, trial: Trial) -> None:
+        def say(outcome: Outcome) -> None:
+            run, row = outcome.run, outcome.row
+            seconds = stages(row["seconds_by_stage"])["mechanism"]
             console.print(
-                f"trial {number + 1}/{trials}: {trial.mechanism}, epsilon {trial.epsilon:g}, "
-                f"seed {trial.seed}: error {trial.error:.4f}, {trial.seconds['mechanism']:.1f} s",
+                f"trial {outcome.number}/{trials}: {run.title}, epsilon {run.epsilon:g}, "
+                f"seed {run.seed}: error {error_of(row):.4f}, {seconds:.1f} s",
                 soft_wrap=True,
             )
 
@@ -148,7 +152,6 @@ def progress_of_trials(
         task = bar.add_task("read", total=None, chosen="", due=None)
         # If rounds are not known before, trials are counted.
         each, counted = 1, False
-        started = time.monotonic()
 
         def show_stage(stage: str) -> None:
             bar.update(task, description=stage)
@@ -163,12 +166,9 @@ def progress_of_trials(
             done = number * each + (outcome.index + 1 if counted else 0)
             bar.update(task, completed=done, chosen=chosen)
 
-        def show_trial(number: int, trial: Trial) -> None:
-            # Rounds grow within a trial, and trials are alike.
-            passed = time.monotonic() - started
-            left = passed / (number + 1) * (trials - number - 1)
-            due = time.monotonic() + left if left else None
-            bar.update(task, completed=(number + 1) * each, due=due)
+        def show_trial(outcome: Outcome) -> None:
+            due = time.monotonic() + outcome.left if outcome.left else None
+            bar.update(task, completed=outcome.number * each, due=due)
 
         yield show_stage, show_start, show_round, show_trial
 

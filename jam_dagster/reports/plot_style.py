@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
@@ -15,39 +14,6 @@ if TYPE_CHECKING:
     Chart = alt.Chart | alt.LayerChart | alt.HConcatChart | alt.ConcatChart | alt.FacetChart
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-
-
-@dataclass(frozen=True)
-class ErrorAxis:
-    """An axis of errors, which ends at `top`; `cut` has the ends of the bars that are longer.
-
-    The axis follows the errors: bars of wide noise would press them against 0.
-    """
-
-    top: float
-    cut: Mapping[str, float]
-
-    @classmethod
-    def of(cls, bars: Mapping[str, tuple[float, float]], *levels: float) -> ErrorAxis:
-        """Return the axis of named bars, each an error and the bar's end, and of other errors."""
-        largest = max((*levels, *(error for error, _ in bars.values())), default=0.0)
-        longest = max((largest, *(end for _, end in bars.values())))
-        top = min(longest, 1.5 * largest) if largest > 0 else longest
-        cut = {name: end for name, (_, end) in bars.items() if end > top}
-        return cls(top or 1.0, cut)
-
-    def title(self, name: str) -> str:
-        """Return the title of the axis."""
-        return f"{name} (longer bars are cut)" if self.cut else name
-
-    @property
-    def alternative(self) -> str:
-        """The ends of the cut bars, for a chart's text alternative; empty if none is cut."""
-        if not self.cut:
-            return ""
-        named = "; ".join(f"{name} to {end:.3g}" for name, end in list(self.cut.items())[-6:])
-        bars = "1 bar ends" if len(self.cut) == 1 else f"{len(self.cut)} bars end"
-        return f" {bars} beyond the axis of {self.top:.3g}: {named}."
 
 
 def coloured(field: str, colours: Mapping[str, palette.Colour]) -> Any:

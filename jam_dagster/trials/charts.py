@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
     from jam_dagster.reports.plot_style import Chart
 
-_WIDTH, _HEIGHT = 300, 210
+_SIZE = (300, 210)
+PUBLIC_HALF = "public half itself"
 _PUBLIC, _PRIVATE = "learns from public data", "from private data alone"
 _DASHES = {
     _PUBLIC: [1, 0],
     _PRIVATE: [5, 3],
     BASELINES[PUBLIC_TABLE]: [10, 4],
+    PUBLIC_HALF: [10, 4],
     BASELINES[TRUE_ONE_WAYS]: [2, 3],
     BASELINES[SAMPLING_FLOOR]: [8, 3, 2, 3],
 }
@@ -43,11 +45,13 @@ def chart_of_lines(
     y: Axis,
     levels: Sequence[Mapping[str, Any]] = (),
     bounds: Sequence[Mapping[str, Any]] = (),
+    size: tuple[int, int] = _SIZE,
 ) -> Chart:
     """Return a chart of rows of `means` with their ``panel`` and ``label``, two panels a row.
 
     `levels` are baselines, `bounds` are above a shaded area: a ``panel``, the ``level`` with its
     title as ``dash`` or the ``bound``, and an ``x``, or None if it holds in the whole panel.
+    `size` is a panel's width and height.
     """
     import altair as alt
 
@@ -83,11 +87,11 @@ def chart_of_lines(
     )
     return styled(
         alt.layer(
-            *_baselines(levels, bounds, across, up, dash),
+            *_baselines(levels, bounds, across, up, dash, size[1]),
             *_marks(lines, (x, y), across, up, dash),
             data=alt.InlineData(values=[*points, *map(dict, levels), *map(dict, bounds)]),
         )
-        .properties(width=_WIDTH, height=_HEIGHT)
+        .properties(width=size[0], height=size[1])
         .facet(facet=alt.Facet("panel:N", title=None, sort=panels), columns=2)
         .resolve_scale(x="independent", y="independent")
     )
@@ -120,6 +124,7 @@ def _baselines(
     across: alt.X,
     up: Callable[[str], alt.Y],
     dash: alt.StrokeDash,
+    height: int,
 ) -> list[alt.Chart]:
     """Return areas below bounds, and lines of baselines."""
     import altair as alt
@@ -127,7 +132,7 @@ def _baselines(
     layers: list[alt.Chart] = []
     everywhere = any(one["x"] is None for one in (*levels, *bounds))
     if bounds:
-        area = _with("bound").encode(y=up("bound:Q"), y2=alt.value(_HEIGHT))
+        area = _with("bound").encode(y=up("bound:Q"), y2=alt.value(height))
         area = area.mark_rect() if everywhere else area.mark_area().encode(x=across)
         grey = {"color": alt.value(palette.MUTED.light), "opacity": alt.value(0.18)}
         layers.append(area.encode(**grey))

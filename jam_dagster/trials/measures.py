@@ -14,6 +14,7 @@ import numpy as np
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import InputError
+from jam_dagster.trials.results import stages
 
 JUDGED = ("error_mean", "error_max", "sample_share")
 MEASURES = (*JUDGED, "cell_max", "seconds", "round_seconds", "public_share")
@@ -140,8 +141,8 @@ def _done(frame: pd.DataFrame, machines: bool) -> pd.DataFrame:
         runs[name] = runs[name].astype(float).fillna(runs[f"model_{name}"].astype(float))
     rounds = runs["rounds"].astype(float)
     runs["public_share"] = (runs["public_picks"].astype(float) / rounds).where(rounds > 0)
-    stages = runs["seconds_by_stage"].map(lambda text: json.loads(text or "{}").get("mechanism"))
-    runs["round_seconds"] = (stages.astype(float) / rounds).where(rounds > 0)
+    seconds = runs["seconds_by_stage"].map(lambda text: stages(text).get("mechanism"))
+    runs["round_seconds"] = (seconds.astype(float) / rounds).where(rounds > 0)
     return runs
 
 
@@ -240,17 +241,19 @@ def sweep(frame: pd.DataFrame, setting: str, *, machines: bool = False) -> pd.Da
     return with_settings(pd.concat(kept) if kept else runs.iloc[:0], "others")
 
 
-def means(runs: pd.DataFrame, by: list[str]) -> list[dict[str, Any]]:
+def means(
+    runs: pd.DataFrame, by: list[str], measures: Sequence[str] = MEASURES
+) -> list[dict[str, Any]]:
     """Return the mean of each measure, and its standard error over the seeds, by some columns.
 
-    A row has ``runs`` (how many), and of each of `MEASURES` the mean, ``<name>_se``, ``<name>_low``
-    and ``<name>_high`` (one standard error below and above; the mean itself for a single seed,
-    without a standard error).
+    A row has ``runs`` (how many), and of each measure the mean, ``<name>_se``, ``<name>_low`` and
+    ``<name>_high`` (one standard error below and above; the mean itself for a single seed, without
+    a standard error).
     """
     made = []
     for values, group in runs.groupby(by, sort=False):
         row: dict[str, Any] = dict(zip(by, values, strict=True)) | {"runs": len(group)}
-        for name in MEASURES:
+        for name in measures:
             column = group[name].astype(float)
             mean = float(column.mean())
             error = float(cast(float, column.sem())) if len(group) > 1 else float("nan")

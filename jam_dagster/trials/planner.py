@@ -5,12 +5,16 @@ Nothing here could open a private table: a `PlanRequest` holds none. The ledger 
 
 from __future__ import annotations
 
+import itertools
+import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from jam_dagster.common.json_text import DAMAGE
 from jam_dagster.errors import BudgetError, EmptyCandidateSetError, InputError
@@ -20,7 +24,7 @@ from jam_dagster.evaluation.domain_fit import (
     remedy_sentence,
     unknown_sentences,
 )
-from jam_dagster.mechanisms.registry import MECHANISMS
+from jam_dagster.mechanisms.registry import MECHANISMS, mechanism_class
 from jam_dagster.privacy import describe_rho, gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -29,8 +33,11 @@ from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import EncodedTable, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
+from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
+from jam_dagster.trials.planned_run import PlannedRun
+from jam_dagster.trials.pool import Pool
 from jam_dagster.trials.release_plan import (
     Cost,
     CostlyColumn,
@@ -40,14 +47,10 @@ from jam_dagster.trials.release_plan import (
     RoundNoise,
     Size,
 )
-from jam_dagster.trials.simulation import (
-    MOST_SAMPLED,
-    CurvePoint,
-    Halves,
-    Trial,
-    counting_seconds,
-    run_trial,
-)
+from jam_dagster.trials.results import error_of, stages
+from jam_dagster.trials.runs import PUBLIC_TABLE
+from jam_dagster.trials.splits import Split
+from jam_dagster.trials.trial import MOST_SAMPLED, run_trial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,10 +58,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.mechanisms import Round
+    from jam_dagster.mechanisms.context import OnRound
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables import Domain
+    from jam_dagster.tables import Clique, Domain
     from jam_dagster.trials.plan_request import PlanRequest
+    from jam_dagster.trials.pool import Outcome
+    from jam_dagster.trials.results import Row
+    from jam_dagster.trials.runs import Run
 
 
 QUICK = {"tolerance": 0.3}
@@ -103,7 +110,7 @@ def simulate(
     on_start: Callable[[int | None], None] = lambda rounds: None,
     on_stage: Callable[[str], None] = lambda name: None,
     on_round: Callable[[int, Round], None] = lambda number, outcome: None,
-    on_trial: Callable[[int, Trial], None] = lambda number, trial: None,
+    on_trial: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Plan:
     """Try the release out, and return the whole plan.
 
@@ -118,40 +125,99 @@ def simulate(
     on_round
         Called after every round, with the number of its trial from 0.
     on_trial
-        Called after every trial, with its number.
+        Called after every trial.
     """
     request, mechanism = ready.request, ready.request.spec.mechanism.build()
     on_start(mechanism.expected_rounds(ready.public.domain, ready.workload))
-    trials, points = _Trials(ready, on_stage, on_trial), []
-    for epsilon in ready.tried:
-        stage, at = f"epsilon {epsilon:g}", request.at(epsilon)
-        made = (
-            trials.run(at, seed, stage, f"{stage} with seed {seed}", on_round)
-            for seed in range(request.seeds)
-        )
-        if ended := tuple(one for one in made if one is not None):
-            points.append(CurvePoint(epsilon, ended))
-    curve = tuple(sorted(points, key=lambda point: point.epsilon))
+    numbers = itertools.count()
+
+    @lru_cache(maxsize=1)
+    def halves(seed: int) -> Split:
+        return Split.halves(ready.public, ready.known.records, seed)
+
+    def begin(run: PlannedRun) -> _RunHere:
+        on_stage(_stage(run, mechanism.name))
+        number = next(numbers)
+        rounds = partial(on_round, number) if run.mechanism == mechanism.name else None
+        return _RunHere(run, halves(run.seed or 0), rounds)
+
     # The others once, on the first pair of halves.
-    titles = {name: other.mechanism.build().title for name, other in ready.others.items()}
-    others = {
-        name: trial
-        for name, other in ready.others.items()
-        if (trial := trials.run(other, 0, titles[name], titles[name])) is not None
-    }
+    seeds = range(request.seeds)
+    runs = [PlannedRun.of(request.at(epsilon), seed) for epsilon in ready.tried for seed in seeds]
+    runs += [PlannedRun.of(other, 0) for other in ready.others.values()]
+    pool = Pool(begin, _Paces(ready.workload, ready.known.records), deadline_s=request.seconds)
+    rows: list[Row] = []
+    public_errors: dict[int, float] = {}
+    counted = 0
+    for outcome in pool.outcomes(runs):
+        rows.append(outcome.row)
+        seed = outcome.run.seed or 0
+        counted = counted or halves(seed).counted
+        if seed not in public_errors:
+            public = PlannedRun.of(request.spec, seed, PUBLIC_TABLE)
+            public_errors[seed] = error_of(run_trial(public, halves(seed)))
+        on_trial(outcome)
     known = ready.known
-    asked = next(point for point in curve if point.epsilon == known.epsilon)
-    mechanisms = {mechanism.name: asked.trials[0], **others}
+    tried = [
+        row for row in rows if (row["mechanism"], row["epsilon"]) == (mechanism.name, known.epsilon)
+    ]
     facts = {one.name: getattr(known, one.name) for one in fields(known)}
-    facts |= {"size": _size(known.size, asked.trials), "noise": _noise(known.noise, asked.trials)}
+    facts |= {"size": _size(known.size, tried), "noise": _noise(known.noise, tried)}
+    late = [_stage(run, mechanism.name, seeded=True) for run in pool.late]
     return Plan(
         **facts,
-        cost=_cost(ready, asked.trials),
-        curve=curve,
-        mechanisms={name: mechanisms[name] for name in MECHANISMS if name in mechanisms},
+        cost=_cost(ready, tried, counted),
+        rows=tuple(sorted(rows, key=lambda row: [*MECHANISMS].index(row["mechanism"]))),
+        public_errors=public_errors,
         allowed=request.seconds,
-        not_tried=tuple(trials.not_tried),
+        not_tried=tuple(late),
     )
+
+
+def _stage(run: PlannedRun, asked: str, *, seeded: bool = False) -> str:
+    """Return the name of a trial: its epsilon, or the title of another mechanism."""
+    if run.mechanism != asked:
+        return run.title
+    return f"epsilon {run.epsilon:g}" + (f" with seed {run.seed}" if seeded else "")
+
+
+class _RunHere:
+    """A run in this process, which shows its rounds and takes memory as a release does."""
+
+    def __init__(self, run: PlannedRun, split: Split, on_round: OnRound | None) -> None:
+        started = time.monotonic()
+        self._row = run_trial(run, split, on_round=on_round)
+        self.seconds = time.monotonic() - started
+
+    def over(self) -> bool:
+        return True
+
+    def row(self) -> Row:
+        return self._row
+
+    def end(self) -> None:
+        """Do nothing: it has ended."""
+
+
+class _Paces:
+    """Expected durations, from the first trial, which shows how slow machine and tables are."""
+
+    def __init__(self, workload: Workload, records: int) -> None:
+        self._workload, self._records = workload, records
+        self._slowness: float | None = None
+
+    def note(self, row: Row) -> None:
+        taken = stages(row["seconds_by_stage"])
+        seconds = sum(taken[name] for name in ("mechanism", "sample", "search", "evaluate"))
+        if self._slowness is None:
+            self._slowness = seconds / self._guess(row["mechanism"], json.loads(row["parameters"]))
+
+    def expected(self, run: Run) -> tuple[float, bool]:
+        guess = self._guess(run.mechanism, run.parameters())
+        return guess * (self._slowness or 1.0), self._slowness is not None
+
+    def _guess(self, mechanism: str, settings: Mapping[str, Any]) -> float:
+        return _trial_seconds(mechanism, settings, self._workload, self._records)
 
 
 def prepare(request: PlanRequest) -> Prepared:
@@ -356,43 +422,6 @@ def _startable_others(
     return found
 
 
-class _Trials:
-    """The trials of a plan, of which those start that are expected to end in time."""
-
-    def __init__(
-        self,
-        ready: Prepared,
-        on_stage: Callable[[str], None],
-        on_trial: Callable[[int, Trial], None],
-    ) -> None:
-        self._ready, self._on_stage, self._on_trial = ready, on_stage, on_trial
-        self._started, self._slowness, self._number = time.monotonic(), 0.0, 0
-        self.not_tried: list[str] = []
-
-    def run(
-        self,
-        spec: ReleaseSpec,
-        seed: int,
-        stage: str,
-        called: str,
-        on_round: Callable[[int, Round], None] = lambda number, outcome: None,
-    ) -> Trial | None:
-        """Run a trial, or note that it would end too late; the first one always runs."""
-        ready, spent = self._ready, time.monotonic() - self._started
-        expected = _trial_seconds(spec, ready.workload, ready.known.records)
-        if self._slowness and spent + self._slowness * expected > ready.request.seconds:
-            self.not_tried.append(called)
-            return None
-        self._on_stage(stage)
-        halves = Halves.of(ready.public, ready.known.records, seed)
-        trial = run_trial(spec, halves, ready.workload, seed, partial(on_round, self._number))
-        # The first trial shows how slow this machine and these tables are.
-        self._slowness = self._slowness or (time.monotonic() - self._started) / expected
-        self._on_trial(self._number, trial)
-        self._number += 1
-        return trial
-
-
 def _seconds(
     request: PlanRequest,
     workload: Workload,
@@ -401,17 +430,17 @@ def _seconds(
     others: Mapping[str, ReleaseSpec],
 ) -> float:
     """Return about how long the trials take: right within a factor of three or so."""
-    one, *rest = (
-        _trial_seconds(spec, workload, records) for spec in (request.spec, *others.values())
-    )
+    paces, specs = _Paces(workload, records), (request.spec, *others.values())
+    one, *rest = (paces.expected(PlannedRun.of(spec, 0))[0] for spec in specs)
     return max(one, min(request.seconds, tried * request.seeds * one + sum(rest)))
 
 
-def _trial_seconds(spec: ReleaseSpec, workload: Workload, records: int) -> float:
+def _trial_seconds(
+    mechanism: str, settings: Mapping[str, Any], workload: Workload, records: int
+) -> float:
     hundreds = len(workload.cliques) / 100
     rows = min(records, MOST_SAMPLED) / _ROWS_A_SECOND
-    settings = spec.mechanism.build().parameters()
-    pace = spec.mechanism.build().pace
+    pace = mechanism_class(mechanism).pace
     pace *= (settings.get("rounds") or _ROUNDS) / _ROUNDS
     pace *= 0.5 if settings.get("tolerance") == QUICK["tolerance"] else 1.0
     return 1.0 + hundreds * (pace + rows)
@@ -444,25 +473,31 @@ def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Siz
     )
 
 
-def _size(known: Size, trials: Sequence[Trial]) -> Size:
-    fitted = [trial.candidates for trial in trials]
+def _size(known: Size, rows: Sequence[Row]) -> Size:
+    fitted = [row["last_candidates"] for row in rows]
     return replace(
         known,
-        most=max(trial.most_candidates for trial in trials),
-        first_limit_mb=trials[0].first_limit_mb,
-        fit_first=trials[0].first_candidates,
+        most=max(row["most_candidates"] for row in rows),
+        first_limit_mb=rows[0]["first_limit_mb"],
+        fit_first=rows[0]["first_candidates"],
         last_round=(min(fitted), max(fitted)),
-        largest_model_mb=max(trial.largest_model_mb for trial in trials),
+        largest_model_mb=max(row["largest_model_mb"] for row in rows),
     )
 
 
-def _cost(ready: Prepared, trials: Sequence[Trial]) -> Cost:
+def _cost(ready: Prepared, rows: Sequence[Row], tried: int) -> Cost:
+    """Return the cost by the rows at the epsilon asked for, which counted so many records."""
     public, records = ready.public, ready.known.records
-    measured = {
-        name: statistics.fmean(trial.seconds[name] for trial in trials)
-        for name in ("mechanism", "count", "sample")
+    parts = {
+        "mechanism": ["mechanism"],
+        "count": ["mechanism.count"],
+        "sample": ["sample", "search"],
     }
-    tried = trials[0].counted
+    taken = [stages(row["seconds_by_stage"]) for row in rows]
+    measured = {
+        name: statistics.fmean(sum(one.get(part, 0.0) for part in of) for one in taken)
+        for name, of in parts.items()
+    }
     both = records + public.records
     counted = max(tried, min(both, MOST_COUNTED))
     closure = ready.workload.downward_closure()
@@ -476,15 +511,24 @@ def _cost(ready: Prepared, trials: Sequence[Trial]) -> Cost:
             "encode": ready.encoded * both / public.records,
             "count": measured["count"] + each * max(0, both - tried),
             "mechanism": measured["mechanism"] - measured["count"],
-            "sample": measured["sample"] * max(1.0, records / trials[0].sampled),
+            "sample": measured["sample"] * max(1.0, records / rows[0]["sampled"]),
         },
         # Later trials find what earlier ones left on the heap.
-        measured_peak_mb=trials[0].peak_memory_mb,
+        measured_peak_mb=rows[0]["peak_memory_mb"],
         private_table_mb=records * (ready.row_bytes + code_bytes) / 2**20,
         counted=counted,
         records=records,
         public_records=public.records,
     )
+
+
+def counting_seconds(table: EncodedTable, cliques: Sequence[Clique], records: int) -> float:
+    """Measure how long counting marginals of so many records takes."""
+    longer = table.take(np.arange(records) % table.records)
+    started = time.monotonic()
+    for _ in marginal_blocks(longer, cliques):
+        pass
+    return time.monotonic() - started
 
 
 def _known_noise(
@@ -508,11 +552,14 @@ def _known_noise(
     )
 
 
-def _noise(known: RoundNoise, trials: Sequence[Trial]) -> RoundNoise:
-    sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)
-    if not sigmas:
+def _noise(known: RoundNoise, rows: Sequence[Row]) -> RoundNoise:
+    noisy = [row for row in rows if row["private_picks"]]
+    if not noisy:
         return known
-    return replace(known, measured=(sigmas[0], statistics.median(sigmas), sigmas[-1]))
+    least, median, most = (
+        [row[f"sigma_{of}"] for row in noisy] for of in ("least", "median", "most")
+    )
+    return replace(known, measured=(min(least), statistics.median(median), max(most)))
 
 
 def read_earlier(folder: Path) -> ReleaseRun:

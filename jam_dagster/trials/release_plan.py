@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.reports.mechanism_text import chooses_source
-
-if TYPE_CHECKING:
-    from jam_dagster.trials.simulation import CurvePoint, Estimate, Trial
+from jam_dagster.trials.measures import means
+from jam_dagster.trials.results import Row, error_of, stages
 
 NOT_SHOWN = (
     "Both halves come from one table, so they differ by chance alone. The real public table "
@@ -168,11 +170,11 @@ class Plan(Known):
     ----------
     cost
         What a run would take.
-    curve
-        By epsilon, ascending.
-    mechanisms
-        A trial of the mechanism asked for and of others that could make the release, by name, on
-        one pair of halves with one seed.
+    rows
+        The rows of all trials: of the mechanism asked for, at each epsilon and with each seed, and
+        of others that could make the release, on the first pair of halves.
+    public_errors
+        The errors of the halves that play the public table, by seed.
     allowed
         Seconds within which all trials but the first were to end.
     not_tried
@@ -180,40 +182,55 @@ class Plan(Known):
     """
 
     cost: Cost
-    curve: tuple[CurvePoint, ...]
-    mechanisms: dict[str, Trial]
+    rows: tuple[Row, ...]
+    public_errors: dict[int, float]
     allowed: float
     not_tried: tuple[str, ...]
 
-    @property
-    def asked(self) -> CurvePoint:
-        """The curve at the epsilon that the release asks for."""
-        return next(point for point in self.curve if point.epsilon == self.epsilon)
+    @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """The means over seeds of each mechanism by epsilon, ascending, as `means` returns them.
+
+        `error` is of the synthetic tables, `public_error` of the halves that play the public table,
+        and `gain` the difference of each pair: some splits are harder than others for both tables.
+        """
+        error = [error_of(row) for row in self.rows]
+        public = [self.public_errors[row["seed"]] for row in self.rows]
+        tried = pd.DataFrame(self.rows).assign(error=error, public_error=public)
+        tried["gain"] = tried["public_error"] - tried["error"]
+        ordered = tried.sort_values("epsilon", kind="stable")
+        return means(ordered, ["mechanism", "label", "epsilon"], _MEASURES)
 
     @property
-    def errors(self) -> dict[float, Estimate]:
-        """The errors of the curve, by epsilon."""
-        return {point.epsilon: point.error for point in self.curve}
+    def curve(self) -> list[dict[str, Any]]:
+        """The line of the mechanism that the release asks for."""
+        return [point for point in self.lines if point["mechanism"] == self.mechanism]
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The curve at the epsilon that the release asks for."""
+        return next(point for point in self.curve if point["epsilon"] == self.epsilon)
+
+    @property
+    def mechanisms(self) -> dict[str, Row]:
+        """A trial of each mechanism at the epsilon asked for, on the first pair of halves."""
+        first = [row for row in self.rows if (row["epsilon"], row["seed"]) == (self.epsilon, 0)]
+        return {row["mechanism"]: row for row in first}
 
     @property
     def break_even(self) -> str:
         """From which distance of the two tables on the release pays about, in a sentence."""
         return (
             f"A release of one half of the public table, with the other as public, errs by "
-            f"{self.asked.error.mean:.3f}; the halves are {self.public_error.mean:.3f} apart, by "
+            f"{self.asked['error']:.3f}; the halves are {self.asked['public_error']:.3f} apart, by "
             f"chance alone. So the release pays where the private table is further than about "
-            f"{self.asked.error.mean:.3f} from the public one."
+            f"{self.asked['error']:.3f} from the public one."
         )
 
     @property
     def chooses_source(self) -> bool:
         """Whether rounds may measure on the public table in place of the private one."""
         return chooses_source(self.mechanism)
-
-    @property
-    def public_error(self) -> Estimate:
-        """The error of the half that plays the public table: the line to beat."""
-        return self.asked.public
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``plan --json`` prints them."""
@@ -224,25 +241,42 @@ class Plan(Known):
                 "memory_mb": self.cost.memory_mb,
             },
             "simulation": {
-                "curve": [point.to_dict() for point in self.curve],
-                "seeds": len(self.asked.trials),
+                "curve": [_as_json(point) for point in self.curve],
+                "seeds": self.asked["runs"],
                 "seconds_allowed": self.allowed,
                 "not_tried": list(self.not_tried),
                 "mechanisms": {
                     name: {
-                        "error": one.error,
-                        "sigma": one.typical_sigma,
-                        "measured": len(one.sigmas),
-                        "rho_spent": one.rho_spent,
-                        "seconds": one.seconds["mechanism"],
+                        "error": error_of(one),
+                        "sigma": one["sigma_median"],
+                        "measured": one["private_picks"],
+                        "rho_spent": one["rho_spent"],
+                        "seconds": stages(one["seconds_by_stage"])["mechanism"],
                     }
                     for name, one in self.mechanisms.items()
                 },
                 "break_even": {
-                    "distance": self.asked.error.mean,
-                    "halves_apart": self.public_error.mean,
+                    "distance": self.asked["error"],
+                    "halves_apart": self.asked["public_error"],
                     "text": self.break_even,
                 },
                 "not_shown": NOT_SHOWN,
             },
         }
+
+
+_MEASURES = ("error", "public_error", "gain", "private_picks", "public_picks", "rho_spent")
+
+
+def _as_json(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point of the curve as ``plan --json`` prints it."""
+    estimates = {"error": "error", "public_half_error": "public_error", "gain": "gain"}
+    return {
+        "epsilon": point["epsilon"],
+        **{
+            name: {"mean": point[of], "standard_error": point[f"{of}_se"]}
+            for name, of in estimates.items()
+        },
+        "picks": {origin: point[f"{origin}_picks"] for origin in ("private", "public")},
+        "rho_spent_by_mechanism": point["rho_spent"],
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,12 +32,14 @@ _TEXTS = (
     "ended version machine date status message fingerprint"
 )
 _INTEGERS = (
-    "records public_records attributes degree marginals seed rounds private_picks public_picks"
+    "records public_records attributes degree marginals seed rounds private_picks public_picks "
+    "sampled first_candidates last_candidates most_candidates"
 )
 _FLOATS = (
     "epsilon delta rho_budget rho_spent error_mean error_max sample_share searched_error_mean "
     "searched_error_max searched_sample_share model_error_mean model_error_max model_sample_share "
-    "cell_max cell_mean cell_rmse seconds cpu_seconds peak_memory_mb model_mb"
+    "cell_max cell_mean cell_rmse seconds cpu_seconds peak_memory_mb model_mb first_limit_mb "
+    "largest_model_mb sigma_least sigma_median sigma_most"
 )
 _COLUMNS = {
     name: kind
@@ -48,10 +51,24 @@ rows after the search, and of the model; those of cells are of rows that were sa
 model that samples none. `sample_share` is the size of a random sample of the private records with
 the same expected error, as a fraction of them. Memory is in 2^20 bytes, `settings`, `parameters`
 and `seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are those of mechanism and sampling,
-and `status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds
-of the private table its number of records only. Files of earlier versions lack some of them."""
+and `status` is ``done`` or ``failed``, with a `message`. A round chooses from `first_candidates`
+(the first that chooses, within `first_limit_mb`), `last_candidates` or `most_candidates`, and the
+`sigma_` columns are of its private measurements, in counts. `fingerprint` is the split's, which
+holds of the private table its number of records only. Files of earlier versions lack columns."""
 
 COLUMNS = tuple(_COLUMNS)
+
+
+def error_of(row: Row) -> float:
+    """Return the mean error of a row: of searched rows, else of sampled ones, else of the model."""
+    named = ("searched_error_mean", "error_mean", "model_error_mean")
+    return float(next(row[name] for name in named if row.get(name) is not None))
+
+
+def stages(seconds_by_stage: str | None) -> dict[str, float]:
+    """Return the seconds by stage that a row has as JSON."""
+    held: dict[str, float] = json.loads(seconds_by_stage or "{}")
+    return held
 
 
 def to_parquet(rows: Sequence[Row]) -> bytes:

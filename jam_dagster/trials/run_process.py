@@ -36,9 +36,15 @@ class RunProcess:
     """A run in its own process, with one thread; it takes at most so many seconds (None: any)."""
 
     def __init__(
-        self, run: Run, files: SplitFiles, data: Path | None, limit_s: float | None = None
+        self,
+        run: Run,
+        files: SplitFiles,
+        split: Split,
+        data: Path | None,
+        limit_s: float | None = None,
     ) -> None:
-        self.run, self._limit_s, self._started = run, limit_s, time.monotonic()
+        self._run, self._split, self._limit_s = run, split, limit_s
+        self._started = time.monotonic()
         request = {
             "run": asdict(run),
             "files": asdict(files),
@@ -65,7 +71,7 @@ class RunProcess:
         late = self._limit_s is not None and self.seconds >= self._limit_s
         return late or self._process.poll() is not None
 
-    def row(self, split: Split) -> Row:
+    def row(self) -> Row:
         """Wait for the row, or return one with the cause of the failure.
 
         A process that ends before the run begins says nothing of the run: that is an InputError.
@@ -76,7 +82,7 @@ class RunProcess:
             output, _ = self._process.communicate(timeout=left)
         except subprocess.TimeoutExpired:
             self.end()
-            return self._failed(split, f"it took more than {self._limit_s:g} s")
+            return self._failed(f"it took more than {self._limit_s:g} s")
         # A line when the run begins, and one that is the row.
         if output.count("\n") == 2:
             row: Row = json.loads(output.splitlines()[1])
@@ -87,10 +93,10 @@ class RunProcess:
                 f"The process of a run ended with status {code} before the run began; its output "
                 "is above."
             )
-        return self._failed(split, _how(code))
+        return self._failed(_how(code))
 
-    def _failed(self, split: Split, message: str) -> Row:
-        known = describe(self.run, split)
+    def _failed(self, message: str) -> Row:
+        known = describe(self._run, self._split)
         return {**known, "status": "failed", "message": message, "seconds": self.seconds}
 
     def end(self) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from jam_dagster.errors import JamError, SourceError, SpecificationError
 from jam_dagster.trials.grid import Grid
+from jam_dagster.trials.pool import Outcome, Pool
 from jam_dagster.trials.results import Results, Row
 from jam_dagster.trials.run_process import RunProcess
 from jam_dagster.trials.runs import BASELINES, BEST_MIXTURE, Run
 from jam_dagster.trials.splits import Split
 from jam_dagster.version import __version__
 
-_LOOK_SECONDS = 0.05
 _START_SECONDS = 2.0
 _UNKNOWN_SECONDS = 60.0
 # The best mixture is a large linear program.
@@ -139,17 +139,6 @@ class Durations:
             yield fmean(self._taken[kind])
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A finished run: `number` of all `of` runs to make, with the expected seconds for the rest."""
-
-    run: Run
-    row: Row
-    number: int
-    of: int
-    left: float
-
-
 def run_grid(
     grid: Grid,
     path: Path,
@@ -207,28 +196,15 @@ def run_grid(
         results.relabel({one.key: one.run.title for one in planned})
         on_plan(planned)
         waiting = [one.run for one in planned if one.status is None]
-        total, number = len(waiting), 0
-        durations = Durations(grid, results.rows, limit_s)
-        running: list[RunProcess] = []
-        try:
-            while waiting or running:
-                while waiting and len(running) < jobs:
-                    run = waiting.pop(0)
-                    running.append(RunProcess(run, grid.by_name[run.split], data, limit_s))
-                ended = next((one for one in running if one.over()), None)
-                if ended is None:
-                    time.sleep(_LOOK_SECONDS)
-                    continue
-                row = results.add(ended.row(splits[ended.run.split]))
-                running.remove(ended)
-                durations.note(row)
-                number += 1
-                rest = [durations.expected(one)[0] for one in waiting]
-                rest += [durations.expected(one.run)[0] - one.seconds for one in running]
-                left = sum(max(0.0, one) for one in rest) / jobs
-                on_outcome(Outcome(ended.run, row, number, total, left))
-        finally:
-            for one in running:
-                one.end()
+
+        def begin(run: Run) -> RunProcess:
+            files, split = grid.by_name[run.split], splits[run.split]
+            return RunProcess(run, files, split, data, limit_s)
+
+        pool = Pool(begin, Durations(grid, results.rows, limit_s), jobs)
+        with closing(pool.outcomes(waiting)) as outcomes:
+            for outcome in outcomes:
+                results.add(outcome.row)
+                on_outcome(outcome)
         wanted = {one.key for one in planned}
         return [row for row in results.rows if row["key"] in wanted]

@@ -14,7 +14,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from jam_dagster.mechanisms.configuration import read_settings
 from jam_dagster.mechanisms.registry import title_of
-from jam_dagster.privacy import Budget
+from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.tables import Domain, Workload
 
@@ -98,6 +98,14 @@ class Run:
     def rho(self) -> float:
         """The budget in rho; 0 for a baseline."""
         return 0.0 if self.epsilon is None else Budget(self.epsilon, self.delta).rho
+
+    def draws(self) -> Draws:
+        """Return seeded draws of the whole budget, which no ledger pays."""
+        return Draws(SeededNoise(self.seed or 0), UnledgeredAccount(self.rho))
+
+    def searches(self, domain: Domain, rows: int) -> bool:
+        """Return whether so many sampled rows are searched for better ones."""
+        return True
 
     def parameters(self) -> dict[str, Any]:
         """Return all settings that influence the outcome, defaults included."""

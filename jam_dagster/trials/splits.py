@@ -1,15 +1,16 @@
-"""The splits of a benchmark: a private and a public table over one domain, by name."""
+"""Splits: a private and a public table over one domain, from files or of one public table."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
@@ -17,6 +18,7 @@ from jam_dagster.common.validation import as_boolean, as_integer, as_text, check
 from jam_dagster.errors import InputError, SourceError, SpecificationError
 from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.tables import (
+    Clique,
     Domain,
     EncodedTable,
     encode,
@@ -29,6 +31,9 @@ from jam_dagster.tables.sources.base import absolute_paths
 
 FOLDER_VARIABLE = "JAM_DATA"
 
+HALVES = "halves of the public table"
+"""The name of the split of a plan."""
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -38,14 +43,36 @@ class Split:
     """
 
     name: str
-    private: EncodedTable
+    private: EncodedTable | RepeatedTable
     public: EncodedTable | None
     of: str = ""
+
+    @classmethod
+    def halves(cls, table: EncodedTable, records: int, seed: int) -> Split:
+        """Split a public table at random; one half plays a private table of so many records."""
+        if table.records < 2:
+            raise InputError(
+                "The public table has fewer than two rows, which cannot be split to play both "
+                "tables: give a larger one."
+            )
+        rng = np.random.default_rng([seed, 0x706C616E])
+        order = rng.permutation(table.records)
+        middle = (table.records + 1) // 2
+        private = table.take(np.sort(order[:middle]))
+        public = table.take(np.sort(order[middle:]))
+        return cls(HALVES, RepeatedTable.to(records, private, rng), public)
 
     @property
     def domain(self) -> Domain:
         """The domain of both tables."""
         return self.private.domain
+
+    @property
+    def counted(self) -> int:
+        """Number of records that a run goes through, which a repeated table has fewer of."""
+        private, public = self.private, self.public
+        own = private.counted if isinstance(private, RepeatedTable) else private.records
+        return own + (0 if public is None else public.records)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -58,6 +85,65 @@ class Split:
         return canonical_digest(
             {"domain": self.domain.digest, "records": self.private.records, "public": public}
         )
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedTable:
+    """A table that plays a larger (or smaller) one; a `MarginalSource`.
+
+    Every record is there as often as the number of records asks for, and some, chosen at random,
+    once more, so that counts stay whole.
+    """
+
+    table: EncodedTable
+    times: int
+    chosen: npt.NDArray[np.intp]
+
+    @classmethod
+    def to(cls, records: int, table: EncodedTable, rng: np.random.Generator) -> RepeatedTable:
+        """Return a table as if it had so many records."""
+        times, rest = divmod(records, table.records)
+        return cls(table, times, np.sort(rng.choice(table.records, rest, replace=False)))
+
+    @cached_property
+    def extra(self) -> EncodedTable:
+        """The records that are there once more."""
+        return self.table.take(self.chosen)
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the records."""
+        return self.table.domain
+
+    @property
+    def records(self) -> int:
+        """Number of records that it plays."""
+        return self.times * self.table.records + len(self.chosen)
+
+    @property
+    def counted(self) -> int:
+        """Number of records that are really gone through."""
+        return self.table.records + len(self.chosen)
+
+    def take(self, indices: npt.NDArray[np.intp]) -> EncodedTable:
+        """Return the records at the indices."""
+        whole = self.times * self.table.records
+        places, later = indices % self.table.records, indices >= whole
+        places[later] = self.chosen[indices[later] - whole]
+        return self.table.take(places)
+
+    def marginal(self, clique: Clique) -> npt.NDArray[np.int64]:
+        """Return the counts of a clique."""
+        return self.marginals([clique])[tuple(clique)]
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[np.int64]]:
+        """Return the counts of several cliques."""
+        wanted = list(cliques)
+        extra = self.extra.marginals(wanted)
+        return {
+            clique: self.times * counts.astype(np.int64) + extra[clique]
+            for clique, counts in self.table.marginals(wanted).items()
+        }
 
 
 @dataclass(frozen=True)
@@ -184,6 +270,16 @@ class SplitFiles:
         return replace(split, public=split.public.take(np.arange(self.public_rows)))
 
     def _whole(self, data: Path | None) -> Split:
+        private, public = self._tables(data)
+        if self.all_private and public is not None:
+            private, public = _joined(private, public), None
+        if not private.records or (public is not None and not public.records):
+            raise InputError(
+                f"A table of the split {self.name!r} has no rows: give a table with rows."
+            )
+        return Split(self.name, private, public, of=self.of or self.name)
+
+    def _tables(self, data: Path | None) -> _Tables:
         if self.private is not None and self.domain is not None:
             domain = Domain.load(self.domain)
             private = encode(source_from_config(self.private).read(private=True), domain)
@@ -191,14 +287,13 @@ class SplitFiles:
             if self.public is not None:
                 records = source_from_config(self.public).read(private=False)
                 public = encode(records, domain, private=False)
-            return _checked(Split(self.name, private, public, self.name))
+            return private, public
         if self._published_name is None:
-            split = _small_survey()
-        else:
-            split = _published(self._published_name, data, whole=self.all_private)
-        if self.all_private and split.public is not None:
-            split = Split(self.name, _joined(split.private, split.public), None)
-        return _checked(Split(self.name, split.private, split.public, of=self.of or self.name))
+            return _small_survey()
+        return _published(self._published_name, data, whole=self.all_private)
+
+
+_Tables = tuple[EncodedTable, EncodedTable | None]
 
 
 def _joined(one: EncodedTable, other: EncodedTable) -> EncodedTable:
@@ -206,14 +301,14 @@ def _joined(one: EncodedTable, other: EncodedTable) -> EncodedTable:
     return EncodedTable(one.domain, tuple(map(np.concatenate, columns)))
 
 
-def _published(name: str, data: Path | None, *, whole: bool) -> Split:
+def _published(name: str, data: Path | None, *, whole: bool) -> _Tables:
     """Read a split of the folder of published tables."""
     file, parts = _place(name, data, whole=whole)
     domain = Domain.load(file)
     tables = [
         EncodedTable.from_frame(domain, pd.read_csv(file.parent / f"{part}.csv")) for part in parts
     ]
-    return Split(name, tables[0], tables[1] if parts[1:] else None)
+    return tables[0], tables[1] if parts[1:] else None
 
 
 def _place(name: str, data: Path | None, *, whole: bool) -> tuple[Path, Sequence[str]]:
@@ -249,21 +344,13 @@ def _place(name: str, data: Path | None, *, whole: bool) -> tuple[Path, Sequence
     )
 
 
-def _checked(split: Split) -> Split:
-    if not split.private.records or (split.public is not None and not split.public.records):
-        raise InputError(
-            f"A table of the split {split.name!r} has no rows: give a table with rows."
-        )
-    return split
-
-
 SIMULATED = "census_small"
 """The split that needs no files."""
 
 _SMALL = ("sex", "settlement", "marital_status", "employment", "usual_care")
 
 
-def _small_survey() -> Split:
+def _small_survey() -> _Tables:
     """Return 2,000 simulated people and a biased public sample of 400, in five attributes.
 
     The full domain has 672 cells, so mechanisms that hold all of it run, too.
@@ -271,4 +358,4 @@ def _small_survey() -> Split:
     rows = health_survey(2000, 400)
     domain = health_survey_domain().project(_SMALL)
     private, public = (encode(one[[*_SMALL]], domain, private=False) for one in rows)
-    return Split(SIMULATED, private, public)
+    return private, public

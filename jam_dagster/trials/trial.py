@@ -1,16 +1,21 @@
-"""One run: a mechanism with seeded noise on a split, its errors measured exactly."""
+"""One trial: a mechanism with seeded noise on a split, its errors measured exactly.
+
+Benchmarks and plans make the same trials, so an error of one is an error of the other.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import platform
+import statistics
 import sys
 import time
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,10 +26,11 @@ from jam_dagster.evaluation.best_mixture import best_mixture
 from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.sample_equivalent import SampleErrors, log_choose
 from jam_dagster.evaluation.workload_error import table_errors
+from jam_dagster.mechanisms.loops.rows import finished
 from jam_dagster.models.row_search import search_rows
-from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import MarginalSource, Workload
 from jam_dagster.tables.codes.marginals import marginal_blocks
+from jam_dagster.trials.results import Row
 from jam_dagster.trials.runs import (
     BEST_MIXTURE,
     PUBLIC_TABLE,
@@ -35,12 +41,15 @@ from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.context import OnRound
+    from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.trials.splits import Split
 
-Row = dict[str, Any]
 Judged = MarginalSource | IndependentTable
 
 _PROCESSORS = Path("/proc/cpuinfo")
+
+MOST_SAMPLED = 1_000_000
+"""Rows of a trial's table at most; more would hardly move its marginals."""
 
 
 def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row:
@@ -84,25 +93,26 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     if mechanism.uses_public and split.public is None:
         raise InputError(f"{run.mechanism} needs a public table, and {run.split!r} has none.")
     workload = run.marginals(split.domain)
-    seed = 0 if run.seed is None else run.seed
-    draws = Draws(SeededNoise(seed), UnledgeredAccount(run.rho))
+    draws = run.draws()
     started, used = time.monotonic(), time.process_time()
     public = split.public if mechanism.uses_public else None
     result = mechanism.run(split.private, public, workload, draws, on_round=on_round)
     ran = time.monotonic()
-    tables: dict[str, Judged] = {"model_": result.model}
+    model, transcript = result.model, result.transcript
+    tables: dict[str, Judged] = {"model_": model}
     searched = sampled = ran
     cpu = time.process_time() - used
     # A mechanism that only answers has no table.
+    rows = min(transcript.records, MOST_SAMPLED) if mechanism.samples else 0
     if mechanism.samples:
-        rng = np.random.default_rng(seed)
-        alone = result.model.sample(split.private.records, rng)
+        rng = np.random.default_rng(run.seed or 0)
+        drawn = model.sample(rows, rng)
         sampled, cpu = time.monotonic(), time.process_time() - used
-        found = search_rows(result.model, alone, workload, rng).table
-        tables |= {"": alone, "searched_": found}
+        tables[""] = finished(drawn, deepcopy(rng))
+        if run.searches(split.domain, transcript.records):
+            tables["searched_"] = finished(search_rows(model, drawn, workload, rng).table, rng)
         searched = time.monotonic()
     errors = _errors(split, tables, workload)
-    transcript = result.transcript
     stages = {
         "mechanism": ran - started,
         **{f"mechanism.{part}": taken for part, taken in result.seconds.items()},
@@ -116,11 +126,30 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
         "seconds": sampled - started,
         "cpu_seconds": cpu,
         "seconds_by_stage": json.dumps({key: round(value, 4) for key, value in stages.items()}),
-        "rounds": len(transcript.rounds),
-        "private_picks": transcript.picks["private"],
-        "public_picks": transcript.picks["public"],
+        "sampled": rows,
+        **_of_rounds(transcript),
         "ended": transcript.ended,
-        "model_mb": result.model.size_mb,
+        "model_mb": model.size_mb,
+    }
+
+
+def _of_rounds(transcript: Transcript) -> Row:
+    """Return what the rounds chose from, what they measured and with how much noise."""
+    rounds, picks = transcript.rounds, transcript.picks
+    first = next((one for one in rounds if one.rho_select > 0), None)
+    sigmas = [one.sigma for one in rounds if one.source == "private"]
+    return {
+        "rounds": len(rounds),
+        "private_picks": picks["private"],
+        "public_picks": picks["public"],
+        "first_candidates": None if first is None else first.candidates,
+        "first_limit_mb": None if first is None else first.size_limit_mb,
+        "last_candidates": rounds[-1].candidates if rounds else 0,
+        "most_candidates": max((one.candidates for one in rounds), default=0),
+        "largest_model_mb": max((one.model_mb for one in rounds), default=0.0),
+        "sigma_least": min(sigmas, default=None),
+        "sigma_median": statistics.median(sigmas) if sigmas else None,
+        "sigma_most": max(sigmas, default=None),
     }
 
 

@@ -44,7 +44,7 @@ def test_the_plan_shows_its_curve_with_numbers(visit: Open, pages: Pages) -> Non
     rows = page.locator("#error tbody").first.locator("tr")
     expect(rows).to_have_count(2)
     error = rows.nth(1).get_by_role("cell").first.inner_text()
-    point = live.locator("path[fill='#0072b2']").last
+    point = live.locator(".mark-symbol.role-mark path").last
     point.hover(force=True)
     tooltip = page.locator("#vg-tooltip-element")
     expect(tooltip).to_be_visible()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -15,13 +14,14 @@ from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.privacy import Budget
-from jam_dagster.tables import DemoSource, Domain, EncodedTable, health_survey_domain
-from jam_dagster.trials import planner as planning
-from jam_dagster.trials import simulation
+from jam_dagster.tables import DemoSource, Domain, FrameSource, encode, health_survey_domain
+from jam_dagster.trials import planner, trial
 from jam_dagster.trials.plan_request import AROUND, NeverOpened, PlanRequest
 from jam_dagster.trials.planner import prepare, simulate
 from jam_dagster.trials.release_plan import Plan
-from jam_dagster.trials.simulation import Estimate, Halves, RepeatedTable
+from jam_dagster.trials.runs import Run
+from jam_dagster.trials.splits import RepeatedTable, Split
+from jam_dagster.trials.trial import run_trial
 
 PUBLIC = DemoSource(part="public", rows=400)
 DOMAIN = health_survey_domain().project(["age", "sex", "education", "employment"])
@@ -43,18 +43,6 @@ def request(**options: Any) -> PlanRequest:
     return PlanRequest.of(**(given | options))
 
 
-def small_table(rows: int = 101) -> EncodedTable:
-    rng = np.random.default_rng(1)
-    attributes = {"a": {"values": ["x", "y"]}, "b": {"edges": [0, 1, 2, 3]}}
-    domain = Domain.from_dict({"attributes": attributes})
-    return EncodedTable(domain, (rng.integers(0, 2, rows), rng.integers(0, 3, rows)))
-
-
-def whole(tables: Iterable[EncodedTable]) -> list[tuple[int, ...]]:
-    frames = pd.concat([table.to_frame() for table in tables])
-    return sorted(map(tuple, frames.to_numpy().tolist()))
-
-
 def planned(asked: PlanRequest) -> Plan:
     return simulate(prepare(asked))
 
@@ -68,47 +56,7 @@ def plan() -> Plan:
 @pytest.fixture(autouse=True)
 def _no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other mechanisms take time; they are in `plan`."""
-    monkeypatch.setattr(planning, "compared", lambda: ())
-
-
-# --- the two halves
-
-
-def test_halves_hold_every_record_once() -> None:
-    table = small_table()
-
-    halves = Halves.of(table, 101, seed=3)
-
-    assert whole([halves.private.table, halves.public]) == whole([table])
-    assert abs(halves.private.table.records - halves.public.records) == 1
-
-
-def test_seeds_split_differently_and_repeat() -> None:
-    table = small_table()
-    first, again, other = (
-        Halves.of(table, 300, seed).private.marginal(("a", "b")).tolist() for seed in (0, 0, 1)
-    )
-    assert first == again != other
-
-
-@pytest.mark.parametrize("records", [1, 50, 51, 1000, 1033])
-def test_a_half_plays_a_table_of_any_size(records: int) -> None:
-    table = small_table(51)
-
-    played = RepeatedTable.to(records, table, np.random.default_rng(0))
-
-    counts = played.marginal(("a", "b"))
-    assert played.records == records == counts.sum()
-    assert counts.dtype.kind == "i"
-    # Nothing but chance in which records come once more.
-    expected = table.marginal(("a", "b")) * (records / 51)
-    assert np.all(np.abs(counts - expected) <= table.marginal(("a", "b")))
-    assert played.marginal(("a",)).tolist() == counts.sum(axis=1).tolist()
-
-
-def test_one_row_cannot_play_both_parts() -> None:
-    with pytest.raises(InputError, match="fewer than two rows"):
-        Halves.of(small_table(1), 10, seed=0)
+    monkeypatch.setattr(planner, "compared", lambda: ())
 
 
 # --- what a plan says
@@ -158,16 +106,45 @@ def test_a_private_number_of_rows_costs_noise() -> None:
 
 
 def test_the_curve_has_what_was_asked_for_in_its_order(plan: Plan) -> None:
-    assert [point.epsilon for point in plan.curve] == [0.5, 1.0, 2.0]
-    assert plan.asked.epsilon == 1.0
+    assert [point["epsilon"] for point in plan.curve] == [0.5, 1.0, 2.0]
+    assert plan.asked["epsilon"] == 1.0
     for point in plan.curve:
-        assert len(point.trials) == 2
-        assert 0 < point.error.mean < 2
-        assert point.error.standard_error is not None
-        assert point.gain.mean == pytest.approx(point.public.mean - point.error.mean)
-        assert sum(point.picks.values()) == 3
+        assert point["runs"] == 2
+        assert 0 < point["error"] < 2
+        assert point["error_se"] is not None
+        assert point["gain"] == pytest.approx(point["public_error"] - point["error"])
+        assert point["private_picks"] + point["public_picks"] == 3
     # The halves are the same at every epsilon: so is what they are without a synthetic table.
-    assert len({point.public.mean for point in plan.curve}) == 1
+    assert len({point["public_error"] for point in plan.curve}) == 1
+
+
+def test_a_plan_errs_as_the_benchmark_does() -> None:
+    """On one split with one seed; the synthetic rows of the domain are repaired."""
+    number = {"bounds": [0, 9], "integer": True, "bins": 5}
+    attributes = {"low": number, "high": number, "kind": {"values": ["x", "y"]}}
+    domain = Domain.from_dict({"attributes": attributes, "repairs": ["low <= high"]})
+    rng = np.random.default_rng(5)
+    low = rng.integers(0, 10, 300)
+    frame = pd.DataFrame({"low": low, "high": np.maximum(low, rng.integers(0, 10, 300))})
+    frame["kind"] = rng.choice(["x", "y"], 300)
+    public = FrameSource(frame, "survey")
+    split = Split.halves(encode(frame, domain, private=False), 150, 0)
+    assert isinstance(split.private, RepeatedTable)
+    files = Split("s", split.private.table, split.public)
+    for mechanism, settings in (("independent", {}), ("jam_pgm", SETTINGS)):
+        about = {"mechanism": mechanism, "settings": settings, "evaluate": "off", "seeds": 1}
+        tables = {"public": public, "domain": domain, "records": 150}
+        (planned_row,) = planned(request(**about, **tables)).rows
+
+        run = Run("s", mechanism, tuple(settings.items()), epsilon=1.0, seed=0, degree=2)
+        row = run_trial(run, files)
+
+        own = {"split", "split_of", "label", "key", "date", "peak_memory_mb", "settings"}
+        # Shares are rounded to units.
+        own |= {"rho_budget"}
+        same = {name for name in row if name not in own and "seconds" not in name}
+        assert {name: planned_row[name] for name in same} == {name: row[name] for name in same}
+        assert row["searched_error_mean"] > 0
 
 
 @pytest.mark.slow
@@ -175,7 +152,7 @@ def test_much_budget_brings_less_error_than_hardly_any() -> None:
     made = planned(
         request(epsilon=20.0, epsilons=(0.02,), settings=SETTINGS | {"rounds": 6}, seconds=600.0)
     )
-    assert made.curve[-1].error.mean < 0.8 * made.curve[0].error.mean
+    assert made.curve[-1]["error"] < 0.8 * made.curve[0]["error"]
 
 
 def test_a_curve_tries_epsilons_around_the_asked_one() -> None:
@@ -185,15 +162,16 @@ def test_a_curve_tries_epsilons_around_the_asked_one() -> None:
 
 def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
     assert set(plan.mechanisms) == {"tilt", "jam_pgm", "aim", "public_prior"}
-    assert plan.mechanisms["jam_pgm"] is plan.asked.trials[0]
+    asked = {name: plan.mechanisms["jam_pgm"][name] for name in ("epsilon", "seed")}
+    assert asked == {"epsilon": 1.0, "seed": 0}
     prior = plan.mechanisms["public_prior"]
-    assert (prior.sigmas, prior.typical_sigma, prior.rho_spent) == ((), None, 0.0)
+    assert (prior["private_picks"], prior["sigma_median"], prior["rho_spent"]) == (0, None, 0.0)
     # On the same halves.
-    assert len({one.public_error for one in plan.mechanisms.values()}) == 1
-    assert f"than about {plan.asked.error.mean:.3f}" in plan.break_even
+    assert len({one["fingerprint"] for one in plan.mechanisms.values()}) == 1
+    assert f"than about {plan.asked['error']:.3f}" in plan.break_even
     assert plan.to_dict()["simulation"]["break_even"] == {
-        "distance": plan.asked.error.mean,
-        "halves_apart": plan.public_error.mean,
+        "distance": plan.asked["error"],
+        "halves_apart": plan.asked["public_error"],
         "text": plan.break_even,
     }
 
@@ -201,11 +179,11 @@ def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
 def test_no_trial_after_the_first_starts_that_would_end_too_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "compared", lambda: ("public_prior",))
+    monkeypatch.setattr(planner, "compared", lambda: ("public_prior",))
     made = planned(request(epsilons=(2.0,), seconds=0.0))
     # Of the mechanism that is named alone, no other is tried.
     assert list(made.mechanisms) == ["jam_pgm"]
-    assert [len(point.trials) for point in made.curve] == [1]
+    assert [point["runs"] for point in made.curve] == [1]
     late = ("epsilon 1 with seed 1", "epsilon 2 with seed 0", "epsilon 2 with seed 1")
     assert made.not_tried == late
     assert made.to_dict()["simulation"]["seconds_allowed"] == 0.0
@@ -215,7 +193,7 @@ def test_no_trial_after_the_first_starts_that_would_end_too_late(
 def test_others_are_not_tried_where_they_would_end_too_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "compared", lambda: ("public_prior",))
+    monkeypatch.setattr(planner, "compared", lambda: ("public_prior",))
     asked = {"mechanism": None, "settings": None, "seeds": 1}
 
     made = planned(request(**asked, seconds=0.0))
@@ -238,7 +216,8 @@ def test_the_columns_that_cost_most_are_named(plan: Plan) -> None:
 @pytest.mark.gate
 def test_the_same_plan_comes_out_again(plan: Plan) -> None:
     again = planned(request(epsilons=(0.5, 2.0)))
-    assert [point.to_dict() for point in again.curve] == [point.to_dict() for point in plan.curve]
+    curve = plan.to_dict()["simulation"]["curve"]
+    assert again.to_dict()["simulation"]["curve"] == curve
 
 
 @pytest.mark.slow
@@ -261,8 +240,8 @@ def test_time_and_memory_grow_with_the_records_that_are_extrapolated_to(plan: Pl
 def test_counting_more_records_is_expected_to_take_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "MOST_COUNTED", 100_000)
-    monkeypatch.setattr(simulation, "MOST_SAMPLED", 1000)
+    monkeypatch.setattr(planner, "MOST_COUNTED", 100_000)
+    monkeypatch.setattr(trial, "MOST_SAMPLED", 1000)
     cost = planned(request(epsilons=(1.0,), seeds=1, records=100_000_000)).cost
     assert (cost.counted, cost.records) == (100_000, 100_000_000)
     assert cost.expected_seconds["sample"] == pytest.approx(
@@ -284,7 +263,7 @@ def test_what_the_configuration_deserves_is_warned_of() -> None:
 
 def test_an_epsilon_too_small_to_try_is_told() -> None:
     made = planned(request(epsilons=(1e-7,), seeds=1))
-    assert [point.epsilon for point in made.curve] == [1.0]
+    assert [point["epsilon"] for point in made.curve] == [1.0]
     assert any("not tried: epsilon 1e-07" in note for note in made.notes)
 
 
@@ -323,8 +302,3 @@ def test_a_public_table_without_rows_is_refused(tmp_path: Any) -> None:
     empty = request(public=CsvSource(str(tmp_path / "none.csv")), domain=None)
     with pytest.raises(InputError, match="no rows"):
         planned(empty)
-
-
-def test_one_seed_has_no_standard_error() -> None:
-    assert Estimate.of([0.5]).standard_error is None
-    assert Estimate.of([1.0, 3.0]) == Estimate(2.0, 1.0)

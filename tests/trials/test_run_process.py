@@ -30,7 +30,7 @@ def row_of(data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[st
     def row(code: str, limit_s: float | None = None) -> dict[str, Any]:
         monkeypatch.setattr(run_process, "_COMMAND", (sys.executable, "-c", code))
         run, files = Run("small", "aim", epsilon=1.0, seed=0), SplitFiles("small")
-        return RunProcess(run, files, data, limit_s).row(files.load(data))
+        return RunProcess(run, files, files.load(data), data, limit_s).row()
 
     return row
 
@@ -65,6 +65,7 @@ def test_a_process_that_never_came_to_its_run_says_nothing_of_the_run(
 
 
 def test_an_interrupt_of_the_terminal_does_not_reach_a_run(
+    data: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     groups: list[int] = []
@@ -76,6 +77,7 @@ def test_an_interrupt_of_the_terminal_does_not_reach_a_run(
         return process
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    RunProcess(Run("small", "aim", epsilon=1.0, seed=0), SplitFiles("small"), None).end()
+    run, files = Run("small", "aim", epsilon=1.0, seed=0), SplitFiles("small")
+    RunProcess(run, files, files.load(data), data).end()
 
     assert groups != [os.getpgrp()]

@@ -234,9 +234,14 @@ def sample_rows(
     if transcript.search is not None:
         search, workload = _described(model, transcript.search)
         table = search_rows(model, table, workload, rng, search).table
-    if table.domain.children is not None:
-        table = exchanged(table, rng)
-    return repaired(table, rng)
+    return finished(table, rng)
+
+
+def finished(sampled: EncodedTable, rng: np.random.Generator) -> EncodedTable:
+    """Return sampled rows as a release has them: with their repairs, and children in any order."""
+    if sampled.domain.children is not None:
+        sampled = exchanged(sampled, rng)
+    return repaired(sampled, rng)
 
 
 def _described(model: Model, described: object) -> tuple[RowSearch, Workload]:
