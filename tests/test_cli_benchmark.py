@@ -29,7 +29,7 @@ def test_the_runs_and_what_they_may_take_are_listed(data: Path, grid_file: Path)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert "small, public table alone: about 0:03" in lines
-    assert "small, AIM, iterations 10, rounds 6, epsilon 10, seed 0: about 1:02 (a guess)" in lines
+    assert "small, AIM, iterations 10, rounds 6, epsilon 10, seed 0: about 0:04 (a guess)" in lines
     assert lines[-1].startswith("8 runs, 8 to be made, 4 of which nothing is known: about ")
     assert not (data / "rows.parquet").exists()
 

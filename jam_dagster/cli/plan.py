@@ -223,7 +223,8 @@ def _draw(made: Plan, path: Path) -> None:
     elif kind == ".svg":
         path.write_text(svg(plan_chart(made)), encoding="utf-8")
     else:
-        path.write_text(render_plan(made, {**_known(made), **_simulated(made)}), encoding="utf-8")
+        facts = {**_known(made.known), **_simulated(made)}
+        path.write_text(render_plan(made, facts), encoding="utf-8")
 
 
 def _print_known(known: Known) -> None:
@@ -364,7 +365,7 @@ def _print_curve(made: Plan, console: Console) -> None:
             _told(point, "gain", sign="+"),
             f"{point['private_picks']:.1f}"
             + (f" : {point['public_picks']:.1f}" if made.chooses_source else ""),
-            "asked for" if point["epsilon"] == made.epsilon else "",
+            "asked for" if point["epsilon"] == made.known.epsilon else "",
         )
     console.print(table)
     if len(made.mechanisms) > 1:
@@ -379,7 +380,7 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
     from jam_dagster.mechanisms.registry import title_of
     from jam_dagster.trials.results import error_of, stages
 
-    table = Table(title=f"Mechanisms at epsilon {made.epsilon:g}, one trial each")
+    table = Table(title=f"Mechanisms at epsilon {made.known.epsilon:g}, one trial each")
     table.add_column("mechanism", no_wrap=True)
     for name in ("error", "measured", "noise a cell", "seconds"):
         table.add_column(name, justify="right")
@@ -392,7 +393,7 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
             str(one["private_picks"]),
             "" if sigma is None else f"{sigma:,.1f}",
             f"{stages(one['seconds_by_stage'])['mechanism']:.1f}",
-            "this release" if name == made.mechanism else "",
+            "this release" if name == made.known.mechanism else "",
         )
     console.print(table)
     recommended = ", ".join(f"{title_of(name)} {where}" for name, where in RECOMMENDED.items())

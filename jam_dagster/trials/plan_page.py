@@ -21,7 +21,7 @@ _PANEL = "two halves of the public table play both parts: its real bias is not s
 
 def plan_chart(plan: Plan) -> Chart:
     """Return the plot of a plan: simulated error against epsilon, a line a mechanism."""
-    return error_against_epsilon(plan.lines, plan.asked["public_error"], plan.epsilon)
+    return error_against_epsilon(plan.lines, plan.asked["public_error"], plan.known.epsilon)
 
 
 def error_against_epsilon(

@@ -6,13 +6,12 @@ Nothing here could open a private table: a `PlanRequest` holds none. The ledger 
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from jam_dagster.evaluation.domain_fit import (
     remedy_sentence,
     unknown_sentences,
 )
-from jam_dagster.mechanisms.registry import MECHANISMS, mechanism_class
+from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.privacy import describe_rho, gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -36,6 +35,7 @@ from jam_dagster.tables.codes.block_counts import can_be_counted, covering_block
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
+from jam_dagster.trials.durations import QUICK, Durations
 from jam_dagster.trials.planned_run import PlannedRun
 from jam_dagster.trials.pool import Pool
 from jam_dagster.trials.release_plan import (
@@ -46,11 +46,12 @@ from jam_dagster.trials.release_plan import (
     Plan,
     RoundNoise,
     Size,
+    asked_rows,
 )
 from jam_dagster.trials.results import error_of, stages
 from jam_dagster.trials.runs import PUBLIC_TABLE
 from jam_dagster.trials.splits import Split
-from jam_dagster.trials.trial import MOST_SAMPLED, run_trial
+from jam_dagster.trials.trial import run_trial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,15 +66,7 @@ if TYPE_CHECKING:
     from jam_dagster.trials.plan_request import PlanRequest
     from jam_dagster.trials.pool import Outcome
     from jam_dagster.trials.results import Row
-    from jam_dagster.trials.runs import Run
 
-
-QUICK = {"tolerance": 0.3}
-"""Settings of the others: looser fits err about a hundredth more, in half the time."""
-
-_ROUNDS = 30
-_ROWS_A_SECOND = 30_000
-"""Rows that are sampled and searched in a second, for each hundred marginals."""
 
 MOST_COSTLY = 3
 """Columns that are named for what they cost."""
@@ -145,7 +138,8 @@ def simulate(
     seeds = range(request.seeds)
     runs = [PlannedRun.of(request.at(epsilon), seed) for epsilon in ready.tried for seed in seeds]
     runs += [PlannedRun.of(other, 0) for other in ready.others.values()]
-    pool = Pool(begin, _Paces(ready.workload, ready.known.records), deadline_s=request.seconds)
+    size = (len(ready.workload.cliques), ready.known.records)
+    pool = Pool(begin, Durations(lambda run: size), deadline_s=request.seconds)
     rows: list[Row] = []
     public_errors: dict[int, float] = {}
     counted = 0
@@ -157,20 +151,13 @@ def simulate(
             public = PlannedRun.of(request.spec, seed, PUBLIC_TABLE)
             public_errors[seed] = error_of(run_trial(public, halves(seed)))
         on_trial(outcome)
-    known = ready.known
-    tried = [
-        row for row in rows if (row["mechanism"], row["epsilon"]) == (mechanism.name, known.epsilon)
-    ]
-    facts = {one.name: getattr(known, one.name) for one in fields(known)}
-    facts |= {"size": _size(known.size, tried), "noise": _noise(known.noise, tried)}
-    late = [_stage(run, mechanism.name, seeded=True) for run in pool.late]
     return Plan(
-        **facts,
-        cost=_cost(ready, tried, counted),
-        rows=tuple(sorted(rows, key=lambda row: [*MECHANISMS].index(row["mechanism"]))),
-        public_errors=public_errors,
-        allowed=request.seconds,
-        not_tried=tuple(late),
+        ready.known,
+        _cost(ready, asked_rows(ready.known, rows), counted),
+        tuple(sorted(rows, key=lambda row: [*MECHANISMS].index(row["mechanism"]))),
+        public_errors,
+        request.seconds,
+        tuple(_stage(run, mechanism.name, seeded=True) for run in pool.late),
     )
 
 
@@ -197,27 +184,6 @@ class _RunHere:
 
     def end(self) -> None:
         """Do nothing: it has ended."""
-
-
-class _Paces:
-    """Expected durations, from the first trial, which shows how slow machine and tables are."""
-
-    def __init__(self, workload: Workload, records: int) -> None:
-        self._workload, self._records = workload, records
-        self._slowness: float | None = None
-
-    def note(self, row: Row) -> None:
-        taken = stages(row["seconds_by_stage"])
-        seconds = sum(taken[name] for name in ("mechanism", "sample", "search", "evaluate"))
-        if self._slowness is None:
-            self._slowness = seconds / self._guess(row["mechanism"], json.loads(row["parameters"]))
-
-    def expected(self, run: Run) -> tuple[float, bool]:
-        guess = self._guess(run.mechanism, run.parameters())
-        return guess * (self._slowness or 1.0), self._slowness is not None
-
-    def _guess(self, mechanism: str, settings: Mapping[str, Any]) -> float:
-        return _trial_seconds(mechanism, settings, self._workload, self._records)
 
 
 def prepare(request: PlanRequest) -> Prepared:
@@ -429,21 +395,11 @@ def _seconds(
     tried: int,
     others: Mapping[str, ReleaseSpec],
 ) -> float:
-    """Return about how long the trials take: right within a factor of three or so."""
-    paces, specs = _Paces(workload, records), (request.spec, *others.values())
-    one, *rest = (paces.expected(PlannedRun.of(spec, 0))[0] for spec in specs)
+    """Return about how long the trials take."""
+    durations = Durations(lambda run: (len(workload.cliques), records))
+    specs = (request.spec, *others.values())
+    one, *rest = (durations.expected(PlannedRun.of(spec, 0))[0] for spec in specs)
     return max(one, min(request.seconds, tried * request.seeds * one + sum(rest)))
-
-
-def _trial_seconds(
-    mechanism: str, settings: Mapping[str, Any], workload: Workload, records: int
-) -> float:
-    hundreds = len(workload.cliques) / 100
-    rows = min(records, MOST_SAMPLED) / _ROWS_A_SECOND
-    pace = mechanism_class(mechanism).pace
-    pace *= (settings.get("rounds") or _ROUNDS) / _ROUNDS
-    pace *= 0.5 if settings.get("tolerance") == QUICK["tolerance"] else 1.0
-    return 1.0 + hundreds * (pace + rows)
 
 
 def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Size:
@@ -470,18 +426,6 @@ def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Siz
         fit_last=None
         if limit is None
         else len(TractabilityFilter(domain, closure).fitting([], limit)),
-    )
-
-
-def _size(known: Size, rows: Sequence[Row]) -> Size:
-    fitted = [row["last_candidates"] for row in rows]
-    return replace(
-        known,
-        most=max(row["most_candidates"] for row in rows),
-        first_limit_mb=rows[0]["first_limit_mb"],
-        fit_first=rows[0]["first_candidates"],
-        last_round=(min(fitted), max(fitted)),
-        largest_model_mb=max(row["largest_model_mb"] for row in rows),
     )
 
 
@@ -547,19 +491,8 @@ def _known_noise(
         sigma=None
         if rounds is None or alpha is None
         else gaussian_sigma(neighbours.marginal_l2, alpha * rho / rounds),
-        measured=None,
         median_cell=records / cells,
     )
-
-
-def _noise(known: RoundNoise, rows: Sequence[Row]) -> RoundNoise:
-    noisy = [row for row in rows if row["private_picks"]]
-    if not noisy:
-        return known
-    least, median, most = (
-        [row[f"sigma_{of}"] for row in noisy] for of in ("least", "median", "most")
-    )
-    return replace(known, measured=(min(least), statistics.median(median), max(most)))
 
 
 def read_earlier(folder: Path) -> ReleaseRun:

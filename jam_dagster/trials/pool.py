@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from jam_dagster.trials.durations import Durations
 from jam_dagster.trials.results import Row
 from jam_dagster.trials.runs import Run
 
@@ -32,16 +33,6 @@ class Begun(Protocol):
         """End it."""
 
 
-class Estimates(Protocol):
-    """Expected durations of runs, from the rows of those that ended."""
-
-    def note(self, row: Row) -> None:
-        """Add the duration of a run that ended."""
-
-    def expected(self, run: Run) -> tuple[float, bool]:
-        """Return the expected seconds of a run, and whether they are more than a guess."""
-
-
 @dataclass(frozen=True)
 class Outcome:
     """A finished run: `number` of all `of` runs to make, with the expected seconds for the rest."""
@@ -61,13 +52,12 @@ class Pool(Generic[R]):
     ----------
     begin
         Begins a run.
-    estimates
+    durations
         The expected durations.
     jobs
         The number of parallel runs.
     deadline_s
-        Seconds after which no run is to end. One whose duration would be a guess begins in any
-        case.
+        Seconds after which no run is to end; the first begins in any case.
 
     Attributes
     ----------
@@ -76,7 +66,7 @@ class Pool(Generic[R]):
     """
 
     begin: Callable[[R], Begun]
-    estimates: Estimates
+    durations: Durations
     jobs: int = 1
     deadline_s: float = float("inf")
     late: list[R] = field(default_factory=list, init=False)
@@ -90,8 +80,8 @@ class Pool(Generic[R]):
             while waiting or running:
                 while waiting and len(running) < self.jobs:
                     run = waiting.pop(0)
-                    seconds, known = self.estimates.expected(run)
-                    if known and time.monotonic() - started + seconds > self.deadline_s:
+                    seconds = time.monotonic() - started + self.durations.expected(run)[0]
+                    if (number or running) and seconds > self.deadline_s:
                         self.late.append(run)
                     else:
                         running.append((run, self.begin(run)))
@@ -102,10 +92,10 @@ class Pool(Generic[R]):
                 run, begun = ended
                 row = begun.row()
                 running.remove(ended)
-                self.estimates.note(row)
+                self.durations.note(row)
                 number += 1
-                rest = [self.estimates.expected(one)[0] for one in waiting]
-                rest += [self.estimates.expected(run)[0] - one.seconds for run, one in running]
+                rest = [self.durations.expected(one)[0] for one in waiting]
+                rest += [self.durations.expected(run)[0] - one.seconds for run, one in running]
                 left = sum(max(0.0, one) for one in rest) / self.jobs
                 yield Outcome(run, row, number, total, left)
         finally:

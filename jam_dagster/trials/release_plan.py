@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 from jam_dagster.common.deferred import pd
@@ -94,14 +95,15 @@ class Cost:
 class RoundNoise:
     """The noise of a typical round.
 
-    `sigma` is in counts, a cell; None if rounds differ, or their number is unknown. `measured`
-    has the smallest, median and largest of the trials' private measurements. `median_cell` has the
-    records in a cell of the workload's median marginal, if they were spread evenly.
+    `sigma` is in counts, a cell; None if rounds differ, or their number is unknown. `median_cell`
+    has the records in a cell of the workload's median marginal, if they were spread evenly.
+    `measured` has the smallest of the trials' private measurements, the median of the trials'
+    medians, and the largest; None before them.
     """
 
     sigma: float | None
-    measured: tuple[float, float, float] | None
     median_cell: float
+    measured: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class LedgerOutlook:
     note: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Known:
     """Facts of a release that need no simulation.
 
@@ -162,12 +164,14 @@ class Known:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan(Known):
-    """Facts of a release that are known before anything is spent.
+@dataclass(frozen=True)
+class Plan:
+    """A release that was tried on two halves of its public table, before anything is spent.
 
     Parameters
     ----------
+    known
+        What needs no trial.
     cost
         What a run would take.
     rows
@@ -181,11 +185,41 @@ class Plan(Known):
         The trials that did not start, in words.
     """
 
+    known: Known
     cost: Cost
     rows: tuple[Row, ...]
     public_errors: dict[int, float]
     allowed: float
     not_tried: tuple[str, ...]
+
+    @cached_property
+    def asked_rows(self) -> list[Row]:
+        """The rows of the release as it is asked for, by seed."""
+        return asked_rows(self.known, self.rows)
+
+    @property
+    def size(self) -> Size:
+        """How large the problem is, with what the trials met."""
+        rows = self.asked_rows
+        fitted = [row["last_candidates"] for row in rows]
+        return replace(
+            self.known.size,
+            most=max(row["most_candidates"] for row in rows),
+            first_limit_mb=rows[0]["first_limit_mb"],
+            fit_first=rows[0]["first_candidates"],
+            last_round=(min(fitted), max(fitted)),
+            largest_model_mb=max(row["largest_model_mb"] for row in rows),
+        )
+
+    @property
+    def noise(self) -> RoundNoise:
+        """The noise of a typical round, with that of the trials."""
+        noisy = [row for row in self.asked_rows if row["private_picks"]]
+        if not noisy:
+            return self.known.noise
+        least, most = (row["sigma_least"] for row in noisy), (row["sigma_most"] for row in noisy)
+        middle = median(row["sigma_median"] for row in noisy)
+        return replace(self.known.noise, measured=(min(least), middle, max(most)))
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
@@ -204,18 +238,20 @@ class Plan(Known):
     @property
     def curve(self) -> list[dict[str, Any]]:
         """The line of the mechanism that the release asks for."""
-        return [point for point in self.lines if point["mechanism"] == self.mechanism]
+        return [point for point in self.lines if point["mechanism"] == self.known.mechanism]
 
     @property
     def asked(self) -> dict[str, Any]:
         """The curve at the epsilon that the release asks for."""
-        return next(point for point in self.curve if point["epsilon"] == self.epsilon)
+        return next(point for point in self.curve if point["epsilon"] == self.known.epsilon)
 
     @property
     def mechanisms(self) -> dict[str, Row]:
         """A trial of each mechanism at the epsilon asked for, on the first pair of halves."""
-        first = [row for row in self.rows if (row["epsilon"], row["seed"]) == (self.epsilon, 0)]
-        return {row["mechanism"]: row for row in first}
+        first = (self.known.epsilon, 0)
+        return {
+            row["mechanism"]: row for row in self.rows if (row["epsilon"], row["seed"]) == first
+        }
 
     @property
     def break_even(self) -> str:
@@ -230,11 +266,13 @@ class Plan(Known):
     @property
     def chooses_source(self) -> bool:
         """Whether rounds may measure on the public table in place of the private one."""
-        return chooses_source(self.mechanism)
+        return chooses_source(self.known.mechanism)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``plan --json`` prints them."""
-        return super().to_dict() | {
+        return self.known.to_dict() | {
+            "size": asdict(self.size),
+            "noise": vars(self.noise),
             "cost": {
                 **vars(self.cost),
                 "seconds": self.cost.seconds,
@@ -263,6 +301,12 @@ class Plan(Known):
                 "not_shown": NOT_SHOWN,
             },
         }
+
+
+def asked_rows(known: Known, rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of the release as it is asked for."""
+    asked = (known.mechanism, known.epsilon)
+    return [row for row in rows if (row["mechanism"], row["epsilon"]) == asked]
 
 
 _MEASURES = ("error", "public_error", "gain", "private_picks", "public_picks", "rho_spent")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from jam_dagster.errors import JamError, SourceError, SpecificationError
+from jam_dagster.trials.durations import Durations
 from jam_dagster.trials.grid import Grid
 from jam_dagster.trials.pool import Outcome, Pool
 from jam_dagster.trials.results import Results, Row
 from jam_dagster.trials.run_process import RunProcess
-from jam_dagster.trials.runs import BASELINES, BEST_MIXTURE, Run
+from jam_dagster.trials.runs import Run
 from jam_dagster.trials.splits import Split
 from jam_dagster.version import __version__
 
 _START_SECONDS = 2.0
-_UNKNOWN_SECONDS = 60.0
-# The best mixture is a large linear program.
-_BASELINE_SECONDS = {**dict.fromkeys(BASELINES, 1.0), BEST_MIXTURE: 60.0}
 
 
 @dataclass(frozen=True)
@@ -74,15 +70,31 @@ def plan(
     SpecificationError
         If a split lacks marginals of the workload.
     """
+    planned, splits, _ = _planned(grid, rows, data, again, limit_s)
+    return planned, splits
+
+
+def _planned(
+    grid: Grid, rows: Sequence[Row], data: Path | None, again: bool, limit_s: float | None
+) -> tuple[list[Planned], dict[str, Split], Durations]:
     runs = grid.runs()
     splits = {name: grid.by_name[name].load(data) for name in {one.split for one in runs}}
+    sizes = {}
     for run in {(run.split, run.workload): run for run in runs}.values():
+        split = splits[run.split]
         try:
-            run.marginals(splits[run.split].domain)
+            marginals = len(run.marginals(split.domain).cliques)
         except JamError as error:
             raise SpecificationError(f"The split {run.split!r}: {error}") from None
+        sizes[run.split, run.workload] = marginals, split.private.records
+    durations = Durations(
+        lambda run: sizes[run.split, run.workload],
+        rows,
+        hint=grid.hint,
+        start_s=_START_SECONDS,
+        limit_s=float("inf") if limit_s is None else limit_s,
+    )
     held = {row["key"]: row for row in rows}
-    durations = Durations(grid, rows, limit_s)
     made: dict[str, Planned] = {}
     for run in runs:
         key = run.key(splits[run.split].fingerprint)
@@ -94,49 +106,7 @@ def plan(
         made_by = "" if version == __version__ else str(version)
         # The first of two equal runs, such as one with an explicit default.
         made.setdefault(key, Planned(run, key, status, *durations.expected(run), made_by))
-    return list(made.values()), splits
-
-
-class Durations:
-    """Expected durations of a grid's runs, from rows of any version, which it notes one by one."""
-
-    def __init__(self, grid: Grid, rows: Iterable[Row], limit_s: float | None = None) -> None:
-        self._grid, self._limit_s = grid, limit_s
-        self._taken: dict[Hashable, list[float]] = defaultdict(list)
-        for row in rows:
-            self.note(row)
-
-    def note(self, row: Row) -> None:
-        """Add the duration of a finished run."""
-        if row["status"] == "done":
-            kind = (row["mechanism"], row["split"])
-            alike = (*kind, row["parameters"])
-            for known in (kind, alike, (*alike, row["epsilon"])):
-                self._taken[known].append(row["seconds"])
-
-    def expected(self, run: Run) -> tuple[float, bool]:
-        """Return the expected seconds of a run, and whether they are more than a guess.
-
-        The most similar source counts: runs that differ only in the seed, runs at any epsilon, the
-        grid's estimate, then runs of the mechanism with other settings.
-        """
-        known = next(self._known(run), None)
-        seconds = _START_SECONDS + (_UNKNOWN_SECONDS if known is None else known)
-        if self._limit_s is not None:
-            seconds = min(seconds, self._limit_s)
-        return seconds, known is not None
-
-    def _known(self, run: Run) -> Iterator[float]:
-        kind = (run.mechanism, run.split)
-        parameters = run.parameters_json()
-        for like in ((*kind, parameters, run.epsilon), (*kind, parameters)):
-            if like in self._taken:
-                yield fmean(self._taken[like])
-        said = _BASELINE_SECONDS.get(run.mechanism, self._grid.hint(run))
-        if said is not None:
-            yield said
-        if kind in self._taken:
-            yield fmean(self._taken[kind])
+    return list(made.values()), splits, durations
 
 
 def run_grid(
@@ -188,7 +158,7 @@ def run_grid(
     if limit_s is not None and not limit_s > 0:
         raise SpecificationError(f"the limit of a run must be above 0 seconds, got {limit_s}.")
     with Results.opened(path) as results:
-        planned, splits = plan(grid, results.rows, data, again=again, limit_s=limit_s)
+        planned, splits, durations = _planned(grid, results.rows, data, again, limit_s)
         if not planned:
             raise SourceError(
                 f"No table of the grid {grid.name!r} is there: {next(iter(grid.missing.values()))}"
@@ -201,7 +171,7 @@ def run_grid(
             files, split = grid.by_name[run.split], splits[run.split]
             return RunProcess(run, files, split, data, limit_s)
 
-        pool = Pool(begin, Durations(grid, results.rows, limit_s), jobs)
+        pool = Pool(begin, durations, jobs)
         with closing(pool.outcomes(waiting)) as outcomes:
             for outcome in outcomes:
                 results.add(outcome.row)

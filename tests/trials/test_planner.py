@@ -251,20 +251,20 @@ def test_counting_more_records_is_expected_to_take_longer(
 
 def test_an_unknown_number_of_records_is_assumed_and_said() -> None:
     made = planned(request(records=None, epsilons=(1.0,), seeds=1))
-    assert (made.records, made.records_assumed) == (400, True)
-    assert any("assumed" in note and "--records" in note for note in made.notes)
+    assert (made.known.records, made.known.records_assumed) == (400, True)
+    assert any("assumed" in note and "--records" in note for note in made.known.notes)
 
 
 def test_what_the_configuration_deserves_is_warned_of() -> None:
     made = planned(request(epsilon=21.0, delta=1e-3, epsilons=(21.0,), seeds=1))
-    assert len(made.warnings) == 2
-    assert "is not below 1 / n" in made.warnings[0]
+    assert len(made.known.warnings) == 2
+    assert "is not below 1 / n" in made.known.warnings[0]
 
 
 def test_an_epsilon_too_small_to_try_is_told() -> None:
     made = planned(request(epsilons=(1e-7,), seeds=1))
     assert [point["epsilon"] for point in made.curve] == [1.0]
-    assert any("not tried: epsilon 1e-07" in note for note in made.notes)
+    assert any("not tried: epsilon 1e-07" in note for note in made.known.notes)
 
 
 # --- what it refuses

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ import pytest
 
 from jam_dagster import __version__
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.trials import Run, load_grid, plan, read_rows, run_grid
+from jam_dagster.trials import load_grid, plan, read_rows, run_grid
 from jam_dagster.trials.results import COLUMNS, Results, to_parquet
 from jam_dagster.trials.run_process import why
-from jam_dagster.trials.running import Durations, Planned
+from jam_dagster.trials.running import Planned
 from jam_dagster.trials.splits import SplitFiles
 from jam_dagster.trials.trial import run_trial
 
@@ -237,38 +236,6 @@ def test_a_row_of_another_version_is_made_again(data: Path, grid_file: Path) -> 
     assert [one.status for one in after] == ["done", None, None, *["done"] * 5]
     assert [one.made_by for one in after] == ["", "0.0.9", "0.0.9", *[""] * 5]
     assert [one.key for one in after] == [row["key"] for row in rows]
-
-
-def test_an_estimate_is_of_the_runs_nearest_to_it(tmp_path: Path) -> None:
-    path = tmp_path / "grid.yaml"
-    path.write_text(
-        "splits: [s]\nepsilons: [1, 10]\nmechanisms:\n"
-        "  - {mechanism: aim, settings: {size_limit_mb: [5, 80]}, seconds: 300}\n"
-        "  - {mechanism: aim, settings: {rounds: 20}}\n"
-    )
-    grid = load_grid(path)
-    five, large, rounds = (
-        Run("s", "aim", ((name, value),), epsilon=1.0, seed=0)
-        for name, value in (("size_limit_mb", 5), ("size_limit_mb", 80), ("rounds", 20))
-    )
-    took = {1.0: 4.0, 3.0: 6.0}
-    rows = [
-        made(Planned(replace(five, epsilon=epsilon), "", None, 0.0, True), seconds=seconds)
-        for epsilon, seconds in took.items()
-    ]
-
-    durations = Durations(grid, rows)
-
-    assert durations.expected(replace(five, seed=1)) == (6.0, True)
-    # At another epsilon all count; of another size limit the grid knows more than they tell.
-    assert durations.expected(replace(five, epsilon=10.0)) == (7.0, True)
-    assert durations.expected(large) == (302.0, True)
-    assert durations.expected(rounds) == (7.0, True)
-    assert durations.expected(replace(rounds, split="t")) == (62.0, False)
-    assert Durations(grid, rows, 100.0).expected(large) == (100.0, True)
-    durations.note({**rows[0], "seconds": 8.0})
-    durations.note({**rows[0], "seconds": 900.0, "status": "failed"})
-    assert durations.expected(five) == (8.0, True)
 
 
 def test_rows_that_are_there_get_the_labels_of_the_grid(data: Path, grid_file: Path) -> None:
