@@ -19,10 +19,10 @@ import numpy as np
 
 from benchmarks.splits import Split, load_split
 from jam_dagster.errors import InputError
-from jam_dagster.evaluation import workload_error
-from jam_dagster.mechanisms import make_mechanism
-from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
+from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination
+from jam_dagster.trials import Run
+from jam_dagster.trials import splits as trials
+from jam_dagster.trials.trial import run_trial
 
 RELATIONS = {
     "one name of the other": ("education", "education-num"),
@@ -75,13 +75,9 @@ def constrained(split: Split) -> Split:
 
 def error_of(split: Split, mechanism: str, epsilon: float, delta: float, seed: int) -> float:
     """Return the mean error of a synthetic table over all 3-way marginals."""
-    workload = Workload.all_k_way(split.domain, 3)
-    draws = Draws(SeededNoise(seed), UnledgeredAccount(Budget(epsilon, delta).rho))
-    made = make_mechanism(mechanism).run(split.private, split.public, workload, draws)
-    synthetic = made.model.sample(split.private.records, np.random.default_rng(seed))
-    error = workload_error(split.private, synthetic, split.public, workload, mode="exact").synthetic
-    assert error is not None
-    return error.mean
+    run = Run(split.name, mechanism, epsilon=epsilon, seed=seed, delta=delta)
+    tables = trials.Split(split.name, split.private, split.public)
+    return float(run_trial(run, tables)["error_mean"])
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[str]:

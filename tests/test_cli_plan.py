@@ -116,7 +116,7 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
     assert " 1 " in in_the_curve
     assert "JAM-PGM" in in_the_table
     assert lines(result)[0].startswith("Trials to come: 7, in about 0:")
-    assert lines(result)[1].startswith("trial 1/7: JAM-PGM, epsilon 1, seed 0")
+    assert lines(result)[1].startswith("1/7 halves of the public table, JAM-PGM, ")
 
 
 @pytest.mark.slow

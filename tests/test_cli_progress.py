@@ -131,7 +131,7 @@ def test_rows_of_a_large_table_are_told_as_they_are_made(terminal: bool) -> None
 
 def a_trial(left: float) -> Outcome:
     run = Run("halves", "jam_pgm", epsilon=1.0, seed=0)
-    row = {"searched_error_mean": 0.25, "seconds_by_stage": '{"mechanism": 2.0}'}
+    row = {"status": "done", "searched_error_mean": 0.25, "seconds": 2.0}
     return Outcome(run, row, 1, 2, left)
 
 
@@ -155,4 +155,5 @@ def test_trials_are_one_bar_on_a_terminal_and_a_line_each_elsewhere(terminal: bo
         assert f"{ROUNDS + 5}/{2 * ROUNDS}" in output
         assert "left" in output
     else:
-        assert output == "trial 1/2: JAM-PGM, epsilon 1, seed 0: error 0.2500, 2.0 s\n"
+        line = "1/2 halves, JAM-PGM, epsilon 1, seed 0: error 0.2500, 2.0 s; about 0:09 left\n"
+        assert output == line

@@ -210,17 +210,9 @@ def _show_done(planned: Sequence[Planned]) -> None:
 
 
 def _show(one: Outcome) -> None:
-    from jam_dagster.cli.progress import clock
-    from jam_dagster.trials.results import error_of
+    from jam_dagster.cli.progress import outcome_line
 
-    row = one.row
-    if row["status"] == "failed":
-        result = f"FAILED: {row['message']}"
-    else:
-        result = f"error {error_of(row):.4f}, {row['seconds']:.1f} s"
-    stderr().print(
-        f"{one.number}/{one.of} {one.run}: {result}; about {clock(one.left)} left", soft_wrap=True
-    )
+    stderr().print(outcome_line(one), soft_wrap=True)
 
 
 @app.command()

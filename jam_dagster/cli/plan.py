@@ -351,6 +351,8 @@ def _ledger_line(outlook: LedgerOutlook) -> str:
 def _print_curve(made: Plan, console: Console) -> None:
     from rich.table import Table
 
+    from jam_dagster.trials.measures import estimate_in_words
+
     seeds = made.asked["runs"]
     how = "one seed" if seeds == 1 else f"{seeds} seeds, ± one standard error"
     table = Table(title=f"Simulated error ({how})")
@@ -361,8 +363,8 @@ def _print_curve(made: Plan, console: Console) -> None:
     for point in made.curve:
         table.add_row(
             f"{point['epsilon']:g}",
-            _told(point, "error"),
-            _told(point, "gain", sign="+"),
+            estimate_in_words(point, "error"),
+            estimate_in_words(point, "gain", sign="+"),
             f"{point['private_picks']:.1f}"
             + (f" : {point['public_picks']:.1f}" if made.chooses_source else ""),
             "asked for" if point["epsilon"] == made.known.epsilon else "",
@@ -402,8 +404,3 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
         " loosely, in half the time.",
         soft_wrap=True,
     )
-
-
-def _told(point: Mapping[str, Any], name: str, sign: str = "") -> str:
-    error = point[f"{name}_se"]
-    return f"{point[name]:{sign}.4f}" + ("" if error is None else f" ± {error:.4f}")

@@ -53,6 +53,18 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def outcome_line(one: Outcome) -> str:
+    """Return what came of a run of a benchmark or a plan."""
+    from jam_dagster.trials.results import error_of
+
+    row = one.row
+    if row["status"] == "failed":
+        result = f"FAILED: {row['message']}"
+    else:
+        result = f"error {error_of(row):.4f}, {row['seconds']:.1f} s"
+    return f"{one.number}/{one.of} {one.run}: {result}; about {clock(one.left)} left"
+
+
 @contextmanager
 def progress(console: Console) -> Iterator[Progress]:
     """Show a synthesis as it goes."""
@@ -132,18 +144,10 @@ def progress_of_trials(
     ]
 ]:
     """Show a plan as it goes."""
-    from jam_dagster.trials.results import error_of, stages
-
     if not console.is_terminal:
 
         def say(outcome: Outcome) -> None:
-            run, row = outcome.run, outcome.row
-            seconds = stages(row["seconds_by_stage"])["mechanism"]
-            console.print(
-                f"trial {outcome.number}/{trials}: {run.title}, epsilon {run.epsilon:g}, "
-                f"seed {run.seed}: error {error_of(row):.4f}, {seconds:.1f} s",
-                soft_wrap=True,
-            )
+            console.print(outcome_line(outcome), soft_wrap=True)
 
         yield (lambda stage: None), (lambda rounds: None), (lambda number, outcome: None), say
         return

@@ -64,7 +64,6 @@ def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
     workload.
     """
     rows = frame.copy()
-    rows["workload"] = rows["workload"].astype(object).fillna("all")
     rows["tables"] = rows.groupby([*_TABLES, *QUESTION], sort=False, dropna=False).ngroup()
     runs = rows["kind"] == "mechanism"
     # Baselines cost nothing, so their delta is meaningless.
@@ -266,6 +265,12 @@ def means(
             }
         made.append(row)
     return made
+
+
+def estimate_in_words(point: Mapping[str, Any], name: str, sign: str = "") -> str:
+    """Return a mean of `means`, with its standard error where there is one."""
+    error = point[f"{name}_se"]
+    return f"{point[name]:{sign}.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
 def ratios(runs: pd.DataFrame) -> pd.DataFrame:

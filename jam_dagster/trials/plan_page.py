@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
 from jam_dagster.trials.charts import PUBLIC_HALF, Axis, chart_of_lines, line_styles
+from jam_dagster.trials.measures import estimate_in_words
 from jam_dagster.trials.release_plan import NOT_SHOWN
 from jam_dagster.trials.results import error_of, stages
 from jam_dagster.trials.splits import HALVES
@@ -77,6 +78,7 @@ def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
             script=page_script(),
             version=__version__,
             title_of=title_of,
+            told=estimate_in_words,
             error_of=error_of,
             stages=stages,
             recommended=RECOMMENDED,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -83,15 +83,16 @@ _DUST_UNITS = 1000
 class Prepared:
     """A release that is ready to be simulated, and what is known of it before.
 
-    `tried` are the epsilons in the order in which they are tried, `others` the other mechanisms.
+    `runs` are its trials in their order. The public table took `read` and `encoded` seconds, and a
+    row of it takes `row_bytes`.
     """
 
     request: PlanRequest
     known: Known
     public: EncodedTable
     workload: Workload
-    tried: Sequence[float]
-    others: Mapping[str, ReleaseSpec]
+    runs: Sequence[PlannedRun]
+    durations: Durations
     read: float
     encoded: float
     row_bytes: float
@@ -134,16 +135,11 @@ def simulate(
         rounds = partial(on_round, number) if run.mechanism == mechanism.name else None
         return _RunHere(run, halves(run.seed or 0), rounds)
 
-    # The others once, on the first pair of halves.
-    seeds = range(request.seeds)
-    runs = [PlannedRun.of(request.at(epsilon), seed) for epsilon in ready.tried for seed in seeds]
-    runs += [PlannedRun.of(other, 0) for other in ready.others.values()]
-    size = (len(ready.workload.cliques), ready.known.records)
-    pool = Pool(begin, Durations(lambda run: size), deadline_s=request.seconds)
+    pool = Pool(begin, ready.durations, deadline_s=request.seconds)
     rows: list[Row] = []
     public_errors: dict[int, float] = {}
     counted = 0
-    for outcome in pool.outcomes(runs):
+    for outcome in pool.outcomes(ready.runs):
         rows.append(outcome.row)
         seed = outcome.run.seed or 0
         counted = counted or halves(seed).counted
@@ -151,10 +147,12 @@ def simulate(
             public = PlannedRun.of(request.spec, seed, PUBLIC_TABLE)
             public_errors[seed] = error_of(run_trial(public, halves(seed)))
         on_trial(outcome)
+    # One of a project's own has no rank.
+    ranks = [*MECHANISMS, mechanism.name]
     return Plan(
         ready.known,
         _cost(ready, asked_rows(ready.known, rows), counted),
-        tuple(sorted(rows, key=lambda row: [*MECHANISMS].index(row["mechanism"]))),
+        tuple(sorted(rows, key=lambda row: ranks.index(row["mechanism"]))),
         public_errors,
         request.seconds,
         tuple(_stage(run, mechanism.name, seeded=True) for run in pool.late),
@@ -229,8 +227,9 @@ def prepare(request: PlanRequest) -> Prepared:
         misfits, found = domain_fit(earlier, public)
         notes += found
     outlook = _ledger_outlook(request, domain, notes)
-    tried = _startable(request, domain, workload, notes)
-    others = _startable_others(request, domain, workload) if request.compare else {}
+    runs = _runs(request, domain, workload, notes)
+    durations = Durations(lambda run: (len(workload.cliques), records))
+    first, *rest = (durations.expected(run)[0] for run in runs)
     known = Known(
         mechanism=mechanism.name,
         specification=request.key(domain).specification,
@@ -243,8 +242,8 @@ def prepare(request: PlanRequest) -> Prepared:
         size=_known_size(request, domain, workload),
         noise=_known_noise(request, domain, workload, records),
         ledger=outlook,
-        trials=len(tried) * request.seeds + len(others),
-        seconds=_seconds(request, workload, records, len(tried), others),
+        trials=len(runs),
+        seconds=max(first, min(request.seconds, first + sum(rest))),
         warnings=(
             *configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
             *(f"{remark}." for remark in remarks),
@@ -252,7 +251,7 @@ def prepare(request: PlanRequest) -> Prepared:
         ),
         notes=tuple(notes),
     )
-    return Prepared(request, known, public, workload, tried, others, read, encoded, row_bytes)
+    return Prepared(request, known, public, workload, runs, durations, read, encoded, row_bytes)
 
 
 def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> LedgerOutlook | None:
@@ -345,61 +344,43 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
     )
 
 
-def _startable(
-    request: PlanRequest, domain: Domain, workload: Workload, notes: list[str]
-) -> list[float]:
-    """Return the epsilons at which the mechanism can start, in the order of their trials."""
-    asked, tried, left_out = request.spec.privacy.epsilon, [], []
-    for epsilon in request.tried:
-        try:
-            at = request.at(epsilon)
-            at.mechanism.build().check(domain, workload, at.shares[MECHANISM])
-            tried.append(epsilon)
-        except (InputError, EmptyCandidateSetError):
-            left_out.append(epsilon)
-    if left_out:
-        listed = ", ".join(f"{epsilon:g}" for epsilon in left_out)
-        notes.append(f"Too small to leave every round a budget, and not tried: epsilon {listed}.")
-    # The requested epsilon comes first: an interrupted plan has learned that one.
-    return sorted(tried, key=lambda epsilon: (epsilon != asked, epsilon))
-
-
 def compared() -> list[str]:
     """Return the mechanisms that are tried whichever is asked for, the quickest first."""
     found = {name: one for name, one in MECHANISMS.items() if one.compared}
     return sorted(found, key=lambda name: found[name].pace)
 
 
-def _startable_others(
-    request: PlanRequest, domain: Domain, workload: Workload
-) -> dict[str, ReleaseSpec]:
-    """Return the release by each other mechanism that is compared, and can start."""
-    found = {}
-    for name in compared():
-        if name == request.spec.mechanism.name:
-            continue
-        quick = QUICK if "tolerance" in MechanismSpec(name).build().parameters() else {}
-        other = request.spec.changed(mechanism=MechanismSpec(name, **quick))
+def _runs(
+    request: PlanRequest, domain: Domain, workload: Workload, notes: list[str]
+) -> list[PlannedRun]:
+    """Return the trials that can start: of the release, then of the others on the first halves."""
+
+    def startable(make: Callable[[], ReleaseSpec]) -> ReleaseSpec | None:
         try:
-            other.mechanism.build().check(domain, workload, other.shares[MECHANISM])
+            spec = make()
+            spec.mechanism.build().check(domain, workload, spec.shares[MECHANISM])
         except (InputError, EmptyCandidateSetError):
-            continue
-        found[name] = other
-    return found
+            return None
+        return spec
 
-
-def _seconds(
-    request: PlanRequest,
-    workload: Workload,
-    records: int,
-    tried: int,
-    others: Mapping[str, ReleaseSpec],
-) -> float:
-    """Return about how long the trials take."""
-    durations = Durations(lambda run: (len(workload.cliques), records))
-    specs = (request.spec, *others.values())
-    one, *rest = (durations.expected(PlannedRun.of(spec, 0))[0] for spec in specs)
-    return max(one, min(request.seconds, tried * request.seeds * one + sum(rest)))
+    asked = request.spec.privacy.epsilon
+    # The requested epsilon comes first: an interrupted plan has learned that one.
+    epsilons = sorted(request.tried, key=lambda epsilon: (epsilon != asked, epsilon))
+    tried = {epsilon: startable(partial(request.at, epsilon)) for epsilon in epsilons}
+    if left_out := [f"{epsilon:g}" for epsilon, spec in tried.items() if spec is None]:
+        notes.append(
+            f"Too small to leave every round a budget, and not tried: epsilon"
+            f" {', '.join(left_out)}."
+        )
+    seeds = range(request.seeds)
+    runs = [PlannedRun.of(spec, seed) for spec in tried.values() if spec for seed in seeds]
+    for name in compared() if request.compare else ():
+        if name != request.spec.mechanism.name:
+            quick = QUICK if "tolerance" in MechanismSpec(name).build().parameters() else {}
+            mechanism = MechanismSpec(name, **quick)
+            other = startable(partial(request.spec.changed, mechanism=mechanism))
+            runs += [] if other is None else [PlannedRun.of(other, 0)]
+    return runs
 
 
 def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Size:

@@ -110,7 +110,7 @@ def read_rows(path: Path) -> list[Row]:
     except (pa.ArrowException, OSError):
         # OSError for a damaged page.
         raise other from None
-    if (table.schema.metadata or {}).get(_MARK) != _VERSION:
+    if (table.schema.metadata or {}).get(_MARK) != _VERSION or "workload" not in table.column_names:
         raise other
     rows: list[Row] = table.to_pylist()
     return rows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.trials.figures import Figure, figures
 from jam_dagster.trials.measures import (
+    estimate_in_words,
     has_search,
     levels,
     main_runs,
@@ -92,8 +93,8 @@ def _provenance(frame: pd.DataFrame, *, search: bool) -> Iterator[str]:
     failed = int((frame["status"] == "failed").sum())
     when = " to ".join(sorted({min(days), max(days)}))
     yield f"- Runs: {len(frame)}, {failed} of which failed; {when}"
-    asked = frame["workload"].astype(object).fillna("all")
-    pairs = sorted(set(zip(frame["degree"], asked.map(workload_in_words), strict=True)))
+    asked = frame["workload"].map(workload_in_words)
+    pairs = sorted(set(zip(frame["degree"], asked, strict=True)))
     yield "- Workload: " + ", ".join(f"{words} of {degree} attributes" for degree, words in pairs)
     yield f"- Rows: {'sampled, then searched' if search else 'sampled alone'}"
     yield "- Delta: " + ", ".join(f"{one:g}" for one in sorted(set(frame["delta"])))
@@ -144,11 +145,7 @@ def _line(group: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
 
 
 def _cell(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return ""
-    error = row["error_mean_se"]
-    spread = "" if error is None else f" ± {error:.4f}"
-    return f"{row['error_mean']:.4f}{spread} ({row['runs']})"
+    return "" if row is None else f"{estimate_in_words(row, 'error_mean')} ({row['runs']})"
 
 
 def _table(head: Sequence[str], lines: Iterator[Sequence[str]]) -> Iterator[str]:

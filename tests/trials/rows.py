@@ -32,6 +32,7 @@ def row(number: int, **columns: Any) -> Row:
         "public_records": 300,
         "attributes": 9,
         "degree": 3,
+        "workload": "all",
         "delta": 1e-9,
         "noise": "numpy, seeded",
         "peak_memory_mb": 200.0 + number % 50,

@@ -43,7 +43,7 @@ def comparison(error: float, **columns: Any) -> list[dict[str, Any]]:
                 ("s, marginals with a", "s, 8 random marginals"),
             ),
             (
-                {"workload": None},
+                {"workload": "all"},
                 {"workload": "skewed"},
                 ("s, all marginals", "s, skewed marginals"),
             ),
