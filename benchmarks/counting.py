@@ -127,19 +127,21 @@ def count_in_blocks(rows: int, attributes: int, path: Path) -> dict[str, float]:
 
 def count_encoded(rows: int, attributes: int, path: Path) -> dict[str, float]:
     """Return the seconds of encoding a file in chunks and counting."""
-    from jam_dagster.tables.sources.parquet import encode_parquet
+    from jam_dagster.tables.sources import parquet
 
+    parquet.ENCODED_BYTES = sys.maxsize
     domain = domain_of(attributes)
-    return _counting(lambda: encode_parquet(_source(path), domain, limit=sys.maxsize), "encode")
+    return _counting(lambda: _source(path).counted(domain, None, None), "encode")
 
 
 def count_streamed(rows: int, attributes: int, path: Path) -> dict[str, float]:
     """Return the seconds of checking and counting a file in one pass, and of all marginals then."""
-    from jam_dagster.tables.sources.parquet import encode_parquet
+    from jam_dagster.tables.sources import parquet
 
+    parquet.ENCODED_BYTES = 0
     domain = domain_of(attributes)
     asked = cliques_of(domain)
-    return _counting(lambda: encode_parquet(_source(path), domain, asked, limit=0), "pass")
+    return _counting(lambda: _source(path).counted(domain, None, None, asked), "pass")
 
 
 def count_whole(rows: int, attributes: int, path: Path) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -11,24 +10,21 @@ import pytest
 
 from jam_dagster.tables import ParquetSource
 from jam_dagster.tables.sources import parquet as parquet_source
-from jam_dagster.tables.sources.parquet import encode_parquet
 from tests.cli_bench import RESEARCH, Run, synthesize
 
 
 @pytest.mark.slow
 def test_a_large_table_is_never_read_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "jam_dagster.tables.sources.parquet.encode_parquet", partial(encode_parquet, limit=0)
-    )
+    monkeypatch.setattr(parquet_source, "ENCODED_BYTES", 0)
     monkeypatch.setattr(parquet_source, "READ_ROWS", 30)
     passes = []
-    chunks = ParquetSource.chunks
+    batches = ParquetSource.batches
 
-    def counted(source: ParquetSource, *given: Any, **named: Any) -> Iterator[pd.DataFrame]:
+    def counted(source: ParquetSource, *given: Any, **named: Any) -> Iterator[Any]:
         passes.append(source)
-        return chunks(source, *given, **named)
+        return batches(source, *given, **named)
 
-    monkeypatch.setattr(ParquetSource, "chunks", counted)
+    monkeypatch.setattr(ParquetSource, "batches", counted)
     monkeypatch.setattr(ParquetSource, "read", lambda *_, **__: pytest.fail("read whole"))
 
     pd.read_csv("priv.csv").to_parquet("priv.parquet", row_group_size=50)

@@ -38,6 +38,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.codes.encode import encode_chunks
 from jam_dagster.tables.domain.clock import DURATION, TIME
+from jam_dagster.tables.domain.columns import as_frame
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples
 
@@ -257,7 +258,7 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet_source, "READ_ROWS", data.draw(st.integers(2, 6)))
-        chunks = list(ParquetSource(str(path)).chunks(["a"]))
+        chunks = list(ParquetSource(str(path)).batches(["a"]))
     for attribute in attributes(records):
         domain = Domain((attribute,))
         try:
@@ -417,8 +418,7 @@ def test_a_value_in_the_name_of_a_folder(tmp_path):
             path.parent.mkdir(parents=True)
             pq.write_table(pa.table({"a": [1]}), path)
         source = ParquetSource(str(folder))
-        chunks = source.chunks(["month"])
-        return source.read(private=True), pd.concat(list(chunks))
+        return source.read(private=True), pd.concat(map(as_frame, source.batches(["month"])))
 
     domain = Domain((CategoricalAttribute("month", ("01", "1", "02", "rest"), other="rest"),))
     for before, after in zip(read(["01", "02"]), read(["01", "x"]), strict=True):

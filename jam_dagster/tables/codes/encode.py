@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,16 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError
+from jam_dagster.tables.codes.codebook import Codebook, coded
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute, of_rows
 from jam_dagster.tables.domain.children import ChildAttribute
+from jam_dagster.tables.domain.columns import Batch, as_frame, no_rows_of
 from jam_dagster.tables.domain.domain import Domain
 
-_EXAMPLES = 5
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _NO_ROWS = "the table has no rows: check the source and its query"
 
 
@@ -82,7 +86,7 @@ def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
         if isinstance(attribute, ChildAttribute):
             codes = _encode_child(column, attribute, encoded[domain.positions[attribute.table]])
         else:
-            codes = _encode_column(column, attribute)
+            codes = coded(column, attribute)
         # Stored at their final size before the next column is encoded.
         encoded.append(codes.astype(np.min_scalar_type(attribute.size - 1)))
     table = EncodedTable(domain, tuple(encoded))
@@ -91,7 +95,7 @@ def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
 
 
 def encode_chunks(
-    chunks: Iterable[pd.DataFrame], domain: Domain, *, records: int, private: bool = True
+    chunks: Iterable[Batch], domain: Domain, *, records: int, private: bool = True
 ) -> EncodedTable:
     """Encode a table that comes in chunks; the result is that of `encode` for the whole.
 
@@ -114,18 +118,65 @@ def encode_chunks(
     return EncodedTable(domain, columns)
 
 
+def joined(tables: Iterable[EncodedTable], domain: Domain) -> EncodedTable:
+    """Return encoded batches as one table, if the number of their rows is not known before.
+
+    Memory is the codes, one batch, and the codes of one column once more.
+    """
+    columns: list[list[npt.NDArray[Any]]] = [[] for _ in domain.names]
+    for table in tables:
+        for parts, codes in zip(columns, table.columns, strict=True):
+            parts.append(codes)
+    whole = []
+    while columns:
+        # The parts of a column are let go before the next column is joined.
+        whole.append(np.concatenate(columns.pop(0)))
+    return EncodedTable(domain, tuple(whole))
+
+
 def each_encoded(
-    chunks: Iterable[pd.DataFrame], domain: Domain, *, private: bool = True
+    batches: Iterable[Batch], domain: Domain, *, private: bool = True
 ) -> Iterator[EncodedTable]:
-    """Yield each chunk of a table encoded; see `encode_chunks`."""
+    """Yield each batch of a table encoded; see `encode_chunks`."""
     empty = not private
-    for chunk in chunks:
-        # A private chunk without rows is encoded to check that its columns fit the domain.
-        if private or len(chunk):
-            yield encode(chunk, domain, private=private)
-            empty = False
+    books = Codebooks(domain)
+    for batch in batches:
+        # A private batch without rows is encoded to check that its columns fit the domain.
+        if not private and not len(batch):
+            continue
+        empty = False
+        if isinstance(batch, pd.DataFrame) or domain.children is not None:
+            yield encode(as_frame(batch), domain, private=private)
+        else:
+            yield books.encode(batch)
     if empty:
         raise InputError(_NO_ROWS)
+
+
+class Codebooks:
+    """The codebooks of the columns of a private table that comes in batches."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._books = [Codebook(one) for one in domain.attributes]
+        self._checked: pa.Schema | None = None
+
+    def encode(self, batch: pa.RecordBatch) -> EncodedTable:
+        """Return the codes of some rows, or raise as `encode` does."""
+        if batch.schema != self._checked:
+            with redacted("checking the columns of the private table"):
+                empty = no_rows_of(batch)
+                for attribute in self._domain.attributes:
+                    _column(empty, attribute, private=True)
+            self._checked = batch.schema
+        with private_values():
+            codes = (
+                book.encode(batch.column(name))
+                for book, name in zip(self._books, self._domain.names, strict=True)
+            )
+            table = EncodedTable(self._domain, tuple(codes))
+            check_possible(table)
+            return table
 
 
 def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Series[Any]:
@@ -146,27 +197,13 @@ def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Seri
     return column
 
 
-def _encode_column(column: pd.Series[Any], attribute: Attribute) -> npt.NDArray[np.intp]:
-    codes, null = attribute.codes_in(column)
-    if null.any():
-        if attribute.null_code is None:
-            raise OutsideDomainError(
-                f"attribute {attribute.name!r} has missing values"
-                f"{of_rows(null)}, which the domain does not allow: declare it nullable if public"
-                " documentation of the table says so (a private table's message alone must not"
-                " change the domain), or fill them in the source"
-            )
-        codes[null] = attribute.null_code
-    return codes
-
-
 def _encode_child(
     column: pd.Series[Any], attribute: ChildAttribute, count: npt.NDArray[Any]
 ) -> npt.NDArray[np.intp]:
     """Encode a column of a child of those roots that have it; a code is its number of children."""
     there = count >= attribute.slot
     codes = np.full(len(column), attribute.absent_code, dtype=np.intp)
-    codes[there] = _encode_column(column[there], attribute)
+    codes[there] = coded(column[there], attribute)
     return codes
 
 

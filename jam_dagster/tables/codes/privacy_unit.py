@@ -1,12 +1,11 @@
 """The privacy unit: the persons of a private table, and the limit on each person's rows.
 
 Sensitivities for k rows a person hold only if no person has more, so ingestion keeps at most k rows
-of each person. A secret key chooses the rows, person by person: the ticket of a row is a keyed hash
-of the person and of the row's index among the person's own rows, and the rows with the k smallest
-tickets stay. For a fixed key, the kept rows of one person therefore depend on no other person's
+of each person. A secret key chooses the rows, person by person: each row has a ticket, a keyed hash
+of the person and of the row (see `LimitedRows`), and the rows with the k smallest tickets stay. For
+a fixed key, the kept rows of one person therefore depend on no other person's
 rows: neighbouring tables stay neighbours, with at most k rows between them. The same key keeps the
-same rows of the same table, so an interrupted release resumes with its original rows. A database
-that counts in place has no order of rows; see `jam_dagster.tables.codes.ibis_codes`.
+same rows of the same table, so an interrupted release resumes with its original rows.
 """
 
 from __future__ import annotations
@@ -14,21 +13,22 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.tables.domain.columns import each_value
+from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.domain.columns import Batch, each_value, no_rows_of, series_of
 from jam_dagster.tables.domain.values import text_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from jam_dagster.tables.codes.table import EncodedTable
     from jam_dagster.tables.domain.domain import Domain
 
 LARGEST_LIMIT = 1_000_000
@@ -95,6 +95,8 @@ class PrivacyUnit:
     def limit(self, table: pd.DataFrame, key: bytes) -> pd.DataFrame:
         """Return a private table with at most k rows a person, and without the column.
 
+        The ticket of a row is that of its index among the person's rows.
+
         Parameters
         ----------
         table
@@ -114,26 +116,15 @@ class PrivacyUnit:
         PrivateValuesError
             If the column has missing values, or values without a text.
         """
-        kept = self.kept([table], key)
+        persons = PersonNumbers(self)
+        numbers = persons.of(table)
         with private_values():
+            same = np.zeros((len(numbers), 2), np.uint64)
+            kept = _kept(numbers, same, persons.texts, self.max_rows, key)
             return table.loc[kept, table.columns != self.column].reset_index(drop=True)
 
-    def kept(self, chunks: Iterable[pd.DataFrame], key: bytes) -> npt.NDArray[np.bool_]:
-        """Return which rows of a private table `limit` keeps, shape (rows,), or raise as it does.
-
-        Chunks have the rows, with the unit's column; a number a row is held.
-        """
-        # The persons, numbered in order of appearance.
-        people: dict[str, int] = {}
-        persons = [np.empty(0, np.int64)]
-        for chunk in chunks:
-            self._check_column(chunk)
-            with private_values():
-                persons.append(self._persons_in(chunk, people))
-        with private_values():
-            return _kept(np.concatenate(persons), list(people), self.max_rows, key)
-
-    def _check_column(self, table: pd.DataFrame) -> None:
+    def check_column(self, table: pd.DataFrame) -> None:
+        """Raise InputError unless a table has the unit's column, once."""
         found = list(table.columns).count(self.column)
         if found != 1:
             trouble = "no column" if not found else "more than one column"
@@ -142,21 +133,7 @@ class PrivacyUnit:
                 " the privacy unit's column and the source. Nothing was charged."
             )
 
-    def _persons_in(self, table: pd.DataFrame, people: dict[str, int]) -> npt.NDArray[np.int64]:
-        """Return the person of each row, shape (rows,)."""
-
-        def number(value: object) -> int:
-            return people.setdefault(text_of(value), len(people))
-
-        numbers = each_value(table[self.column], number, -1, np.int64)
-        if (numbers < 0).any():
-            raise InputError(
-                f"column {self.column!r} identifies a person and has missing values: filter those"
-                " rows out, or fill in the identifier"
-            )
-        return numbers
-
-    def count(self, chunks: Iterable[pd.DataFrame]) -> int:
+    def count(self, batches: Iterable[Batch]) -> int:
         """Return how many rows of a private table `limit` keeps, by the unit's column alone.
 
         A row of nobody, whose identifier is missing or has no text, does not count. `limit` refuses
@@ -164,7 +141,7 @@ class PrivacyUnit:
 
         Parameters
         ----------
-        chunks
+        batches
             The rows, with the unit's column.
 
         Raises
@@ -173,16 +150,101 @@ class PrivacyUnit:
             If the column is missing or occurs twice.
         """
         rows = Counter[str | None]()
-        for chunk in chunks:
-            self._check_column(chunk)
+        for batch in batches:
+            persons = persons_in(batch, self)
             with private_values():
-                rows.update(each_value(chunk[self.column], _text_or_none, None).tolist())
+                rows.update(each_value(persons, _text_or_none, None).tolist())
         del rows[None]
         return sum(min(number, self.max_rows) for number in rows.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the unit as plain values."""
         return {"column": self.column, "max_rows": self.max_rows}
+
+
+class PersonNumbers:
+    """The persons of a private table that comes in batches, numbered in order of appearance."""
+
+    def __init__(self, unit: PrivacyUnit) -> None:
+        self._unit = unit
+        self._people: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each person."""
+        return list(self._people)
+
+    def of(self, batch: Batch) -> npt.NDArray[np.int64]:
+        """Return the number of each row's person, shape (rows,), or raise as `limit` does."""
+        persons = persons_in(batch, self._unit)
+
+        def number(value: object) -> int:
+            return self._people.setdefault(text_of(value), len(self._people))
+
+        with private_values():
+            numbers = each_value(persons, number, -1, np.int64)
+            if (numbers < 0).any():
+                raise InputError(
+                    f"column {self._unit.column!r} identifies a person and has missing values:"
+                    " filter those rows out, or fill in the identifier"
+                )
+        return numbers
+
+
+class LimitedRows:
+    """The rows that stay of a private table that comes in batches: known once all are encoded.
+
+    The ticket of a row is a keyed hash of its person, its codes, and its place among the person's
+    rows of the same codes. No order of rows decides which codes stay: a database gives the same
+    rows in another order each time.
+    """
+
+    def __init__(self, unit: PrivacyUnit, key: bytes) -> None:
+        self._unit, self._key = unit, key
+        self._persons = PersonNumbers(unit)
+        self._numbers = [np.empty(0, np.int64)]
+        self._contents = [np.empty((0, 2), np.uint64)]
+
+    def encoded(self, batches: Iterable[Batch], domain: Domain) -> Iterator[EncodedTable]:
+        """Yield all rows encoded, each batch by itself; 24 bytes a row are held."""
+        for encoded in each_encoded(self._noted(batches), domain):
+            self._contents.append(self._content_of(encoded))
+            yield encoded
+
+    def _noted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            self._numbers.append(self._persons.of(batch))
+            yield batch
+
+    def _content_of(self, encoded: EncodedTable) -> npt.NDArray[np.uint64]:
+        """Return a keyed hash of the codes of each row, shape (rows, 2).
+
+        It is a sum of secret multiples of the codes, so that codes of 16 bits that differ have one
+        hash with a probability of 2^-96.
+        """
+        names = len(encoded.columns)
+        secret = hashlib.shake_256(b"jam row codes\0" + self._key).digest(16 * names)
+        content = np.zeros((encoded.records, 2), np.uint64)
+        multiples = np.frombuffer(secret, "<u8").reshape(names, 2).astype(np.uint64)
+        for codes, pair in zip(encoded.columns, multiples, strict=True):
+            content += codes.astype(np.uint64)[:, None] * pair
+        return content
+
+    def kept(self) -> npt.NDArray[np.bool_]:
+        """Return which of all rows stay, shape (rows,)."""
+        numbers, contents = np.concatenate(self._numbers), np.concatenate(self._contents)
+        with private_values():
+            return _kept(numbers, contents, self._persons.texts, self._unit.max_rows, self._key)
+
+
+def persons_in(batch: Batch, unit: PrivacyUnit) -> pd.Series[Any]:
+    """Return a batch's column that identifies a person, or raise InputError."""
+    if not isinstance(batch, pd.DataFrame):
+        unit.check_column(no_rows_of(batch))
+        with private_values():
+            return series_of(batch.column(unit.column))
+    unit.check_column(batch)
+    return batch[unit.column]
 
 
 def _text_or_none(value: object) -> str | None:
@@ -193,32 +255,45 @@ def _text_or_none(value: object) -> str | None:
 
 
 def _kept(
-    persons: npt.NDArray[np.int64], texts: list[str], most: int, key: bytes
+    persons: npt.NDArray[np.int64],
+    contents: npt.NDArray[np.uint64],
+    texts: list[str],
+    most: int,
+    key: bytes,
 ) -> npt.NDArray[np.bool_]:
-    """Return a mask of the rows to keep, given the person of each row and each person's text."""
+    """Return a mask of the rows to keep, given each row's person and content, and the persons."""
     rows = np.bincount(persons, minlength=len(texts))
     kept = rows[persons] <= most
     # Only persons with more than k rows need tickets.
-    order = np.argsort(persons, kind="stable")
-    order = order[~kept[order]]
+    order = np.flatnonzero(~kept)
+    order = order[np.lexsort((contents[order, 1], contents[order, 0], persons[order]))]
     begin = 0
     for person in np.flatnonzero(rows > most):
-        end = begin + rows[person]
-        drawn = tickets(texts[person], int(rows[person]), key)
-        kept[order[begin + np.argsort(drawn, kind="stable")[:most]]] = True
-        begin = end
+        own = order[begin : begin + rows[person]]
+        begin += len(own)
+        drawn = tickets(texts[person], _places(contents[own]), key)
+        kept[own[np.argsort(drawn, kind="stable")[:most]]] = True
     return kept
 
 
-def tickets(person: str, rows: int, key: bytes) -> npt.NDArray[np.uint64]:
-    """Return a keyed hash of the person and of each index among the person's rows."""
+def _places(contents: npt.NDArray[np.uint64]) -> Iterator[bytes]:
+    """Yield each content, and its place among the same ones that come before, as bytes."""
+    before, place = b"", 0
+    for content in map(bytes, contents):
+        place = place + 1 if content == before else 0
+        before = content
+        yield content + place.to_bytes(8, "little")
+
+
+def tickets(person: str, rows: Iterable[bytes], key: bytes) -> npt.NDArray[np.uint64]:
+    """Return a keyed hash of the person and of each of the person's rows, texts of one length."""
     by_person = hashlib.blake2b(key=key, digest_size=8, person=b"jam row limit")
     by_person.update(person.encode("utf-8", "surrogatepass"))
     digests = bytearray()
-    for index in range(rows):
+    for row in rows:
         ticket = by_person.copy()
-        # The index has a fixed length and comes last, so that no person's text can imitate it.
-        ticket.update(index.to_bytes(8, "little"))
+        # A row comes last and has a fixed length, so that no person's text can imitate it.
+        ticket.update(row)
         digests += ticket.digest()
     return np.frombuffer(bytes(digests), np.dtype("<u8")).astype(np.uint64)
 

@@ -166,7 +166,8 @@ def _two_children(
     chosen[0, number == 1] = order[starts[:-1][number == 1]]
     for root in np.flatnonzero(number > 1):
         own = order[starts[root] : starts[root + 1]]
-        shuffled = np.argsort(tickets(roots[root], len(own), key), kind="stable")
+        places = (place.to_bytes(8, "little") for place in range(len(own)))
+        shuffled = np.argsort(tickets(roots[root], places, key), kind="stable")
         chosen[:, root] = own[shuffled[: len(SLOTS)]]
     return chosen, number
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Batch: TypeAlias = "pa.RecordBatch | pd.DataFrame"
+"""Rows of a table: Arrow data of declared types, or a frame whose cells are read one by one."""
 
 ARROW_GAPS = {"integer_object_nulls": True}
 """Options from Arrow to pandas: the defaults turn integers with a gap into less exact floats."""
@@ -310,6 +313,26 @@ def frame_of(rows: pa.Table) -> pd.DataFrame:
     return with_gaps(rows.to_pandas(**ARROW_GAPS), rows.schema)
 
 
+def as_frame(batch: pa.RecordBatch | pd.DataFrame) -> pd.DataFrame:
+    """Return a batch of rows as a frame, without loss."""
+    import pyarrow as pa
+
+    return batch if isinstance(batch, pd.DataFrame) else frame_of(pa.Table.from_batches([batch]))
+
+
+def no_rows_of(batch: pa.RecordBatch) -> pd.DataFrame:
+    """Return a frame with a batch's columns, whatever its rows hold."""
+    return frame_of(batch.schema.empty_table())
+
+
+def series_of(cells: pa.Array) -> pd.Series[Any]:
+    """Return cells of Arrow data as a column, without loss."""
+    import pyarrow as pa
+
+    column: pd.Series[Any] = frame_of(pa.table([cells], [""]))[""]
+    return column
+
+
 def with_gaps(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     """Give a table of Arrow data its types; integers and booleans with gaps are objects."""
     import pyarrow as pa
@@ -351,3 +374,9 @@ def without_index(rows: pa.Table, select: Callable[[list[str]], pa.Table]) -> pd
         stored = select(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
         table = pd.concat([stored, table.reset_index(drop=True)], axis=1)
     return with_gaps(table.reset_index(drop=True), schema)
+
+
+def numbered_index(schema: pa.Schema) -> set[str]:
+    """Return the name of a range index that pandas stored as start, stop and step, if any."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {str(one["name"]) for one in index if isinstance(one, dict) and one["name"] is not None}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from csv import Error as CsvError
 from csv import reader
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from jam_dagster.common.redaction import private_values
 from jam_dagster.common.validation import changed_fields
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.domain.column_notes import AS_PARQUET
-from jam_dagster.tables.domain.columns import each_value, with_types
+from jam_dagster.tables.domain.columns import as_frame, each_value, frame_of, with_types
 from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.domain.values import exact_number
+from jam_dagster.tables.sources.csv_cells import CsvCells
 from jam_dagster.tables.sources.csv_records import (
     BLOCK_BYTES,
     CsvRecords,
@@ -34,11 +35,14 @@ from jam_dagster.tables.sources.identity import (
     opened,
     place_of,
 )
-from jam_dagster.tables.sources.reading import open_handle, reading
+from jam_dagster.tables.sources.reading import each_batch, open_handle, reading, some_batch
 from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.columns import Batch
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """Default markers of missing values."""
@@ -112,10 +116,46 @@ class CsvSource(Source):
         Private columns stay texts: the type of a column would depend on all its rows, and one
         record must not change the reading of the others.
         """
-        table = reading(
-            self.describe(), private, self._read_records if private else self._read_file
-        )
-        return table if private else self.typed(table)
+        if private:
+            import pyarrow as pa
+
+            with closing(self._batches(None)) as batches:
+                table = frame_of(pa.Table.from_batches(list(batches)))
+            return table.astype(text_dtype())
+        return self.typed(reading(self.describe(), False, self._read_file))
+
+    def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:
+        """Read some columns as texts, a block of lines at a time (see `Source.batches`)."""
+        yield from self._batches(columns)
+
+    def _batches(self, columns: Sequence[str] | None) -> Generator[pa.RecordBatch, None, None]:
+        import pyarrow as pa
+
+        with ExitStack() as until_read:
+
+            def opened_records() -> tuple[CsvRecords, list[str]]:
+                records = until_read.enter_context(self._records())
+                names = self._names_in(BytesIO(records.header), "utf-8")
+                self._check_names(names, private=True)
+                return records, names
+
+            records, names = reading(self.describe(), True, opened_records)
+            named = {name: index for index, name in enumerate(names) if name != ""}
+            wanted = named if columns is None or {*columns} - {*named} else columns
+            places = {name: named[name] for name in wanted}
+            cells = CsvCells(self.separator, self.skipinitialspace, self.missing, len(names))
+            parsed = (self._batch(cells.read(lines, places)) for lines in records.blocks())
+            schema = pa.schema([(name, pa.string()) for name in places])
+            yield from each_batch(some_batch(parsed, schema), self.describe())
+
+    def _batch(self, cells: pa.RecordBatch) -> pa.RecordBatch:
+        """Return cells with points in their numbers."""
+        import pyarrow as pa
+
+        if self.decimal == ".":
+            return cells
+        table = self._with_points(as_frame(cells), private=True)
+        return pa.RecordBatch.from_pandas(table, cells.schema, preserve_index=False)
 
     def names(self) -> list[str]:
         """Return the names of a public file's columns without reading a row.
@@ -137,7 +177,7 @@ class CsvSource(Source):
         if cuts_at_nul():
             self._refuse_nul(path)
         options = self._options | {"encoding": self.encoding}
-        return self._parsed(path, self._names_in(path), options, private=False)
+        return self._parsed(path, self._names_in(path), options)
 
     def _refuse_nul(self, path: str) -> None:
         with open_handle(path, "r", encoding=self.encoding, compression="infer") as handle:
@@ -145,15 +185,6 @@ class CsvSource(Source):
             while text := file.read(BLOCK_BYTES):
                 if "\0" in text:
                     raise nul_fault(self.describe())
-
-    def _read_records(self) -> pd.DataFrame:
-        """Read a private file, record by record."""
-        with self._records() as records:
-            names = self._names_in(BytesIO(records.header), "utf-8")
-            # By default pandas lets a return within a cell end a line.
-            options = self._options | {"lineterminator": "\n"}
-            # The parser reads the checked blocks, so exactly the checked bytes are parsed.
-            return self._parsed(cast(Any, records), names, options, private=True)
 
     @contextmanager
     def _records(self, *, checked: bool = True) -> Iterator[CsvRecords]:
@@ -219,31 +250,28 @@ class CsvSource(Source):
             "dtype": text_dtype(),
         }
 
-    def _parsed(
-        self, file: Any, names: list[str], options: dict[str, Any], *, private: bool
-    ) -> pd.DataFrame:
-        self._check_names(names, private)
+    def _parsed(self, file: Any, names: list[str], options: dict[str, Any]) -> pd.DataFrame:
+        self._check_names(names, private=False)
         missing = list(self.missing)
         if len(names) == 1:
             lines = pd.read_csv(file, header=None, skip_blank_lines=False, **options)
-            table = _one_column(lines, names[0], missing, private)
+            table = _one_column(lines, names[0], missing)
         else:
             table = pd.read_csv(file, na_values=missing, **options)
         if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
-            with private_values() if private else nullcontext():
-                raise SourceError(
-                    f"{self.describe()}: lines have more fields than the header: check the"
-                    " separator, and quote fields that contain it"
-                )
+            raise SourceError(
+                f"{self.describe()}: lines have more fields than the header: check the"
+                " separator, and quote fields that contain it"
+            )
         named = [index for index, name in enumerate(names) if name != ""]
         table = table.iloc[:, named]
-        return table if self.decimal == "." else self._with_points(table, private)
+        return table if self.decimal == "." else self._with_points(table, private=False)
 
     def typed(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table of texts, as `read` returns a private one, with types."""
         return with_types(table, self.text)
 
-    def _check_names(self, names: list[str], private: bool) -> None:
+    def _check_names(self, names: list[str], *, private: bool) -> None:
         for name in self.text:
             if name not in names:
                 raise SourceError(
@@ -258,7 +286,7 @@ class CsvSource(Source):
                     " that the first line is a header"
                 )
 
-    def _with_points(self, table: pd.DataFrame, private: bool) -> pd.DataFrame:
+    def _with_points(self, table: pd.DataFrame, *, private: bool) -> pd.DataFrame:
         """Return a table with decimal points in its numbers, converted value by value."""
 
         def with_point(text: str) -> str | None:
@@ -314,11 +342,10 @@ def unnamed_columns(source: object) -> str:
     )
 
 
-def _one_column(lines: pd.DataFrame, name: str, missing: list[str], private: bool) -> pd.DataFrame:
-    """Return the column under a header, given every line of the file, including blank ones."""
+def _one_column(lines: pd.DataFrame, name: str, missing: list[str]) -> pd.DataFrame:
+    """Return the column under a header, given every line of a public file, blank ones too."""
     written = lines[0].fillna("")
     filled = np.flatnonzero(written != "")
-    # Blank lines at the end of a public file are not records.
-    end = len(written) if private else filled[-1] + 1
-    column = written.iloc[filled[0] + 1 : end].reset_index(drop=True)
+    # Blank lines at its end are not records.
+    column = written.iloc[filled[0] + 1 : filled[-1] + 1].reset_index(drop=True)
     return pd.DataFrame({name: column.mask(column.isin([*missing, ""]))})

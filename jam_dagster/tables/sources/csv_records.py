@@ -20,6 +20,8 @@ from functools import cache
 from io import BytesIO
 from typing import IO, TYPE_CHECKING
 
+import numpy as np
+
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import SourceError
@@ -129,6 +131,13 @@ class CsvRecords:
         first, self._first = self._first, b""
         return first or next(self._blocks, b"")
 
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the checked lines below the header, whole ones, some at a time."""
+        begin = len(self.header) + 1
+        for block in iter(self.read, b""):
+            yield block[block.index(self.header) + begin :] if begin else block
+            begin = 0
+
     def lines(self) -> Iterator[str]:
         """Yield the header and the records as texts; bytes that are no text are replaced.
 
@@ -154,13 +163,28 @@ class CsvRecords:
         for block in self._whole_records():
             if not self._count:
                 self._take_header(block)
-            if self._count and not self._lines.fullmatch(block):
+            if self._count and not self._are_records(block):
                 with private_values():
                     raise self._fault()
             if cuts_at_nul() and b"\0" in block:
                 with private_values():
                     raise nul_fault(self._what)
             yield block
+
+    def _are_records(self, block: bytes) -> bool:
+        """Return whether all lines are blank, or records with as many fields as the header."""
+        if self._count == 1 or self._form.separator == " " or b'"' in block:
+            return self._lines.fullmatch(block) is not None
+        # Without quotes each separator ends a field.
+        bytes_of = np.frombuffer(block, np.uint8)
+        ends = np.flatnonzero(bytes_of == ord("\n"))
+        separators = np.flatnonzero(bytes_of == ord(self._form.separator))
+        number = np.diff(np.searchsorted(separators, ends), prepend=0)
+        blank = re.compile(self._form._blank)
+        return all(
+            blank.fullmatch(block, ends[line - 1] + 1 if line else 0, ends[line])
+            for line in np.flatnonzero(number != self._count - 1).tolist()
+        )
 
     def _take_header(self, block: bytes) -> None:
         """Set the number of fields of a record from the first line that is not blank."""

@@ -26,19 +26,20 @@ from jam_dagster.tables.sources.identity import (
 from jam_dagster.tables.sources.reading import (
     READ_ROWS,
     check_unique,
-    each_chunk,
+    each_batch,
     quoted,
     reading,
     reading_values,
+    some_batch,
 )
-from jam_dagster.tables.sources.source import Source, check_records_only
+from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.columns import Batch
     from jam_dagster.tables.domain.domain import Clique, Domain
     from jam_dagster.tables.sources.source import Limit
 
@@ -66,7 +67,6 @@ class DuckDbSource(Source):
     query: str
 
     has_rows: ClassVar[bool] = False
-    records_only: ClassVar[str] = "duckdb"
 
     def __post_init__(self) -> None:
         if is_address(self.path):
@@ -87,29 +87,32 @@ class DuckDbSource(Source):
         with self._opened(False) as table:
             return list(table.columns)
 
-    def chunks(self, columns: Sequence[str]) -> Generator[pd.DataFrame, None, None]:
-        """Read some columns of a private table in chunks (see `ParquetSource.chunks`).
+    def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:
+        """Read some columns, at most `READ_ROWS` rows at a time (see `Source.batches`).
 
-        Close the generator to stop early: the database and the folder are open until then.
+        The database and the folder are open until the generator is closed.
         """
         with self._opened(True) as table:
             if set(columns) <= set(table.columns):
                 table = table.select(*map(quoted, columns))
             reader = reading_values(self.describe(), True, lambda: table.to_arrow_reader(READ_ROWS))
-            frames = (frame_of(_with_distinct_texts(batch)) for batch in _batches(reader))
-            yield from each_chunk(frames, self.describe())
+            yield from each_batch(some_batch(reader, reader.schema), self.describe())
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
         """Count the marginals that may be asked for, in one pass."""
-        # A fault of a value leaves chunks unread.
-        with closing(self.chunks(domain.names)) as chunks:
-            return count_blocks(each_encoded(chunks, domain), domain, cliques)
+        if limit is not None:
+            return super()._counted(domain, limit, cliques)
+        # A fault of a value leaves batches unread.
+        with closing(self.batches(domain.names)) as batches:
+            return count_blocks(each_encoded(batches, domain), domain, cliques)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Count the rows in DuckDB (see `Source.count_records`)."""
-        check_records_only(self, unit is not None)
+        if unit is not None:
+            with redacted("counting the private table"):
+                return unit.count(self.batches([unit.column]))
         with redacted("counting the private table"), self._opened(True) as table:
             ((rows,),) = reading_values(
                 self.describe(), True, lambda: table.aggregate("count(*)").fetchall()
@@ -170,23 +173,3 @@ def _table(path: str, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
             yield connection.sql(query)
         finally:
             connection.close()
-
-
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch | pa.Table]:
-    empty = True
-    for batch in reader:
-        yield batch
-        empty = False
-    if empty:
-        yield reader.schema.empty_table()
-
-
-def _with_distinct_texts(rows: pa.RecordBatch | pa.Table) -> pa.Table:
-    """Return rows with each text once, and its indices."""
-    import pyarrow as pa
-
-    arrays = [
-        column.dictionary_encode() if pa.types.is_string(column.type) else column
-        for column in rows.columns
-    ]
-    return pa.table(arrays, rows.schema.names)

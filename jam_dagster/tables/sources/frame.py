@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,19 @@ from jam_dagster.tables.domain.columns import (
     cell_text,
     each_value,
     exact_columns,
+    numbered_index,
     with_texts,
     without_index,
 )
 from jam_dagster.tables.sources.identity import canonical
+from jam_dagster.tables.sources.reading import READ_ROWS, some_batch
 from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.columns import Batch
 
 ARROW_STREAM = "__arrow_c_stream__"
 """The method by which a table of any library exports Arrow data."""
@@ -79,6 +82,24 @@ class FrameSource(Source):
             table = self._of_arrow(private)
         return table if private else exact_columns(table)
 
+    def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:
+        """Return the table: one of pandas as it is, another one as Arrow data."""
+        import pyarrow as pa
+
+        if isinstance(self.table, pd.DataFrame):
+            yield self.read(private=True)
+            return
+        self._check_unique()
+        with private_values():
+            table = pa.table(self.table)
+        missing = set(columns) - set(table.column_names)
+        if missing and missing <= numbered_index(table.schema):
+            # A range index is not stored as a column.
+            yield self.read(private=True)
+            return
+        table = table if missing else table.select(list(columns))
+        yield from some_batch(table.to_batches(READ_ROWS), table.schema)
+
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows, or the unit's (see `Source.count_records`).
 
@@ -90,11 +111,9 @@ class FrameSource(Source):
                 return len(self.table) if unit is None else unit.count([_columns(self.table)])
             import pyarrow as pa
 
-            arrow = pa.table(self.table)
             if unit is None:
-                return int(arrow.num_rows)
-            people = [name for name in arrow.column_names if name == unit.column]
-            return unit.count([_frame_of(arrow.select(people))])
+                return int(pa.table(self.table).num_rows)
+            return unit.count(self.batches([unit.column]))
 
     def names(self) -> list[str]:
         """Return the names of the columns; no row is read."""

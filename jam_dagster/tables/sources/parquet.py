@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,13 +14,13 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
-from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
+from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
+from jam_dagster.tables.codes.privacy_unit import LimitedRows
 from jam_dagster.tables.codes.table import EncodedTable, KeptCounts, count_blocks
 from jam_dagster.tables.domain.columns import (
-    ARROW_GAPS,
     exact_columns,
-    frame_of,
+    numbered_index,
     with_arrow_types,
     without_index,
 )
@@ -29,12 +29,13 @@ from jam_dagster.tables.sources.identity import canonical, is_address, login_of,
 from jam_dagster.tables.sources.reading import (
     READ_ROWS,
     check_unique,
-    each_chunk,
+    each_batch,
     open_handle,
     reading,
     reading_values,
+    some_batch,
 )
-from jam_dagster.tables.sources.source import Source
+from jam_dagster.tables.sources.source import Source, needed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,11 +43,15 @@ if TYPE_CHECKING:
 
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.columns import Batch
     from jam_dagster.tables.domain.domain import Clique, Domain
     from jam_dagster.tables.sources.source import Limit
 
 ENCODED_BYTES = 1 << 30
-"""Bytes of codes above which a table is not held in memory: 71 million records of 15 attributes."""
+"""Bytes of codes above which a table is not held in memory: 71 million records of 15 attributes.
+
+An attribute of up to 256 values takes a byte a record, up to 65,536 two.
+"""
 
 # Bytes of a column that are read at a time, instead of a whole row group.
 _BUFFER_BYTES = 1 << 20
@@ -96,7 +101,7 @@ class ParquetSource(Source):
         """
         path = opened(self.path)
         schema = reading(self.describe(), False, lambda: _dataset(path).schema)
-        return [*map(str, schema.names), *_numbered_index(schema)]
+        return [*map(str, schema.names), *numbered_index(schema)]
 
     def rows(self) -> int:
         """Return the number of rows of a private table, from the files' footers."""
@@ -107,55 +112,49 @@ class ParquetSource(Source):
             lambda: sum(int(fragment.metadata.num_rows) for fragment in _dataset(path).fragments),
         )
 
-    def chunks(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Read some columns of a private table, at most `READ_ROWS` rows at a time.
+    def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:
+        """Read some columns, at most `READ_ROWS` rows at a time (see `Source.batches`).
 
-        Values are those of `read`; a column's dtype may differ from chunk to chunk. Memory is one
-        chunk, whatever the number of rows in the table or in a row group.
-
-        Parameters
-        ----------
-        columns
-            Names. If one is missing, the chunks have all existing columns.
-
-        Yields
-        ------
-        DataFrame
-            One row a record, in the order of `read`; for an empty table, only its columns.
-
-        Raises
-        ------
-        SourceError
-            The table cannot be found or read.
+        Memory is one batch, whatever the number of rows in the table or in a row group.
         """
+        import pyarrow as pa
+
         path = opened(self.path)
         dataset = reading(self.describe(), True, lambda: _dataset(path, True))
         names = list(dataset.schema.names)
         check_unique(self.describe(), names, "rename one")
         missing = set(columns) - set(names)
-        if missing and missing <= _numbered_index(dataset.schema):
+        if missing and missing <= numbered_index(dataset.schema):
             # A range index is not stored as a column.
             yield self.read(private=True)
             return
         fields = [field for field in dataset.schema if missing or field.name in columns]
-        yield from each_chunk(_frames(dataset, fields), self.describe())
+        found = some_batch(_batches(dataset, fields), pa.schema(fields))
+        yield from each_batch(found, self.describe())
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        """Encode the table chunk by chunk, in memory or left in its file."""
-        kept = None
-        if limit is not None:
-            unit, key = limit
-            kept = unit.kept(self.chunks([unit.column]), key)
-        return encode_parquet(self, domain, cliques, kept=kept)
+        """Encode the table batch by batch; a large one is left in its file.
+
+        From memory marginals take seconds, from a file as long as reading and encoding it takes.
+        """
+        row_bytes = sum(np.min_scalar_type(size - 1).itemsize for size in domain.shape)
+        if self.rows() * row_bytes <= ENCODED_BYTES:
+            return super()._counted(domain, limit, cliques)
+        if limit is None:
+            return ParquetTable(domain, self, tuple(cliques))
+        rows = LimitedRows(*limit)
+        for _ in rows.encoded(self.batches(needed(domain, limit)), domain):
+            pass
+        return ParquetTable(domain, self, tuple(cliques), rows.kept())
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows from the footers, or the unit's (`Source.count_records`)."""
         with redacted("counting the private table"):
             if unit is None:
                 return self.rows()
-            return unit.count(self.chunks([unit.column]))
+            return unit.count(self.batches([unit.column]))
 
     def describe(self) -> str:
         """Return ``Parquet file PATH``."""
@@ -189,7 +188,7 @@ class ParquetTable:
 
     def __post_init__(self) -> None:
         if self.cliques and _can_be_held(self.domain, self.cliques):
-            most = _rows(self.source, self.kept)
+            most = self.source.rows() if self.kept is None else int(self.kept.sum())
             held = count_blocks(self._chunks(), self.domain, self.cliques, records=most)
             self._counts.held, records = held, held.records
         else:
@@ -222,54 +221,23 @@ class ParquetTable:
             raise _changed(self.source, "its marginals were counted")
 
     def _chunks(self) -> Iterator[EncodedTable]:
-        return each_encoded(_kept_rows(self.source, self.domain, self.kept), self.domain)
-
-
-def encode_parquet(
-    source: ParquetSource,
-    domain: Domain,
-    cliques: Iterable[Clique] = (),
-    *,
-    kept: npt.NDArray[np.bool_] | None = None,
-    limit: int = ENCODED_BYTES,
-) -> EncodedTable | ParquetTable:
-    """Encode a private Parquet table chunk by chunk, or leave it in its file if it is too large.
-
-    `limit` is the most bytes of codes to hold in memory: an attribute of up to 256 values takes one
-    a record, up to 65,536 two. From memory marginals take seconds, from a file as long as reading
-    and encoding it takes. Errors are those of `encode`, and of a table that cannot be read.
-    """
-    records = _rows(source, kept)
-    record_bytes = sum(np.min_scalar_type(size - 1).itemsize for size in domain.shape)
-    if records * record_bytes > limit:
-        return ParquetTable(domain, source, tuple(cliques), kept)
-    return encode_chunks(_kept_rows(source, domain, kept), domain, records=records)
+        """Yield the rows that stay, or raise SourceError if the table has changed meanwhile."""
+        seen = 0
+        for chunk in each_encoded(self.source.batches(self.domain.names), self.domain):
+            here = slice(seen, seen + chunk.records)
+            seen += chunk.records
+            yield chunk if self.kept is None else chunk.take(_rows_in(self.kept[here], chunk))
+        if self.kept is not None and seen != len(self.kept):
+            raise _changed(self.source, "it was read")
 
 
 def _can_be_held(domain: Domain, cliques: Iterable[Clique]) -> bool:
     return sum(map(domain.size, cliques)) <= HELD_CELLS
 
 
-def _rows(source: ParquetSource, kept: npt.NDArray[np.bool_] | None) -> int:
-    return source.rows() if kept is None else int(kept.sum())
-
-
-def _kept_rows(
-    source: ParquetSource, domain: Domain, kept: npt.NDArray[np.bool_] | None
-) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a table that stay, or raise SourceError if it has changed meanwhile."""
-    chunks = source.chunks(domain.names)
-    if kept is None:
-        yield from chunks
-        return
-    seen = 0
-    for chunk in chunks:
-        here = kept[seen : seen + len(chunk)]
-        seen += len(chunk)
-        if len(here) == len(chunk):
-            yield chunk.loc[here]
-    if seen != len(kept):
-        raise _changed(source, "it was read")
+def _rows_in(kept: npt.NDArray[np.bool_], chunk: EncodedTable) -> npt.NDArray[np.bool_]:
+    """Return which rows of a chunk stay; none of a table that has become longer."""
+    return kept if len(kept) == chunk.records else np.zeros(chunk.records, dtype=bool)
 
 
 def _changed(source: ParquetSource, while_what: str) -> SourceError:
@@ -331,13 +299,12 @@ def _found(path: str, folders: pa.Schema | None = None) -> pq.ParquetDataset:
     return pq.ParquetDataset(path, filesystem=filesystem, partitioning=hive)
 
 
-def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[pd.DataFrame]:
+def _batches(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all files, with the columns of the folders' names (``year=2024``)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow.dataset import get_partition_keys
 
-    empty = True
     for fragment in dataset.fragments:
         stored = [one for one in fields if one.name in fragment.physical_schema.names]
         constants = get_partition_keys(fragment.partition_expression)
@@ -355,11 +322,7 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
             names = [one.name for one in stored]
             for batch in file.iter_batches(READ_ROWS, columns=names):
                 arrays = [_array(batch, field, constants) for field in fields]
-                table = pa.table(arrays, [field.name for field in fields])
-                yield frame_of(table)
-                empty = False
-    if empty:
-        yield pa.schema(fields).empty_table().to_pandas(**ARROW_GAPS)
+                yield pa.RecordBatch.from_arrays(arrays, [field.name for field in fields])
 
 
 def _array(batch: pa.RecordBatch, field: pa.Field, constants: Mapping[str, Any]) -> pa.Array:
@@ -373,9 +336,3 @@ def _array(batch: pa.RecordBatch, field: pa.Field, constants: Mapping[str, Any])
     if is_text(field.type) and pa.types.is_dictionary(array.type):
         return array
     return array if array.type == field.type else array.cast(field.type)
-
-
-def _numbered_index(schema: pa.Schema) -> set[str]:
-    """Return the name of a range index that pandas stored as start, stop and step, if any."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return {str(one["name"]) for one in index if isinstance(one, dict) and one["name"] is not None}

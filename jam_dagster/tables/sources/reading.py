@@ -6,12 +6,15 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.variables import with_names
 from jam_dagster.errors import JamError, SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -100,10 +103,22 @@ def reading_values(
         return read()
 
 
-def each_chunk(frames: Iterator[pd.DataFrame], what: str) -> Iterator[pd.DataFrame]:
-    """Yield the chunks of an open private table."""
-    while (frame := reading_values(what, True, lambda: next(frames, None))) is not None:
-        yield frame
+def each_batch(batches: Iterator[T], what: str) -> Iterator[T]:
+    """Yield the batches of an open private table."""
+    while (batch := reading_values(what, True, lambda: next(batches, None))) is not None:
+        yield batch
+
+
+def some_batch(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches; if there are none, one of the schema without rows."""
+    import pyarrow as pa
+
+    empty = True
+    for batch in batches:
+        yield batch
+        empty = False
+    if empty:
+        yield pa.RecordBatch.from_arrays([pa.nulls(0, one.type) for one in schema], schema.names)
 
 
 def _reason(error: Exception) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.codes.encode import encode
-from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+from jam_dagster.tables.codes.encode import each_encoded, joined
+from jam_dagster.tables.codes.privacy_unit import LimitedRows, PrivacyUnit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from typing import Self
 
     import pandas as pd
 
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.domain.children import Link
+    from jam_dagster.tables.domain.columns import Batch
     from jam_dagster.tables.domain.domain import Clique, Domain
 
 
@@ -39,11 +41,16 @@ def check_records_only(source: Source, limited: bool) -> None:
         )
 
 
+def needed(domain: Domain, limit: Limit | None) -> list[str]:
+    """Return the columns of a private table that are read."""
+    return [*domain.names, *([] if limit is None else [limit[0].column])]
+
+
 class Source(ABC):
     """A place that a table can be read from.
 
-    A source has `read`, `describe`, `identity` and `to_dict`. Its table is then read whole and
-    encoded in memory; a source that counts in chunks or in place overrides `_counted`, and
+    A source has `read`, `describe`, `identity` and `to_dict`, and `batches` unless its table is in
+    memory. One that keeps counts alone, or counts elsewhere, overrides `_counted`, and
     `count_records` if it knows the number of rows without their values.
 
     Attributes
@@ -188,17 +195,40 @@ class Source(ABC):
             limit = None if unit is None or key is None else (unit, key)
             return self._counted(domain, limit, tuple(cliques))
 
+    def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:
+        """Read some columns of a private table, some rows at a time.
+
+        Close the generator to stop early: what is open is open until then.
+
+        Parameters
+        ----------
+        columns
+            Names. If one is missing, the batches have all existing columns.
+
+        Yields
+        ------
+        RecordBatch or DataFrame
+            One row a record, each once; for an empty table, its columns alone. Arrow data have the
+            types that the table's schema declares.
+
+        Raises
+        ------
+        SourceError, PrivateValuesError
+            As `read`.
+        """
+        yield self.read(private=True)
+
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        """Read, limit and encode the private table."""
-        with redacted("reading the private table"):
-            records = self.read(private=True)
-            if limit is not None:
-                unit, key = limit
-                records = unit.limit(records, key)
-        with redacted("encoding the private table"):
-            return encode(records, domain, private=True)
+        """Encode the private table batch by batch; its codes are held."""
+        with closing(self.batches(needed(domain, limit))) as batches:
+            if limit is None:
+                return joined(each_encoded(batches, domain), domain)
+            rows = LimitedRows(*limit)
+            # All records are in the domain, whichever stay.
+            whole = joined(rows.encoded(batches, domain), domain)
+            return whole.take(rows.kept())
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return how many records of the private table the privacy unit lets stay.

@@ -173,13 +173,9 @@ def counting(
     """
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         try:
-            frames = (
-                frame_of(pa.table(batch).rename_columns(list(domain.names))) for batch in batches
-            )
-            counted = count_blocks(each_encoded(frames, domain), domain, cliques)
+            named = (batch.rename_columns(list(domain.names)) for batch in batches)
+            counted = count_blocks(each_encoded(named, domain), domain, cliques)
             groups = list(counted.blocks.values())
         except Exception:
             yield _batch(0, np.array([-1]), np.array([1]))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,15 +17,16 @@ from jam_dagster.errors import (
     SourceError,
     SpecificationError,
 )
-from jam_dagster.tables import Domain, ParquetSource, PrivacyUnit, encode
-from jam_dagster.tables.codes.privacy_unit import secret_key, seeded_key
-from jam_dagster.tables.sources.parquet import ParquetTable, encode_parquet
+from jam_dagster.tables import Domain, ParquetSource, PrivacyUnit
+from jam_dagster.tables.codes.privacy_unit import LimitedRows, secret_key, seeded_key
+from jam_dagster.tables.sources.parquet import ParquetTable
 from tests.examples import examples
 
 KEY = seeded_key(0)
 SECRET = "SENTINEL-7f3a"
 
-people = st.lists(st.sampled_from(["a", "b", "c", "7", "ä"]), max_size=40)
+people_of = st.sampled_from(["a", "b", "c", "7", "ä"])
+people = st.lists(people_of, max_size=40)
 limits = st.integers(1, 6)
 keys = st.integers(0, 50).map(seeded_key)
 
@@ -62,13 +61,12 @@ def test_nobody_has_no_rows_and_a_column_all_the_same(tmp_path):
     assert unit.limit(nobody, KEY).shape == (0, 1)
     nobody.to_parquet(tmp_path / "t.parquet")
     source = ParquetSource(str(tmp_path / "t.parquet"))
-    kept = unit.kept(source.chunks(["who"]), KEY)
-    assert encode_parquet(source, Domain.from_sizes({"row": 2}), kept=kept).records == 0
+    assert source.counted(Domain.from_sizes({"row": 2}), unit, KEY).records == 0
     other = PrivacyUnit("name", 2)
     with pytest.raises(InputError, match="no column 'name'"):
         other.limit(nobody, KEY)
     with pytest.raises(InputError, match="no column 'name'"):
-        other.kept(source.chunks(["name"]), KEY)
+        source.counted(Domain.from_sizes({"row": 2}), other, KEY)
 
 
 @given(people, people, limits, keys, st.randoms(use_true_random=False))
@@ -190,35 +188,68 @@ def parquet(tmp_path, monkeypatch):
     return frame, ParquetSource(str(tmp_path / "people.parquet"))
 
 
-def test_chunks_keep_the_rows_that_the_whole_table_keeps(parquet):
+def in_file(source, unit, key=KEY):
+    """Return the table as one that is too large for memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jam_dagster.tables.sources.parquet.ENCODED_BYTES", 0)
+        return source.counted(COLOURS, unit, key)
+
+
+def test_a_table_in_its_file_keeps_what_one_in_memory_keeps(parquet):
     frame, source = parquet
     unit = PrivacyUnit("who", 2)
-    whole = encode(unit.limit(frame, KEY), COLOURS)
-    kept = unit.kept(source.chunks(["who"]), KEY)
-    held = encode_parquet(source, COLOURS, kept=kept)
-    streamed = encode_parquet(source, COLOURS, kept=kept, limit=0)
-    np.testing.assert_array_equal(held.column("colour"), whole.column("colour"))
+    held, streamed = source.counted(COLOURS, unit, KEY), in_file(source, unit)
     assert isinstance(streamed, ParquetTable)
-    assert streamed.records == whole.records < 500
-    np.testing.assert_array_equal(streamed.marginal(("colour",)), whole.marginal(("colour",)))
+    assert streamed.records == held.records == len(unit.limit(frame, KEY)) < 500
+    np.testing.assert_array_equal(streamed.marginal(("colour",)), held.marginal(("colour",)))
 
 
 def test_a_file_that_changed_is_refused(parquet):
     frame, source = parquet
-    kept = PrivacyUnit("who").kept(source.chunks(["who"]), KEY)
+    table = in_file(source, PrivacyUnit("who"))
     for changed in (frame.head(499), pd.concat([frame, frame])):
         changed.to_parquet(source.path)
-        with pytest.raises((SourceError, InputError)):
-            encode_parquet(source, COLOURS, kept=kept)
+        with pytest.raises(SourceError, match="changed while it was read"):
+            table.marginals([("colour",)])
 
 
-@examples(25)
-@given(people, limits, keys)
-def test_a_file_of_any_people_keeps_what_its_table_keeps(persons, k, key):
+def encoded(persons, colours, key, k, rows_in_a_batch=3):
+    """Return the rows that stay, encoded, and their persons."""
+    frame = pd.DataFrame({"who": persons, "colour": colours}, dtype=object)
+    starts = range(0, max(len(frame), 1), rows_in_a_batch)
+    batches = (frame.iloc[start : start + rows_in_a_batch] for start in starts)
+    rows = LimitedRows(PrivacyUnit("who", k), key)
+    codes = np.concatenate([one.columns[0] for one in rows.encoded(batches, COLOURS)])
+    kept = rows.kept()
+    return Counter(zip(frame["who"][kept], codes[kept].tolist(), strict=True))
 
-    frame = table(pd.Series(persons, dtype="object"))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "people.parquet")
-        frame.to_parquet(path)
-        kept = PrivacyUnit("who", k).kept(ParquetSource(str(path)).chunks(["who"]), key)
-    assert list(frame["row"][kept]) == list(PrivacyUnit("who", k).limit(frame, key)["row"])
+
+colours = st.sampled_from(["red", "green", "blue"])
+
+
+@examples(50)
+@given(st.lists(st.tuples(people_of, colours), max_size=40), limits, keys, st.randoms())
+def test_no_order_of_rows_decides_what_stays(rows, k, key, random):
+    found = encoded(*zip(*rows, strict=True), key, k) if rows else Counter()
+    whose = Counter(person for person, _ in rows)
+    assert {person: min(k, number) for person, number in whose.items()} == Counter(
+        person for person, _ in found.elements()
+    )
+    others = [(f"other {person}", colour) for person, colour in rows]
+    mixed = [*rows, *others]
+    random.shuffle(mixed)
+    if rows:
+        among = encoded(*zip(*mixed, strict=True), key, k, rows_in_a_batch=7)
+        assert Counter({one: among[one] for one in among if "other" not in one[0]}) == found
+
+
+@pytest.mark.slow
+def test_every_row_of_a_person_is_as_likely_whatever_its_codes():
+    """Six rows of one person, three of them alike, under 3,000 keys: each stays as often."""
+    red = 0
+    for seed in range(3_000):
+        found = encoded(["a"] * 6, ["red"] * 3 + ["green"] * 2 + ["blue"], seeded_key(seed), 2)
+        red += found["a", 0]
+    # The number of red ones among two has mean 1 and variance 0.4; 5 standard deviations are 173.2,
+    # and beyond is less than 1e-6 likely.
+    assert abs(red - 3_000) < 173

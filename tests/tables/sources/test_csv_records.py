@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from jam_dagster.errors import JamError, PrivateValuesError, SourceError, Specif
 from jam_dagster.tables import CsvSource, PrivacyUnit, source_from_config
 from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.sources import csv, csv_records
+from jam_dagster.tables.sources.csv_records import CsvRecords, Form
 from tests.examples import examples
 
 
@@ -354,3 +357,19 @@ def test_one_record_changes_no_other(
         assert found == others or at is not None
         if found != others and at is not None:
             assert [*found[:at], *found[at + 1 :]] == others
+
+
+@pytest.mark.parametrize("separator", [",", "\t", " "], ids=["comma", "tab", "blank"])
+def test_lines_without_quotes_are_counted_as_the_pattern_has_them(separator: str) -> None:
+    rng, form = random.Random(5), Form(separator)
+    accepted = 0
+    for _ in range(3_000):
+        fields = rng.choice([2, 3])
+        header = separator.join("abc"[:fields]).encode()
+        text = "".join(rng.choices([separator, separator, "x", " ", "\t", "\r", "\n"], k=8)) + "\n"
+        records = CsvRecords(BytesIO(header + b"\n"), "a file", "utf-8", form)
+        block = text.encode()
+        wanted = form.lines_of(fields).fullmatch(block) is not None
+        assert records._are_records(block) == wanted, block
+        accepted += wanted
+    assert accepted > 100

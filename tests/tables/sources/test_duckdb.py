@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import InputError, PrivateValuesError, SourceError, SpecificationError
+from jam_dagster.errors import InputError, PrivateValuesError, SourceError
 from jam_dagster.tables import (
     CategoricalAttribute,
     Domain,
@@ -114,7 +114,7 @@ def test_more_than_memory(database: str, monkeypatch: pytest.MonkeyPatch, tmp_pa
     # 48 MB of groups.
     query = "select age, repeat(md5(v::text), 5) as long, count(*) from many group by all"
     rows = 0
-    for chunk in DuckDbSource(database, query).chunks(["age", "long"]):
+    for chunk in DuckDbSource(database, query).batches(["age", "long"]):
         if not rows:
             (private,) = spilled.iterdir()
             assert private.stat().st_mode & 0o077 == 0
@@ -139,13 +139,23 @@ def test_a_fault_of_a_value_leaves_no_folder(
     assert not list(spilled.iterdir())
 
 
-def test_rows_of_a_person_are_not_limited(database: str) -> None:
-    for ask in (
-        lambda source, unit: source.counted(DOMAIN, unit, b"key"),
-        lambda source, unit: source.count_records(unit),
-    ):
-        with pytest.raises(SpecificationError, match="single records only"):
-            ask(DuckDbSource(database, "from people"), PrivacyUnit("name", 2))
+def test_rows_of_a_person_are_limited_in_any_order(tmp_path: Path) -> None:
+    path, unit, key = str(tmp_path / "visits.duckdb"), PrivacyUnit("who", 2), b"k" * 32
+    with duckdb.connect(path) as made:
+        made.execute(
+            "create table visits as select i % 40 who, ['f', 'm', 'x'][1 + i * i % 3] sex,"
+            " i % 50 age, 2024 + i % 2 as year from range(300) t(i)"
+        )
+    orders = ("i", "-i", "hash(i)")
+    columns = "select who, sex, age, year from (select *, row_number() over () i from visits)"
+    sources = [DuckDbSource(path, f"{columns} order by {order}") for order in orders]
+    first, *others = (source.counted(DOMAIN, unit, key, ASKED) for source in sources)
+    assert first.records == sources[0].count_records(unit) == 80
+    for found in others:
+        for clique in ASKED:
+            assert (found.marginal(clique) == first.marginal(clique)).all()
+    with pytest.raises(InputError, match="no column 'name'"):
+        sources[0].counted(DOMAIN, PrivacyUnit("name"), key)
 
 
 def test_identities(database: str) -> None:

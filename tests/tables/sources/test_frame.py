@@ -29,7 +29,6 @@ from jam_dagster.tables import (
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.columns import cell_text, each_value
 from jam_dagster.tables.sources.frame import polars_of
-from jam_dagster.tables.sources.parquet import encode_parquet
 from jam_dagster.tables.sources.public_apart import same_rows
 from tests.examples import examples
 
@@ -154,7 +153,7 @@ def test_codes_are_those_of_a_parquet_file(rows: list[tuple[Any, ...]]) -> None:
     with TemporaryDirectory() as folder:
         path = str(Path(folder, "table.parquet"))
         pq.write_table(arrow, path)
-        wanted = encode_parquet(ParquetSource(path), DOMAIN)
+        wanted = ParquetSource(path).counted(DOMAIN, None, None)
         assert isinstance(wanted, EncodedTable)
     for table in (arrow, arrow.to_pandas(), arrow.to_pandas(integer_object_nulls=True)):
         found = encode(FrameSource(table, "people").read(private=True), DOMAIN, private=True)

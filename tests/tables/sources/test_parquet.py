@@ -33,7 +33,7 @@ from jam_dagster.tables import (
 from jam_dagster.tables.codes.encode import encode_chunks
 from jam_dagster.tables.domain.values import text_of
 from jam_dagster.tables.sources import parquet as parquet_source
-from jam_dagster.tables.sources.parquet import ParquetTable, encode_parquet
+from jam_dagster.tables.sources.parquet import ParquetTable
 from tests.examples import examples
 
 SENTINEL = "zq81sentinel"
@@ -53,6 +53,13 @@ def write(path, columns, rows_in_a_group=4):
 def people(path, rows=10, **columns):
     known = {"a": ["u", "v"] * (rows // 2), "b": list(np.arange(rows) % 20), "name": ["x"] * rows}
     return write(path, known | columns)
+
+
+def counted(source, domain, cliques=(), *, limit=parquet_source.ENCODED_BYTES):
+    """Return the private table, which is left in its file above some bytes of codes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_source, "ENCODED_BYTES", limit)
+        return source.counted(domain, None, None, cliques)
 
 
 def all_cliques(domain):
@@ -86,8 +93,8 @@ def test_any_table_counts_as_in_memory(tmp_path_factory, table, seed, rows_in_a_
     except JamError:
         # Such as a text that writes another value of the attribute as a number.
         assume(False)
-    streamed = encode_parquet(source, table.domain, limit=0)
-    held = encode_parquet(source, table.domain)
+    streamed = counted(source, table.domain, limit=0)
+    held = counted(source, table.domain)
     assert isinstance(streamed, ParquetTable)
     assert isinstance(held, EncodedTable)
     assert all(map(np.array_equal, held.columns, expected.columns))
@@ -95,35 +102,35 @@ def test_any_table_counts_as_in_memory(tmp_path_factory, table, seed, rows_in_a_
 
 
 @pytest.mark.parametrize("rows_in_a_group", [1, 2, 3, 4, 100])
-def test_chunks_split_row_groups_and_lose_no_row(tmp_path, rows_in_a_group):
+def test_batches_split_row_groups_and_lose_no_row(tmp_path, rows_in_a_group):
     source = write(tmp_path / "t.parquet", {"a": list(range(10))}, rows_in_a_group)
-    chunks = list(source.chunks(["a"]))
-    assert pd.concat(chunks)["a"].tolist() == list(range(10))
-    assert max(map(len, chunks)) <= 3
+    batches = list(source.batches(["a"]))
+    assert pa.Table.from_batches(batches)["a"].to_pylist() == list(range(10))
+    assert max(map(len, batches)) <= 3
     assert source.rows() == 10
 
 
 def test_what_is_held_depends_on_the_size_of_the_codes(tmp_path):
     source = people(tmp_path / "t.parquet")
-    assert isinstance(encode_parquet(source, AB, limit=20), EncodedTable)
-    assert isinstance(encode_parquet(source, AB, limit=19), ParquetTable)
-    assert isinstance(encode_parquet(source, AB), EncodedTable)
+    assert isinstance(counted(source, AB, limit=20), EncodedTable)
+    assert isinstance(counted(source, AB, limit=19), ParquetTable)
+    assert isinstance(counted(source, AB), EncodedTable)
 
 
 @pytest.fixture
 def passes(monkeypatch):
     """The passes over a file, which grow with each one."""
-    found, read = [], ParquetSource.chunks
+    found, read = [], ParquetSource.batches
     monkeypatch.setattr(
-        ParquetSource, "chunks", lambda *given, **rest: found.append(1) or read(*given, **rest)
+        ParquetSource, "batches", lambda *given, **rest: found.append(1) or read(*given, **rest)
     )
     return found
 
 
 def test_what_will_be_asked_for_is_counted_as_the_table_is_checked(tmp_path, passes):
     source = people(tmp_path / "t.parquet")
-    table = encode_parquet(source, AB, [("a",), ("b",), ("a", "b")], limit=0)
-    expected = encode_parquet(source, AB)
+    table = counted(source, AB, [("a",), ("b",), ("a", "b")], limit=0)
+    expected = counted(source, AB)
     assert len(passes) == 2
     assert_same(table, expected)
     assert len(passes) == 2
@@ -148,7 +155,7 @@ def test_a_folder_reads_as_in_memory(tmp_path):
     assert source.rows() == 7
     expected = encode(source.read(private=True), domain)
     assert expected.marginal(("year",)).tolist() == [5, 2]
-    assert_same(encode_parquet(source, domain, limit=0), expected)
+    assert_same(counted(source, domain, limit=0), expected)
 
 
 @pytest.mark.parametrize("name", ["a", "b", "a.b"])
@@ -165,7 +172,7 @@ def test_columns_and_named_indices_are_found(tmp_path, name, kind):
     table.to_parquet(path)
     source = ParquetSource(str(path))
     domain = Domain((CategoricalAttribute(name, (0, 1)),))
-    assert encode_parquet(source, domain, limit=0).marginal((name,)).tolist() == [1, 1]
+    assert counted(source, domain, limit=0).marginal((name,)).tolist() == [1, 1]
 
 
 def test_files_that_fsspec_reaches(monkeypatch, tmp_path):
@@ -176,14 +183,14 @@ def test_files_that_fsspec_reaches(monkeypatch, tmp_path):
     for path in ("${PEOPLE}/t.parquet", "${PEOPLE}", f"file://{tmp_path}/t.parquet"):
         source = ParquetSource(path)
         expected = encode(source.read(private=True), AB)
-        assert_same(encode_parquet(source, AB, limit=0), expected)
+        assert_same(counted(source, AB, limit=0), expected)
 
 
 def test_texts_are_read_once_for_every_place(tmp_path):
     for kind in (pa.string(), pa.large_string()):
         source = write(tmp_path / "t.parquet", {"a": pa.array(["u", "v"] * 5, kind)})
-        for chunk in source.chunks(["a"]):
-            assert isinstance(chunk["a"].dtype, pd.CategoricalDtype)
+        for batch in source.batches(["a"]):
+            assert pa.types.is_dictionary(batch.column("a").type)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +206,7 @@ def test_texts_are_read_once_for_every_place(tmp_path):
 def test_a_bad_value_in_the_last_row_group_is_not_told(tmp_path, columns, limit):
     source = people(tmp_path / "t.parquet", **columns)
     with pytest.raises(PrivateValuesError) as caught:
-        encode_parquet(source, AB, limit=limit)
+        counted(source, AB, limit=limit)
     assert str(caught.value) == str(PrivateValuesError())
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
@@ -210,17 +217,17 @@ def test_other_tables_that_are_refused(tmp_path, limit):
     path = tmp_path / "t.parquet"
     source = ParquetSource(str(path))
     with pytest.raises(SourceError, match="no such file"):
-        encode_parquet(source, AB, limit=limit)
+        counted(source, AB, limit=limit)
     path.write_bytes(f"PAR1{SENTINEL}PAR1".encode())
     with pytest.raises(SourceError, match="cannot read Parquet file") as caught:
-        encode_parquet(source, AB, limit=limit)
+        counted(source, AB, limit=limit)
     assert SENTINEL not in str(caught.value)
     write(path, {SENTINEL: [1], "a": ["u"]})
     with pytest.raises(DomainError, match="no column 'b': add it"):
-        encode_parquet(source, AB, limit=limit)
+        counted(source, AB, limit=limit)
     pq.write_table(pa.table([["u"], ["v"], [1]], ["a", "a", "b"]), path)
     with pytest.raises(SourceError, match="two columns of the same name"):
-        encode_parquet(source, AB, limit=limit)
+        counted(source, AB, limit=limit)
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -229,7 +236,7 @@ def test_whether_a_private_table_has_rows_is_not_told(tmp_path, held):
         tmp_path / "t.parquet", {"a": pa.array([], pa.string()), "b": pa.array([], "f8")}
     )
     if held:
-        table = encode_parquet(source, AB)
+        table = counted(source, AB)
         assert isinstance(table, EncodedTable)
     else:
         table = ParquetTable(AB, source)
@@ -238,7 +245,7 @@ def test_whether_a_private_table_has_rows_is_not_told(tmp_path, held):
     for columns in ({"b": pa.array([], pa.int64())}, {}):
         source = write(tmp_path / "t.parquet", columns)
         with pytest.raises(DomainError, match="no column 'a'"):
-            encode_parquet(source, AB) if held else ParquetTable(AB, source)
+            counted(source, AB) if held else ParquetTable(AB, source)
 
 
 def test_a_file_that_is_cut_off_in_its_last_row_group(tmp_path):
@@ -250,13 +257,13 @@ def test_a_file_that_is_cut_off_in_its_last_row_group(tmp_path):
     path.write_bytes(content)
     # Whether a row group can be read may hang on a value.
     with pytest.raises(PrivateValuesError) as caught:
-        encode_parquet(source, AB, limit=0)
+        counted(source, AB, limit=0)
     assert SENTINEL not in str(caught.value)
 
 
 def test_a_file_that_changes_is_noticed(tmp_path):
     path = tmp_path / "t.parquet"
-    table = encode_parquet(people(path), AB, limit=0)
+    table = counted(people(path), AB, limit=0)
     people(path, rows=12)
     with pytest.raises(SourceError, match="changed while its marginals were counted"):
         table.marginal(("a",))
@@ -264,13 +271,13 @@ def test_a_file_that_changes_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("records", [9, 11])
 def test_chunks_of_another_number_of_rows_are_refused(tmp_path, records):
-    chunks = people(tmp_path / "t.parquet").chunks(AB.names)
+    chunks = people(tmp_path / "t.parquet").batches(AB.names)
     with pytest.raises(InputError, match="the number of rows changed"):
         encode_chunks(chunks, AB, records=records)
 
 
 def test_counts_are_kept_and_others_take_one_pass(tmp_path, passes):
-    table = encode_parquet(people(tmp_path / "t.parquet"), AB, limit=0)
+    table = counted(people(tmp_path / "t.parquet"), AB, limit=0)
     assert len(passes) == 1
     table.marginals([("a",)])
     assert len(passes) == 2
@@ -295,8 +302,8 @@ def test_memory_does_not_grow_with_the_rows_of_a_row_group(tmp_path, monkeypatch
         del columns
         source = ParquetSource(str(path))
         before = pa.total_allocated_bytes()
-        arrow.append(max(pa.total_allocated_bytes() - before for _ in source.chunks(domain.names)))
-        table = encode_parquet(source, domain, limit=0)
+        arrow.append(max(pa.total_allocated_bytes() - before for _ in source.batches(domain.names)))
+        table = counted(source, domain, limit=0)
         tracemalloc.start()
         assert table.marginals(combinations("abcd", 3))["a", "b", "c"].sum() == rows
         python.append(tracemalloc.get_traced_memory()[1])

@@ -151,7 +151,7 @@ def test_the_contents_are_of_all_columns_of_the_domain() -> None:
 
 def test_what_is_counted_in_its_place_has_no_children() -> None:
     households, _ = two_tables()
-    counted = source_from_config({"duckdb": "people.duckdb", "query": "select * from p"})
+    counted = source_from_config({"spark": "sc://host", "query": "select * from p"})
     with pytest.raises(SpecificationError, match="a query by 'sql', or a DataFrame"):
         WithChildren(FrameSource(households, "h"), counted, LINK)
 
