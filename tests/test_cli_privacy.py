@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,7 +13,8 @@ import pytest
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.privacy import Ledger
 from jam_dagster.release import engine as steps
-from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
+from jam_dagster.tables import CsvSource
+from jam_dagster.tables.sources import source
 from tests.cli_bench import NOISY, QUICK, RELEASE, RESEARCH, Run, lines, run_process, synthesize
 from tests.tiers import first_quick
 
@@ -93,38 +93,24 @@ def _fail(*_: object, **__: object) -> NoReturn:
     raise ValueError(f"cannot handle {JOB!r} at {AGE}")
 
 
-def _fail_in_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = CsvSource.read
+INGESTION = "reading and encoding the private table"
 
-    def fail(source: CsvSource, *, private: bool) -> pd.DataFrame:
-        return _fail() if private else read(source, private=private)
-
-    monkeypatch.setattr(CsvSource, "read", fail)
-
-
-def _fail_in_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(table: pd.DataFrame, domain: Domain, *, private: bool) -> EncodedTable:
-        return _fail() if private else encode(table, domain, private=private)
-
-    monkeypatch.setattr("jam_dagster.tables.sources.source.encode", fail)
-
-
-FAILING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "reading the private table": _fail_in_reading,
-    "encoding the private table": _fail_in_encoding,
-    "running the mechanism": lambda patch: patch.setattr(JamPgm, "run", _fail),
-    "measuring the workload error": lambda patch: patch.setattr(steps, "workload_error", _fail),
-    "the report": lambda patch: patch.setattr(steps, "render_report", _fail),
+FAILING: dict[str, tuple[str, object, str]] = {
+    "reading": (INGESTION, CsvSource, "batches"),
+    "encoding": (INGESTION, source, "joined"),
+    "mechanism": ("running the mechanism", JamPgm, "run"),
+    "error": ("measuring the workload error", steps, "workload_error"),
+    "report": ("the report", steps, "render_report"),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", FAILING)
+@pytest.mark.parametrize(("step", "place", "name"), FAILING.values(), ids=FAILING)
 def test_a_failing_step_leaks_no_value(
-    run: Run, monkeypatch: pytest.MonkeyPatch, step: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, step: str, place: object, name: str
 ) -> None:
     _write_secret()
-    FAILING[step](monkeypatch)
+    monkeypatch.setattr(place, name, _fail)
 
     result = run(*ARGUMENTS, "--report")
 

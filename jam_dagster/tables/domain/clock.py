@@ -15,11 +15,12 @@ from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_number
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.values import text_of
+from jam_dagster.tables.domain.values import Numbers, text_of
 
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -32,6 +33,10 @@ _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _EPOCH = datetime(1970, 1, 1)
 _LAST = datetime(9999, 12, 31, 23, 59, 59)
 _MONDAY = datetime(1969, 12, 29)
+# Days from 1970 between which no zone leaves Python's calendar.
+_FIRST_DAY, _LAST_DAY = (
+    (day - date(1970, 1, 1)).days for day in (date(1, 1, 3), date(9999, 12, 29))
+)
 
 _DTYPES = {
     "instant": re.compile(r"datetime64\[(s|ms|us|ns)(, .+)?\]|date32\[day\]\[pyarrow\]"),
@@ -207,6 +212,37 @@ class Clock:
             return float(self._count(value))
         except Exception:  # A cell of an object column may be anything.
             return float("nan")
+
+    def counts_of(self, column: pd.Series[Any]) -> Numbers | None:
+        """Return `count_of` each timestamp of a column; None if its cells are read one by one."""
+        ticks = self._ticks_of(column)
+        if ticks is None:
+            return None
+        if self.unit in _MONTHS:
+            counts = ticks.astype("datetime64[M]").astype(np.int64) // _MONTHS[self.unit]
+        else:
+            precision = np.datetime_data(ticks.dtype)[0]
+            origin = np.datetime64(_origin(self.unit), "s").astype(f"M8[{precision}]")
+            length = np.timedelta64(_SECONDS[self.unit], "s").astype(f"m8[{precision}]")
+            counts = (ticks.astype(np.int64) - origin.astype(np.int64)) // length.astype(np.int64)
+        return np.where(np.isnat(ticks), np.nan, counts)
+
+    def _ticks_of(self, column: pd.Series[Any]) -> npt.NDArray[np.datetime64] | None:
+        """Return timestamps in UTC, or where they have no zone, as NumPy has them.
+
+        None of another column, of units of a zone, or where the calendar ends.
+        """
+        aware = isinstance(column.dtype, pd.DatetimeTZDtype)
+        if not aware and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "M"):
+            return None
+        if self.kind != "instant" or not (self._zone is None or self.counts_in_utc):
+            return None
+        if self._zone is not None and not aware and not self.texts_are_utc:
+            return None
+        ticks: npt.NDArray[Any] = (column.dt.tz_convert(None) if aware else column).to_numpy()
+        days = ticks[~np.isnat(ticks)].astype("datetime64[D]").astype(np.int64)
+        inside = len(days) == 0 or (days.min() >= _FIRST_DAY and days.max() <= _LAST_DAY)
+        return ticks if inside else None
 
     def _count(self, value: Any) -> int:
         if isinstance(value, Real | Decimal):  # Such as 20130701, for a format without marks.

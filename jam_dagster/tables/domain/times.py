@@ -397,7 +397,10 @@ class TimeAttribute(BinnedAttribute):
             )
 
     def read_numbers(self, column: pd.Series[Any]) -> Numbers:
-        return each_value(column, self.clock.count_of, np.nan, np.float64)
+        counts = self.clock.counts_of(column)
+        if counts is None:
+            return each_value(column, self.clock.count_of, np.nan, np.float64)
+        return counts
 
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         distinct, indices = np.unique(points, return_inverse=True)

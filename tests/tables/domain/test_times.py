@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -7,7 +8,7 @@ import pytest
 
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
-from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, Clock, moment_in, text_at
+from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, Clock, Unit, moment_in, text_at
 from jam_dagster.tables.domain.times import TimeAttribute
 
 NEW_YORK = "America/New_York"
@@ -388,3 +389,38 @@ def test_texts_are_read_as_strptime_reads_them(form: str) -> None:
         ]
         for one in (text, f"{text}\n", f" {text}", *changed):
             assert read(moment_in, one) == read(datetime.strptime, one)
+
+
+MOMENTS = (
+    *("0001-01-01", "0001-01-03", "1582-10-10 12:30", "1883-11-18 17:00:01", "1969-12-31 23:59:59"),
+    *("1970-01-01", "1969-12-29", "2024-02-29 23:59:59.999999", "2024-03-10 07:30", "9999-12-28"),
+    *("9999-12-31 23:59:59", "2262-04-11"),
+)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["datetime64[us]", "datetime64[ns, UTC]", "datetime64[s, Asia/Tokyo]"]
+)
+@pytest.mark.parametrize("unit", get_args(Unit))
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+def test_timestamps_of_a_column_are_counted_as_each_of_them(
+    dtype: str, unit: Unit, zone: str | None
+) -> None:
+    clock = Clock("seen", unit, zone, dtype=None if zone is None else f"datetime64[us, {zone}]")
+    moments = [one for one in MOMENTS if "[ns" not in dtype or "1700" < one[:4] < "2262"]
+    for cells in (moments, moments[2:-3], [], [None, moments[2]]):
+        column = pd.Series(pd.to_datetime(cells, format="ISO8601").astype("datetime64[us]"))
+        column = column.dt.tz_localize("UTC") if "," in dtype else column
+        column = column.astype(dtype)
+        found = TimeAttribute("seen", (0, 9), unit=unit, zone=zone, clip=True, dtype=clock.dtype)
+        np.testing.assert_array_equal(
+            found.read_numbers(column), [clock.count_of(one) for one in column.astype(object)]
+        )
+
+
+def test_plain_timestamps_are_counted_at_once() -> None:
+    column = pd.Series(pd.to_datetime(["2024-03-10 07:30", None]))
+    assert Clock("seen", "day").counts_of(column) is not None
+    assert Clock("seen", "hour", "Asia/Tokyo").counts_of(column.dt.tz_localize("UTC")) is not None
+    assert Clock("seen", "day", "Asia/Tokyo").counts_of(column.dt.tz_localize("UTC")) is None
+    assert Clock("seen", "day").counts_of(column.astype(str)) is None
