@@ -228,9 +228,10 @@ class Clock:
         return np.where(np.isnat(ticks), np.nan, counts)
 
     def _ticks_of(self, column: pd.Series[Any]) -> npt.NDArray[np.datetime64] | None:
-        """Return timestamps in UTC, or where they have no zone, as NumPy has them.
+        """Return timestamps in UTC, or of no zone, as NumPy has them.
 
-        None of another column, of units of a zone, or where the calendar ends.
+        The result is None if a column is of another type, units are those of a zone, or a timestamp
+        is where the calendar ends.
         """
         aware = isinstance(column.dtype, pd.DatetimeTZDtype)
         if not aware and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "M"):

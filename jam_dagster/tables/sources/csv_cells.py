@@ -49,7 +49,7 @@ class CsvCells:
 
     @property
     def _blanks(self) -> bytes:
-        """What a line without a record may consist of."""
+        """The characters that a line without a record may have."""
         return b" \t".replace(self.separator.encode(), b"")
 
     @cached_property
